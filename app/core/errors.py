@@ -1,0 +1,182 @@
+"""Kafka's error codes and the exceptions that carry them; no HTTP in here.
+
+    ApiException
+    |- UnknownServerException          -1  UNKNOWN_SERVER_ERROR
+    |- AuthorizerNotReadyException     -1  AUTHORIZER_NOT_READY       retriable
+    |- StoreUnavailableException       -1  STORE_UNAVAILABLE          retriable
+    |- OverloadedException             -1  OVERLOADED                 retriable
+    |- TokenEpochMismatchException     -1  TOKEN_EPOCH_MISMATCH
+    |- RequestTimedOutException         7  REQUEST_TIMED_OUT          retriable
+    |- ClusterAuthorizationException   31  CLUSTER_AUTHORIZATION_FAILED
+    |- UnsupportedVersionException     35  UNSUPPORTED_VERSION
+    |- InvalidRequestException         42  INVALID_REQUEST
+    |  `- RequestTooLargeException     42  INVALID_REQUEST
+    |- PolicyViolationException        44  POLICY_VIOLATION
+    |- SecurityDisabledException       54  SECURITY_DISABLED
+    |- OffsetNotAvailableException     78  OFFSET_NOT_AVAILABLE       retriable
+    |- ResourceNotFoundException       91  RESOURCE_NOT_FOUND
+    `- InconsistentClusterIdException 104  INCONSISTENT_CLUSTER_ID
+
+Kafka 4.4.0 gives AuthorizerNotReadyException no code of its own (-1 on the wire), so its name is Klamm's.
+"""
+
+from enum import Enum
+from typing import ClassVar
+
+
+class Errors(Enum):
+    """Kafka's error name, with its number as value (names of Klamm's own carry -1 as `error_code`)."""
+
+    NONE = "NONE"
+    UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
+    AUTHORIZER_NOT_READY = "AUTHORIZER_NOT_READY"
+    STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+    OVERLOADED = "OVERLOADED"
+    TOKEN_EPOCH_MISMATCH = "TOKEN_EPOCH_MISMATCH"
+    REQUEST_TIMED_OUT = "REQUEST_TIMED_OUT"
+    TOPIC_AUTHORIZATION_FAILED = "TOPIC_AUTHORIZATION_FAILED"
+    GROUP_AUTHORIZATION_FAILED = "GROUP_AUTHORIZATION_FAILED"
+    CLUSTER_AUTHORIZATION_FAILED = "CLUSTER_AUTHORIZATION_FAILED"
+    UNSUPPORTED_VERSION = "UNSUPPORTED_VERSION"
+    INVALID_REQUEST = "INVALID_REQUEST"
+    POLICY_VIOLATION = "POLICY_VIOLATION"
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    SECURITY_DISABLED = "SECURITY_DISABLED"
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED = "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
+    OFFSET_NOT_AVAILABLE = "OFFSET_NOT_AVAILABLE"
+    RESOURCE_NOT_FOUND = "RESOURCE_NOT_FOUND"
+    INCONSISTENT_CLUSTER_ID = "INCONSISTENT_CLUSTER_ID"
+
+    @property
+    def error_code(self) -> int:
+        """Kafka's number of this error; -1 for the names that Kafka does not number."""
+        return _ERROR_CODES.get(self, -1)
+
+
+_ERROR_CODES = {
+    Errors.NONE: 0,
+    Errors.REQUEST_TIMED_OUT: 7,
+    Errors.TOPIC_AUTHORIZATION_FAILED: 29,
+    Errors.GROUP_AUTHORIZATION_FAILED: 30,
+    Errors.CLUSTER_AUTHORIZATION_FAILED: 31,
+    Errors.UNSUPPORTED_VERSION: 35,
+    Errors.INVALID_REQUEST: 42,
+    Errors.POLICY_VIOLATION: 44,
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 53,
+    Errors.SECURITY_DISABLED: 54,
+    Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED: 65,
+    Errors.OFFSET_NOT_AVAILABLE: 78,
+    Errors.RESOURCE_NOT_FOUND: 91,
+    Errors.INCONSISTENT_CLUSTER_ID: 104,
+}
+
+
+class ApiException(Exception):
+    """A refusal with a Kafka error name; `message` is meant for the caller's eyes."""
+
+    error: ClassVar[Errors] = Errors.UNKNOWN_SERVER_ERROR
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class UnknownServerException(ApiException):
+    """The cause is in the log, not in the text."""
+
+
+class AuthorizerNotReadyException(ApiException):
+    """The image has not reached the high watermark seen at start (KIP-801)."""
+
+    error = Errors.AUTHORIZER_NOT_READY
+    retriable = True
+
+
+class StoreUnavailableException(ApiException):
+    """PostgreSQL could not be reached; nothing of the update was kept."""
+
+    error = Errors.STORE_UNAVAILABLE
+    retriable = True
+
+
+class OverloadedException(ApiException):
+    """A queue is at its bound; nothing of the request was done."""
+
+    error = Errors.OVERLOADED
+    retriable = True
+
+
+class TokenEpochMismatchException(ApiException):
+    """`at_least` comes from another epoch of the store: offsets can't be compared."""
+
+    error = Errors.TOKEN_EPOCH_MISMATCH
+
+
+class RequestTimedOutException(ApiException):
+    """The deadline passed; whether the update was kept is unknown to this process."""
+
+    error = Errors.REQUEST_TIMED_OUT
+    retriable = True
+
+
+class ClusterAuthorizationException(ApiException):
+    """The context's principal lacks the right on the cluster (KIP-140)."""
+
+    error = Errors.CLUSTER_AUTHORIZATION_FAILED
+
+
+class UnsupportedVersionException(ApiException):
+    """The store's metadata version does not know this feature."""
+
+    error = Errors.UNSUPPORTED_VERSION
+
+
+class InvalidRequestException(ApiException):
+    """The request breaks a rule of its own form."""
+
+    error = Errors.INVALID_REQUEST
+
+
+class RequestTooLargeException(InvalidRequestException):
+    """The body is larger than the route takes."""
+
+
+class PolicyViolationException(ApiException):
+    """A bound on one call was passed (KIP-140: 10,000 new ACLs)."""
+
+    error = Errors.POLICY_VIOLATION
+
+
+class SecurityDisabledException(ApiException):
+    """`authorizer.enabled=false`: there are no ACLs to speak of."""
+
+    error = Errors.SECURITY_DISABLED
+
+
+class OffsetNotAvailableException(ApiException):
+    """The image did not reach the caller's token within the deadline."""
+
+    error = Errors.OFFSET_NOT_AVAILABLE
+    retriable = True
+
+
+class ResourceNotFoundException(ApiException):
+    """Nothing is there under this id or path."""
+
+    error = Errors.RESOURCE_NOT_FOUND
+
+
+class InconsistentClusterIdException(ApiException):
+    """`start` names a cluster that this store does not serve."""
+
+    error = Errors.INCONSISTENT_CLUSTER_ID
+
+
+class PoisonedRecordException(Exception):
+    """A record of the change feed can't be applied; nothing of its transaction was."""
+
+    def __init__(self, offset: int, why: str) -> None:
+        super().__init__(f"record {offset}: {why}")
+        self.offset = offset
+        self.why = why

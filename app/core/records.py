@@ -1,0 +1,110 @@
+"""The change feed's records, its head, and its hash chain (DESIGN: store and change feed).
+
+Offsets are dense and rise in commit order; each record's hash covers the one before it.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from app.core.bindings import StandardAcl, canonical_fields
+
+GENESIS_HASH = bytes(32)
+"""The hash before the first record."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessControlEntryRecord:
+    """An ACL came to be."""
+
+    offset: int
+    tx_last: int
+    acl: StandardAcl
+    recorded_at: datetime
+    actor: str
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAccessControlEntryRecord:
+    """An ACL went; the full row image stays in the record."""
+
+    offset: int
+    tx_last: int
+    acl: StandardAcl
+    recorded_at: datetime
+    actor: str
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRecord:
+    """A configuration changed; a value of None returns the property to its start-up setting."""
+
+    offset: int
+    tx_last: int
+    name: str
+    value: str | None
+    recorded_at: datetime
+    actor: str
+    hash: bytes
+
+
+Record = AccessControlEntryRecord | RemoveAccessControlEntryRecord | ConfigRecord
+
+
+@dataclass(frozen=True, slots=True)
+class FeedHead:
+    """The one row of `acl_head`: which store this is and how far it has come."""
+
+    cluster_id: str
+    epoch: UUID
+    last_offset: int
+    hash: bytes
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPoll:
+    """One look at the feed, all read in one snapshot of the database.
+
+    `hash_at` is the hash of the record at the offset asked about: the head's own hash if the offset is the head's,
+    GENESIS_HASH for offset 0, None if there is no such record (trimmed, or never written here).
+    `records` begin at the offset after it and end with a whole transaction.
+    """
+
+    head: FeedHead
+    hash_at: bytes | None
+    records: Sequence[Record]
+
+
+def record_hash(previous: bytes, record: Record) -> bytes:
+    """SHA-256 over the hash before and every field of the record but its own hash."""
+    digest = hashlib.sha256(previous)
+    digest.update(_canonical(record))
+    return digest.digest()
+
+
+def _canonical(record: Record) -> bytes:
+    micros = round(record.recorded_at.astimezone(UTC).timestamp() * 1_000_000)
+    parts = [
+        type(record).__name__.encode(),
+        record.offset.to_bytes(8, "big"),
+        record.tx_last.to_bytes(8, "big"),
+        micros.to_bytes(8, "big", signed=True),
+        _text(record.actor),
+    ]
+    if isinstance(record, ConfigRecord):
+        parts.append(_text(record.name))
+        parts.append(b"\0" if record.value is None else b"\1" + _text(record.value))
+    else:
+        parts.append(record.acl.id.bytes)
+        parts.append(canonical_fields(record.acl.binding))
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return len(raw).to_bytes(4, "big") + raw

@@ -1,0 +1,28 @@
+"""Consistency tokens `<epoch>:<offset>`: opaque to callers, compared by Klamm."""
+
+import re
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.core.errors import InvalidRequestException
+
+_FORM = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}):(0|[1-9][0-9]{0,18})\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A state of the store that an answer stands on: its epoch and its offset there."""
+
+    epoch: UUID
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}:{self.offset}"
+
+    @staticmethod
+    def parse(text: str) -> "Token":
+        """The token that Klamm once handed out. Raises InvalidRequestException for anything else."""
+        found = _FORM.match(text)
+        if found is None or int(found[2]) >= 1 << 63:
+            raise InvalidRequestException("`at_least` is not a token of this service; send one from an earlier reply")
+        return Token(UUID(found[1]), int(found[2]))
