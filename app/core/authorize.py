@@ -1,0 +1,234 @@
+"""Decisions: one caller against one image (KIP-504 authorize, authorizeByResourceType; KIP-430).
+
+Rules, in Kafka's order: super users pass; any matching DENY forbids; any matching ALLOW permits; without a single ACL
+on the resource allow.everyone.if.no.acl.found speaks; everything else is denied.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from app.core.bindings import StandardAcl
+from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.errors import AuthorizerNotReadyException, InvalidRequestException
+from app.core.hosts import ClientAddress
+from app.core.image import AuthorizerImage
+from app.core.index import PrincipalNode, TypeNode
+from app.core.masks import DENY_SHIFT, Entry, HostMasks, host_matches, plain_allow_bit
+from app.core.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
+
+
+class AuthorizationResult(Enum):
+    """What a caller gets to hear (KIP-504)."""
+
+    ALLOWED = "ALLOWED"
+    DENIED = "DENIED"
+
+
+class Rule(Enum):
+    """Which of Kafka's rules decided, in the words of its audit log."""
+
+    SUPER_USER = "SuperUser"
+    MATCHING_ACL = "MatchingAcl"
+    DEFAULT_ALLOW = "DefaultAllow"
+    DEFAULT_DENY = "DefaultDeny"
+
+
+class Verdict(Enum):
+    """A result with the rule that gave it. Members are shared: a decision allocates nothing."""
+
+    SUPER_USER = (AuthorizationResult.ALLOWED, Rule.SUPER_USER)
+    DENIED_BY_ACL = (AuthorizationResult.DENIED, Rule.MATCHING_ACL)
+    ALLOWED_BY_ACL = (AuthorizationResult.ALLOWED, Rule.MATCHING_ACL)
+    DEFAULT_ALLOW = (AuthorizationResult.ALLOWED, Rule.DEFAULT_ALLOW)
+    DEFAULT_DENY = (AuthorizationResult.DENIED, Rule.DEFAULT_DENY)
+
+    allowed: bool
+    result: AuthorizationResult
+    rule: Rule
+
+    def __init__(self, result: AuthorizationResult, rule: Rule) -> None:
+        self.result = result
+        self.rule = rule
+        self.allowed = result is AuthorizationResult.ALLOWED
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Who asks, and about which of its requests (KIP-504 AuthorizableRequestContext); what audit and refusals need."""
+
+    principal: str
+    client_address: ClientAddress
+    listener_name: str | None = None
+    security_protocol: str | None = None
+    request_type: int | None = None
+    request_version: int | None = None
+    client_id: str | None = None
+    correlation_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict, the ACL that gave it (None unless the rule is MatchingAcl) and the offset it stands on.
+
+    Of several ACLs that decide alike the one on the most specific pattern is named (the literal name, then the
+    longest prefix, then `*`), of these the caller's own before `User:*`'s, of these the first in list order.
+    """
+
+    verdict: Verdict
+    acl: StandardAcl | None
+    offset: int
+
+    def __str__(self) -> str:
+        """Kafka's audit words for the rule."""
+        rule = self.verdict.rule.value
+        return rule if self.acl is None else f"{rule}(acl={self.acl})"
+
+
+class Authorization:
+    """One caller against one image. Short-lived: the index beneath it may change at the next await."""
+
+    __slots__ = ("_address", "_image", "_own", "_principal", "is_super_user")
+
+    def __init__(
+        self, image: AuthorizerImage, principal: str, address: ClientAddress, *, unrestricted: bool = False
+    ) -> None:
+        """Raise AuthorizerNotReadyException for anyone but a super user while the image is not loaded (KIP-801)."""
+        self.is_super_user = unrestricted or principal in image.config.super_users
+        if not (self.is_super_user or image.loading_complete):
+            # INVARIANT: nobody but a super user is ever decided on from an image that holds no store's state.
+            raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
+        self._image = image
+        self._address = address
+        self._principal = principal
+        self._own = image.index.principal(principal)
+
+    def decide(self, operation: int, resource_type: int, resource_name: str) -> Verdict:
+        """Decide on a literal resource. The hot path: cost grows with the caller's prefix lengths, nothing else."""
+        if self.is_super_user:
+            return Verdict.SUPER_USER
+        image = self._image
+        address = self._address
+        mask = 0
+        node = image.index.everyone.types[resource_type]
+        if node is not None:
+            mask = node.mask(resource_name, address)
+        own = self._own
+        if own is not None:
+            node = own.types[resource_type]
+            if node is not None:
+                mask |= node.mask(resource_name, address)
+        if mask >> (DENY_SHIFT + operation) & 1:
+            return Verdict.DENIED_BY_ACL
+        if mask >> operation & 1:
+            return Verdict.ALLOWED_BY_ACL
+        if image.config.allow_everyone_if_no_acl_found and not image.index.covers(resource_type, resource_name):
+            return Verdict.DEFAULT_ALLOW
+        return Verdict.DEFAULT_DENY
+
+    def decision(self, operation: int, resource_type: int, resource_name: str) -> Decision:
+        """The same, with the ACL that decided."""
+        return self.decision_of(
+            self.decide(operation, resource_type, resource_name), operation, resource_type, resource_name
+        )
+
+    def decision_of(self, verdict: Verdict, operation: int, resource_type: int, resource_name: str) -> Decision:
+        """The decision behind a verdict that `decide` gave for the same question."""
+        acl = None
+        if verdict.rule is Rule.MATCHING_ACL:
+            permission = AclPermissionType.ALLOW if verdict.allowed else AclPermissionType.DENY
+            covers = ALLOW_MASK if verdict.allowed else DENY_MASK
+            for each in self.matching_acls(resource_type, resource_name):
+                binding = each.binding
+                if binding.permission_type is permission and covers[binding.operation] >> operation & 1:
+                    acl = each
+                    break
+        return Decision(verdict, acl, self._image.offset)
+
+    def matching_acls(self, resource_type: int, resource_name: str) -> Iterator[StandardAcl]:
+        """Every ACL on this resource that speaks of this caller, whatever its operation; most specific first."""
+        index = self._image.index
+        names = index.types[resource_type]
+        if names is None:
+            return
+        patterns = [(PatternType.LITERAL, resource_name)]
+        patterns += [(PatternType.PREFIXED, prefix) for prefix in names.prefixes_of(resource_name)]
+        if resource_name != WILDCARD:
+            patterns.append((PatternType.LITERAL, WILDCARD))
+        principals = dict.fromkeys((self._principal, index.everyone.principal))
+        for pattern_type, name in patterns:
+            for principal in principals:
+                for acl in index.acls_of(principal, resource_type, pattern_type, name):
+                    if host_matches(acl.binding.host, self._address):
+                        yield acl
+
+    def authorized_operations(self, resource_type: int, resource_name: str) -> int:
+        """Bit field of the supported operations that `decide` allows on this resource (KIP-430)."""
+        supported = to_bit_field(supported_operations(ResourceType(resource_type)))
+        if self.is_super_user:
+            return supported
+        mask = 0
+        for node in self._nodes(resource_type):
+            mask |= node.mask(resource_name, self._address)
+        if (
+            not mask
+            and self._image.config.allow_everyone_if_no_acl_found
+            and not self._image.index.covers(resource_type, resource_name)
+        ):
+            return supported
+        return mask & ~(mask >> DENY_SHIFT) & supported
+
+    def authorize_by_resource_type(self, operation: int, resource_type: int) -> Verdict:
+        """Whether the caller may do this on any resource of the type at all (KIP-504, as Kafka's default method).
+
+        Raises InvalidRequestException for ANY and UNKNOWN.
+        """
+        if resource_type <= ResourceType.ANY:
+            raise InvalidRequestException("must specify a non-filter resource type for authorizeByResourceType")
+        if operation <= AclOperation.ANY:
+            raise InvalidRequestException("must specify a non-filter operation type for authorizeByResourceType")
+        # Kafka asks for this very name first, so super users, implied operations and the default come in by it.
+        verdict = self.decide(operation, resource_type, "hardcode")
+        if verdict.allowed:
+            return verdict
+        allowed, denied = self._patterns_by_result(operation, resource_type)
+        literal, prefixed = PatternType.LITERAL, PatternType.PREFIXED
+        if (literal, WILDCARD) in denied:
+            return Verdict.DENIED_BY_ACL
+        if (literal, WILDCARD) in allowed:
+            return Verdict.ALLOWED_BY_ACL
+        for pattern_type, name in allowed:
+            if pattern_type is literal and (literal, name) in denied:
+                continue
+            if not any((prefixed, name[:length]) in denied for length in range(1, len(name) + 1)):
+                return Verdict.ALLOWED_BY_ACL
+        return Verdict.DENIED_BY_ACL if denied else Verdict.DEFAULT_DENY
+
+    def _patterns_by_result(
+        self, operation: int, resource_type: int
+    ) -> tuple[set[tuple[PatternType, str]], set[tuple[PatternType, str]]]:
+        """Patterns on which this caller is allowed, and denied, the operation without implications."""
+        allow, deny = plain_allow_bit(operation), 1 << (DENY_SHIFT + operation)
+        allowed: set[tuple[PatternType, str]] = set()
+        denied: set[tuple[PatternType, str]] = set()
+        for node in self._nodes(resource_type):
+            for pattern_type, entries in ((PatternType.LITERAL, node.literals), (PatternType.PREFIXED, node.prefixes)):
+                for name, entry in entries.items():
+                    mask = _mask_at(entry, self._address)
+                    if mask & allow:
+                        allowed.add((pattern_type, name))
+                    if mask & deny:
+                        denied.add((pattern_type, name))
+        return allowed, denied
+
+    def _nodes(self, resource_type: int) -> Iterator[TypeNode]:
+        everyone = self._image.index.everyone
+        nodes: tuple[PrincipalNode | None, ...] = (everyone, None if self._own is everyone else self._own)
+        for node in nodes:
+            types = None if node is None else node.types[resource_type]
+            if types is not None:
+                yield types
+
+
+def _mask_at(entry: Entry, address: ClientAddress) -> int:
+    return entry.at(address) if isinstance(entry, HostMasks) else entry

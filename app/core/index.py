@@ -1,0 +1,259 @@
+"""The ACLs compiled for decisions: principal first, then resource type and name, then host (DESIGN: two flows).
+
+The cost of a decision does not grow with the ACLs of other principals or on other names. The index changes in
+place; whoever changes it does so in one step of the event loop, so that no reader sees half a transaction.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from app.core.bindings import AclBinding, AclRow, StandardAcl
+from app.core.buckets import Bucket, HotBucket, first_row, rows_of, unpack, with_row, without_row
+from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, ResourceType
+from app.core.containers import ShardedDict, SortedNames
+from app.core.hosts import ClientAddress
+from app.core.masks import PACKED_MASKS, Entry, HostMasks, with_acl
+from app.core.table import AclTable, pack_codes
+
+_LITERAL = int(PatternType.LITERAL)
+_TYPES = len(ResourceType)
+
+
+class TypeNode:
+    """What one principal's ACLs on one resource type amount to."""
+
+    __slots__ = ("_length_counts", "lengths", "literals", "prefixes", "wildcard")
+
+    def __init__(self) -> None:
+        self.literals: dict[str, Entry] = {}
+        self.prefixes: dict[str, Entry] = {}
+        self.wildcard: Entry = 0
+        self.lengths: tuple[int, ...] = ()
+        self._length_counts: dict[int, int] = {}
+
+    def mask(self, name: str, address: ClientAddress) -> int:
+        """Packed mask of every ACL of this principal that covers the name, for a client at this address."""
+        entry = self.wildcard
+        mask = entry if entry.__class__ is int else entry.at(address)  # type: ignore[union-attr]  # int is the fast case
+        found = self.literals.get(name)
+        if found is not None:
+            mask |= found if found.__class__ is int else found.at(address)  # type: ignore[union-attr]  # the same
+        for length in self.lengths:
+            found = self.prefixes.get(name[:length])
+            if found is not None:
+                mask |= found if found.__class__ is int else found.at(address)  # type: ignore[union-attr]  # the same
+        return mask
+
+    def put(self, pattern_type: int, name: str, entry: Entry | None) -> None:
+        """Set the entry of a pattern; None takes it out."""
+        if pattern_type == _LITERAL:
+            if name == WILDCARD:
+                self.wildcard = 0 if entry is None else entry
+            _put(self.literals, name, entry)
+        else:
+            known = name in self.prefixes
+            _put(self.prefixes, name, entry)
+            if known != (entry is not None):
+                self._count_length(len(name), 1 if entry is not None else -1)
+
+    def entries(self, pattern_type: int) -> dict[str, Entry]:
+        """The entries of one pattern type by name."""
+        return self.literals if pattern_type == _LITERAL else self.prefixes
+
+    def _count_length(self, length: int, by: int) -> None:
+        count = self._length_counts.get(length, 0) + by
+        if count:
+            self._length_counts[length] = count
+        else:
+            del self._length_counts[length]
+        if count == by or not count:
+            self.lengths = tuple(sorted(self._length_counts))
+
+
+class PrincipalNode:
+    """One principal's ACLs by resource type."""
+
+    __slots__ = ("principal", "types")
+
+    def __init__(self, principal: str) -> None:
+        self.principal = principal
+        self.types: list[TypeNode | None] = [None] * _TYPES
+
+
+class TypeNames:
+    """The resource patterns of one type, whoever has ACLs on them."""
+
+    __slots__ = ("literals", "names", "prefix_lengths", "prefixes")
+
+    def __init__(self) -> None:
+        self.literals: ShardedDict[Bucket] = ShardedDict()
+        self.prefixes: ShardedDict[Bucket] = ShardedDict()
+        self.names = SortedNames()
+        self.prefix_lengths: dict[int, int] = {}
+
+    def buckets(self, pattern_type: int) -> ShardedDict[Bucket]:
+        """The rows by name of one pattern type."""
+        return self.literals if pattern_type == _LITERAL else self.prefixes
+
+    def prefixes_of(self, name: str) -> Iterator[str]:
+        """The names of the prefixed patterns that cover this name, longest first."""
+        for length in sorted(self.prefix_lengths, reverse=True):
+            if length <= len(name) and self.prefixes.get(name[:length]) is not None:
+                yield name[:length]
+
+    def covers(self, name: str) -> bool:
+        """Whether any ACL's pattern covers this name, whatever its principal, host, operation or permission."""
+        return (
+            self.literals.get(name) is not None
+            or self.literals.get(WILDCARD) is not None
+            or any(True for _ in self.prefixes_of(name))
+        )
+
+    def put(self, pattern_type: int, name: str, bucket: Bucket | None) -> None:
+        """Set the rows of a pattern; None takes the pattern out."""
+        buckets = self.buckets(pattern_type)
+        other = self.prefixes if pattern_type == _LITERAL else self.literals
+        known = buckets.get(name) is not None
+        if bucket is not None:
+            buckets.put(name, bucket)
+        else:
+            buckets.remove(name)
+        if known == (bucket is not None):
+            return
+        if other.get(name) is None:
+            (self.names.add if bucket is not None else self.names.remove)(name)
+        if pattern_type != _LITERAL:
+            count = self.prefix_lengths.get(len(name), 0) + (1 if bucket is not None else -1)
+            self.prefix_lengths[len(name)] = count
+            if not count:
+                del self.prefix_lengths[len(name)]
+
+
+class AclIndex:
+    """All ACLs of an image, to be decided on, found and listed."""
+
+    __slots__ = ("_masks", "_principals", "everyone", "table", "types")
+
+    def __init__(self) -> None:
+        self.table = AclTable()
+        self.types: list[TypeNames | None] = [None] * _TYPES
+        self.everyone = PrincipalNode(WILDCARD_PRINCIPAL)
+        self._principals: ShardedDict[PrincipalNode] = ShardedDict()
+        self._principals.put(WILDCARD_PRINCIPAL, self.everyone)
+        self._masks: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def principal(self, principal: str) -> PrincipalNode | None:
+        """What this principal's own ACLs amount to (those of `User:*` stand in `everyone`)."""
+        return self._principals.get(principal)
+
+    def covers(self, resource_type: int, name: str) -> bool:
+        """Whether any ACL's pattern covers this resource (allow.everyone.if.no.acl.found asks)."""
+        names = self.types[resource_type]
+        return names is not None and names.covers(name)
+
+    def add(self, row: AclRow) -> None:
+        """Add an ACL that is not there yet (`find` tells)."""
+        acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
+        names = self.types[resource_type]
+        if names is None:
+            names = self.types[resource_type] = TypeNames()
+        bucket = names.buckets(pattern_type).get(name)
+        if bucket is not None:
+            name = self.table.names[first_row(bucket)]
+        node = self._principals.get(principal)
+        if node is None:
+            node = PrincipalNode(principal)
+            self._principals.put(principal, node)
+        principal = node.principal
+        shared = (acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host)
+        at = self.table.add(shared)
+        names.put(pattern_type, name, with_row(bucket, principal, at, self.table))
+        types = node.types[resource_type]
+        if types is None:
+            types = node.types[resource_type] = TypeNode()
+        entry = with_acl(types.entries(pattern_type).get(name), host, PACKED_MASKS[operation, permission_type])
+        types.put(pattern_type, name, self._share(entry))
+
+    def remove(self, binding: AclBinding) -> None:
+        """Take out an ACL that is there; what is left is compiled anew for its principal and pattern alone."""
+        at = self._find(binding)
+        names, node = self.types[binding.resource_type], self._principals.get(binding.principal)
+        if at is None or names is None or node is None:
+            raise KeyError(binding)
+        pattern_type, name = int(binding.pattern_type), binding.resource_name
+        bucket = names.buckets(pattern_type).get(name)
+        left = None if bucket is None else without_row(bucket, binding.principal, at)
+        names.put(pattern_type, name, left)
+        self.table.remove(at)
+        types = node.types[binding.resource_type]
+        if types is not None:
+            types.put(pattern_type, name, self._compile(rows_of(left, binding.principal, self.table)))
+            if not types.literals and not types.prefixes:
+                node.types[binding.resource_type] = None
+        if node is not self.everyone and not any(node.types):
+            self._principals.remove(binding.principal)
+
+    def find(self, binding: AclBinding) -> StandardAcl | None:
+        """The stored ACL with these seven fields, or None."""
+        at = self._find(binding)
+        return None if at is None else self.table.acl(at)
+
+    def get(self, acl_id: bytes) -> StandardAcl | None:
+        """The ACL with this id (16 bytes), or None."""
+        at = self.table.find(acl_id)
+        return None if at is None else self.table.acl(at)
+
+    def acls_of(self, principal: str, resource_type: int, pattern_type: int, name: str) -> list[StandardAcl]:
+        """The ACLs of this principal on this very pattern, in list order."""
+        names = self.types[resource_type]
+        if names is None:
+            return []
+        rows = rows_of(names.buckets(pattern_type).get(name), principal, self.table)
+        return [self.table.acl(at) for at in sorted(rows, key=self.table.key)]
+
+    def dismantle(self) -> Iterator[None]:
+        """Free everything in short steps; the index is of no use afterwards."""
+        for names in self.types:
+            if names is not None:
+                for part in (names.literals, names.prefixes, names.names):
+                    yield from part.dismantle()
+        yield from self._principals.dismantle()
+        yield from self.table.dismantle()
+
+    def _find(self, binding: AclBinding) -> int | None:
+        names = self.types[binding.resource_type]
+        if names is None:
+            return None
+        bucket = names.buckets(binding.pattern_type).get(binding.resource_name)
+        codes = pack_codes(binding.resource_type, binding.pattern_type, binding.operation, binding.permission_type)
+        for at in rows_of(bucket, binding.principal, self.table):
+            if self.table.codes[at] == codes and self.table.hosts[at] == binding.host:
+                return at
+        return None
+
+    def _compile(self, rows: Iterable[int]) -> Entry | None:
+        entry: Entry | None = None
+        for at in rows:
+            codes = self.table.codes[at]
+            entry = with_acl(entry, self.table.hosts[at], PACKED_MASKS[codes >> 6 & 15, codes >> 10])
+        return None if entry is None else self._share(entry)
+
+    def _share(self, entry: Entry) -> Entry:
+        # Equal masks are one object: a million entries need some hundred numbers.
+        return entry if isinstance(entry, HostMasks) else self._masks.setdefault(entry, entry)
+
+
+def bucket_rows(bucket: Bucket) -> list[int]:
+    """Every row of a bucket, in no order."""
+    if isinstance(bucket, HotBucket):
+        return [row for rows in bucket.by_principal.values() for row in unpack(rows)]
+    return unpack(bucket)
+
+
+def _put(entries: dict[str, Entry], name: str, entry: Entry | None) -> None:
+    if entry is None:
+        del entries[name]
+    else:
+        entries[name] = entry

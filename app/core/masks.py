@@ -1,0 +1,112 @@
+"""What ACLs with one principal on one resource pattern amount to, as bits (KIP-140's rules, compiled).
+
+A packed mask holds the requested operations that are allowed (bits 0-15, implications and ALL expanded), those
+that are denied (bits 16-31, ALL expanded), and whether DESCRIBE and DESCRIBE_CONFIGS are allowed without an
+implication (bits 32 and 33), which authorizeByResourceType asks for.
+"""
+
+from app.core.codes import WILDCARD, AclOperation, AclPermissionType
+from app.core.errors import InvalidRequestException
+from app.core.hosts import Cidr, ClientAddress, parse_cidr
+from app.core.operations import ALLOW_MASK, DENY_MASK
+
+DENY_SHIFT = 16
+_BITS = {4: 32, 6: 128}
+
+
+def plain_allow_bit(operation: int) -> int:
+    """The bit that tells whether an ALLOW names this operation itself or ALL."""
+    if operation == AclOperation.DESCRIBE:
+        return 1 << 32
+    if operation == AclOperation.DESCRIBE_CONFIGS:
+        return 1 << 33
+    return 1 << operation
+
+
+def _packed(operation: int, permission_type: int) -> int:
+    if permission_type == AclPermissionType.DENY:
+        return DENY_MASK[operation] << DENY_SHIFT
+    mask = ALLOW_MASK[operation]
+    for plain in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS):
+        if operation in (plain, AclOperation.ALL):
+            mask |= plain_allow_bit(plain)
+    return mask
+
+
+PACKED_MASKS: dict[tuple[int, int], int] = {
+    (operation, int(permission_type)): _packed(operation, permission_type)
+    for operation in range(AclOperation.ALL, AclOperation.TWO_PHASE_COMMIT + 1)
+    for permission_type in (AclPermissionType.DENY, AclPermissionType.ALLOW)
+}
+"""The packed mask of one ACL by (operation, permission type)."""
+
+
+class HostMasks:
+    """Packed masks by client host: for every host, for exact ones, and for CIDR ranges (KIP-1276)."""
+
+    __slots__ = ("any_host", "exact", "ranges")
+
+    def __init__(self, any_host: int) -> None:
+        self.any_host = any_host
+        self.exact: dict[str, int] = {}
+        # (IP version, bits to drop) -> network without them -> mask: one look-up a prefix length, however many ranges
+        self.ranges: dict[tuple[int, int], dict[int, int]] = {}
+
+    def at(self, address: ClientAddress) -> int:
+        """The packed mask for a client at this address."""
+        mask = self.any_host | self.exact.get(address.text, 0)
+        for (version, drop), networks in self.ranges.items():
+            if version == address.version:
+                mask |= networks.get(address.value >> drop, 0)
+        return mask
+
+    def everywhere(self) -> int:
+        """The packed mask of all hosts together."""
+        mask = self.any_host
+        for each in self.exact.values():
+            mask |= each
+        for networks in self.ranges.values():
+            for each in networks.values():
+                mask |= each
+        return mask
+
+    def add(self, host: str, mask: int) -> None:
+        """Add what an ACL with this host brings."""
+        if host == WILDCARD:
+            self.any_host |= mask
+        elif "/" not in host:
+            self.exact[host] = self.exact.get(host, 0) | mask
+        elif (cidr := _range(host)) is not None:
+            drop = _BITS[cidr.version] - cidr.prefix_length
+            networks = self.ranges.setdefault((cidr.version, drop), {})
+            network = cidr.network >> drop
+            networks[network] = networks.get(network, 0) | mask
+
+
+Entry = int | HostMasks
+"""The packed mask of a principal on a pattern: one number where every ACL is for every host."""
+
+
+def with_acl(entry: Entry | None, host: str, mask: int) -> Entry:
+    """The entry with one more ACL."""
+    if host == WILDCARD and not isinstance(entry, HostMasks):
+        return (entry or 0) | mask
+    if not isinstance(entry, HostMasks):
+        entry = HostMasks(entry or 0)
+    entry.add(host, mask)
+    return entry
+
+
+def host_matches(host: str, address: ClientAddress) -> bool:
+    """Whether an ACL with this host speaks of a client at this address: the one-ACL form of `HostMasks`."""
+    masks = HostMasks(0)
+    masks.add(host, 1)
+    return masks.at(address) == 1
+
+
+def _range(host: str) -> Cidr | None:
+    try:
+        return parse_cidr(host)
+    except InvalidRequestException:
+        # Written by an older version that did not check: such an ACL matches nobody (authorize_quirks.jsonl).
+        return None

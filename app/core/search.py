@@ -1,0 +1,137 @@
+"""acls(filter) over the index (KIP-140): in list order, in short steps, from any place on.
+
+The index may change between two steps: a search goes on by its place in the order, so that an ACL that stays is
+listed once, and one that comes or goes meanwhile may be listed or not.
+"""
+
+from collections.abc import Iterator
+
+from app.core.bindings import StandardAcl
+from app.core.buckets import HotBucket, ordered_rows, rows_of
+from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.filters import AclBindingFilter
+from app.core.index import AclIndex, TypeNames
+from app.core.table import SortKey
+
+_STEP = 400
+_FEW = 4_000
+_CONCRETE_TYPES = tuple(int(each) for each in ResourceType if each > ResourceType.ANY)
+_PATTERNS = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
+
+
+def search(index: AclIndex, acl_filter: AclBindingFilter, after: SortKey | None = None) -> Iterator[list[StandardAcl]]:
+    """The ACLs meant by the filter, behind `after`; a list, perhaps empty, at least every few hundred looked at."""
+    return _Search(index, acl_filter, after).run()
+
+
+class _Search:
+    def __init__(self, index: AclIndex, acl_filter: AclBindingFilter, after: SortKey | None) -> None:
+        self._index = index
+        self._table = index.table
+        self._filter = acl_filter
+        self._after = after
+        self._found: list[StandardAcl] = []
+        self._looked = 0
+
+    def run(self) -> Iterator[list[StandardAcl]]:
+        for resource_type in _CONCRETE_TYPES:
+            if self._filter.resource_type not in (ResourceType.ANY, resource_type):
+                continue
+            if self._after is not None and resource_type < self._after[0]:
+                continue
+            names = self._index.types[resource_type]
+            if names is not None:
+                yield from self._type(resource_type, names)
+        yield self._found
+
+    def _type(self, resource_type: int, names: TypeNames) -> Iterator[list[StandardAcl]]:
+        from_name = self._after[1] if self._after is not None and self._after[0] == resource_type else None
+        for chunk in self._name_chunks(resource_type, names, from_name):
+            for name in chunk:
+                for pattern_type in self._patterns(name):
+                    yield from self._pattern(resource_type, pattern_type, name)
+                self._looked += 1
+                if self._looked >= _STEP:
+                    yield self._step()
+
+    def _name_chunks(self, resource_type: int, names: TypeNames, from_name: str | None) -> Iterator[list[str]]:
+        few = self._few_names(resource_type, names)
+        if few is not None:
+            yield sorted(name for name in few if from_name is None or name >= from_name)
+            return
+        including = True
+        while chunk := names.names.first(_STEP, from_name, including=including):
+            yield chunk
+            from_name, including = chunk[-1], False
+
+    def _few_names(self, resource_type: int, names: TypeNames) -> set[str] | None:
+        """The only names that the filter can mean, if they are few."""
+        name = self._filter.resource_name
+        if name is not None:
+            if self._filter.pattern_type is not PatternType.MATCH:
+                return {name}
+            return {name, WILDCARD, *names.prefixes_of(name)}
+        if self._filter.principal is None:
+            return None
+        node = self._index.principal(self._filter.principal)
+        types = None if node is None else node.types[resource_type]
+        if types is None:
+            return set()
+        if len(types.literals) + len(types.prefixes) > _FEW:
+            return None
+        return {*types.literals, *types.prefixes}
+
+    def _patterns(self, name: str) -> Iterator[int]:
+        """The pattern types under which this name can be meant."""
+        wanted = self._filter.pattern_type
+        is_match = wanted is PatternType.MATCH and self._filter.resource_name is not None
+        for pattern_type in _PATTERNS:
+            if wanted not in (PatternType.ANY, PatternType.MATCH, pattern_type):
+                continue
+            if is_match and pattern_type == PatternType.LITERAL and name not in (self._filter.resource_name, WILDCARD):
+                continue
+            yield pattern_type
+
+    def _pattern(self, resource_type: int, pattern_type: int, name: str) -> Iterator[list[StandardAcl]]:
+        names = self._index.types[resource_type]
+        bucket = None if names is None else names.buckets(pattern_type).get(name)
+        if bucket is None:
+            return
+        after = self._after
+        place = (resource_type, name, pattern_type)
+        if after is not None and place < after[:3]:
+            return
+        within = after if after is not None and place == after[:3] else None
+        principal = self._filter.principal
+        if principal is not None:
+            rows = rows_of(bucket, principal, self._table)
+            self._look(sorted(rows, key=self._table.key), within)
+            return
+        for rows in ordered_rows(bucket, None if within is None else within[3], self._table):
+            self._look(rows, within)
+            # INVARIANT: no row number is held over a yield; rows are used again.
+            if self._looked >= _STEP and isinstance(bucket, HotBucket):
+                yield self._step()
+
+    def _look(self, rows: list[int], within: SortKey | None) -> None:
+        table = self._table
+        for at in rows:
+            if self._may_match(at) and (within is None or table.key(at) > within):
+                acl = table.acl(at)
+                if self._filter.matches(acl.binding):
+                    self._found.append(acl)
+        self._looked += len(rows)
+
+    def _may_match(self, at: int) -> bool:
+        """A cheap look at the columns; `AclBindingFilter.matches` has the last word."""
+        wanted = self._filter
+        codes = self._table.codes[at]
+        return (
+            (wanted.operation == AclOperation.ANY or wanted.operation == codes >> 6 & 15)
+            and (wanted.permission_type == AclPermissionType.ANY or wanted.permission_type == codes >> 10)
+            and (wanted.host is None or wanted.host == self._table.hosts[at])
+        )
+
+    def _step(self) -> list[StandardAcl]:
+        found, self._found, self._looked = self._found, [], 0
+        return found
