@@ -12,6 +12,7 @@ from app.core.errors import InvalidRequestException
 
 _IPV4_BITS = 32
 _IPV6_BITS = 128
+_INT_MAX = (1 << 31) - 1
 _CACHED_ADDRESSES = 16_384
 
 _OCTET = r"(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -19,7 +20,7 @@ _IPV4 = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}\Z")
 _ZONE = re.compile(r"[!-$&-.0-~]{1,64}\Z")
 
 _IPV4_CIDR = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})/([0-9]{1,2})\Z")
-_PREFIX_LENGTH = re.compile(r"[+-]?[0-9]{1,10}\Z")
+_PREFIX_LENGTH = re.compile(r"[+-]?[0-9]{1,32}\Z")
 _LEADING_ZEROS = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
 
 
@@ -44,11 +45,6 @@ class Cidr:
     version: int
     prefix_length: int
     network: int
-
-    def contains(self, address: ClientAddress) -> bool:
-        """Whether the address is in the range, both ends included. An IPv4 address is in no IPv6 range."""
-        drop = (_IPV4_BITS if self.version == 4 else _IPV6_BITS) - self.prefix_length
-        return self.version == address.version and self.network >> drop == address.value >> drop
 
 
 @lru_cache(maxsize=_CACHED_ADDRESSES)
@@ -115,22 +111,34 @@ def _in_range(value: int, highest: int) -> int:
 
 def _ipv6_cidr(host: str) -> Cidr:
     literal, _, length = host.partition("/")
-    if _PREFIX_LENGTH.match(length) is None:
+    if _PREFIX_LENGTH.match(length) is None or int(length) > _INT_MAX:
         raise ValueError(f"Could not parse [{host}] - invalid prefix length")
     prefix_length = int(length)
     if not 0 <= prefix_length <= _IPV6_BITS:
         raise ValueError(f"Could not parse [{host}] - prefix length must be between 0 and {_IPV6_BITS}")
-    unzoned, percent, zone = literal.partition("%")
-    try:
-        # Java takes any number of leading zeros in a group, and reads dotted octets with them as decimal.
-        address = IPv6Address(_LEADING_ZEROS.sub("", unzoned))
-    except AddressValueError:
-        raise ValueError(f"Could not parse [{literal}]") from None
-    if percent and _ZONE.match(zone) is None:
+    address = _java_ipv6(literal)
+    if address is None:
         raise ValueError(f"Could not parse [{literal}]")
     if address.ipv4_mapped is not None:
         raise ValueError(f"Could not parse [{literal}] - not an IPv6 address")
     return Cidr(6, prefix_length, _network(int(address), _IPV6_BITS - prefix_length))
+
+
+def _java_ipv6(literal: str) -> IPv6Address | None:
+    """What `InetAddress.getByName` makes of an IPv6 literal: brackets around it, a zone, and leading zeros are fine.
+
+    Java looks the zone up among its machine's interfaces; a service's replicas have none in common, so any will do.
+    """
+    if literal.startswith("[") and literal.endswith("]"):
+        literal = literal[1:-1]
+    unzoned, percent, zone = literal.partition("%")
+    try:
+        address = IPv6Address(_LEADING_ZEROS.sub("", unzoned))
+    except AddressValueError:
+        return None
+    if percent and (address.ipv4_mapped is not None or _ZONE.match(zone) is None):
+        return None
+    return address
 
 
 def _network(value: int, host_bits: int) -> int:

@@ -1,0 +1,178 @@
+"""The command line: serve, migrate, openapi."""
+
+import argparse
+import asyncio
+import json
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from app import __version__
+from app.core.errors import ApiException
+from app.main import ListenError, address_of, create_app, listening, serve
+from app.ops.example import Example, ExampleError, read_example, show_example
+from app.ops.logs import configure_logging
+from app.ops.settings import Settings, SettingsError, read_settings
+from app.rest.openapi import build_openapi
+from app.store.migrate import migrate
+
+_log = logging.getLogger(__name__)
+
+_EPILOG = (
+    "Every property can be set as a variable (super.users: KLAMM_SUPER_USERS) or in klamm.toml in the working folder; "
+    "a flag stands over a variable, a variable over the file."
+)
+
+
+class UsageError(Exception):
+    """What was asked for can't be done; one line for the operator that says the way out."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command. 0: done, or ended by SIGTERM or Ctrl-C; 1: PostgreSQL refused; 2: it was asked for wrongly."""
+    # SIGTERM unwinds as Ctrl-C does, so that whatever has been started is stopped in order.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    parsed = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], None] = parsed.run
+    try:
+        run(parsed)
+    except (SettingsError, ListenError, ExampleError, UsageError) as error:
+        return _failed(str(error), 2)
+    except ApiException as error:
+        return _failed(error.message, 1)
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _failed(text: str, status: int) -> int:
+    sys.stderr.write(f"klamm: {text}\n")
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="klamm", description="Apache Kafka's Authorizer as a REST/JSON service.", epilog=_EPILOG
+    )
+    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    server = commands.add_parser("serve", help="serve the REST API until SIGTERM or Ctrl-C", epilog=_EPILOG)
+    server.add_argument("--host", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
+    server.add_argument("--port", metavar="PORT", help="port to listen on; 0 takes a free one (8080)")
+    server.add_argument("--uds", metavar="PATH", help="Unix socket to listen on instead of address and port")
+    _add_data_dir(server)
+    server.add_argument(
+        "--example",
+        metavar="FILE",
+        type=Path,
+        help="load these ACLs (a body of createAcls) if the store has none, and print the decisions of the file "
+        "decisions.json beside it",
+    )
+    server.set_defaults(run=_serve)
+
+    migration = commands.add_parser("migrate", help="bring the database's schema to this version", epilog=_EPILOG)
+    _add_data_dir(migration)
+    migration.set_defaults(run=_migrate)
+
+    openapi = commands.add_parser("openapi", help="write the OpenAPI description of the REST API")
+    openapi.add_argument("--output", metavar="FILE", type=Path, help="file to write (standard output)")
+    openapi.set_defaults(run=_openapi)
+    return parser
+
+
+def _add_data_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-dir",
+        metavar="FOLDER",
+        help="folder of the embedded PostgreSQL, which runs unless KLAMM_DATABASE_URL is set (.klamm)",
+    )
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    flags = {name: getattr(arguments, name) for name in ("host", "port", "uds", "data_dir")}
+    settings = read_settings(flags)
+    configure_logging(settings.log_level)
+    example = _example(arguments.example, settings)
+    _log.info("settings", extra={"properties": settings.redacted()})
+    with (
+        _database(settings) as (database_url, each_second),
+        listening(settings.host, settings.port, settings.uds) as listener,
+    ):
+        app = create_app(settings.model_copy(update={"database_url": SecretStr(database_url)}))
+        serve(app, listener, each_second=each_second, once_started=partial(_started, listener, example))
+        # What is left is bounded in time; a second signal must not leave it half done.
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)
+
+
+def _example(path: Path | None, settings: Settings) -> Example | None:
+    if path is None:
+        return None
+    if settings.uds is not None:
+        raise UsageError("--example speaks to host and port; leave out --uds (KLAMM_UDS)")
+    return read_example(path)
+
+
+def _migrate(arguments: argparse.Namespace) -> None:
+    settings = read_settings({"data_dir": arguments.data_dir})
+    configure_logging(settings.log_level)
+    if settings.database_url is None:
+        with _database(settings):  # which migrates it
+            return
+    asyncio.run(migrate(settings.database_url.get_secret_value(), cluster_id=settings.cluster_id))
+
+
+def _openapi(arguments: argparse.Namespace) -> None:
+    text = json.dumps(build_openapi(), indent=2) + "\n"
+    if arguments.output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        arguments.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output: can't write `{arguments.output}` ({error.strerror})") from None
+
+
+@contextmanager
+def _database(settings: Settings) -> Iterator[tuple[str, Callable[[], None] | None]]:
+    """The DSN to use, and what keeps its server alive: an embedded one, started and migrated here, if none is given."""
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value(), None
+        return
+    # Only here: who has a PostgreSQL of his own needs neither its wheel nor Linux.
+    from app.store.embedded import EmbeddedPostgres, EmbeddedPostgresError  # noqa: PLC0415 - as said above
+
+    server = EmbeddedPostgres(settings.data_dir, bin_dir=settings.postgres_bin)
+    try:
+        server.start()
+    except EmbeddedPostgresError as error:
+        raise UsageError(str(error)) from None
+    try:
+        asyncio.run(migrate(server.dsn, cluster_id=settings.cluster_id))
+        _log.info("embedded_postgres_ready", extra={"folder": settings.data_dir, "pid": server.pid})
+        yield server.dsn, server.keep_alive
+    finally:
+        server.stop()
+
+
+async def _started(listener: socket.socket, example: Example | None) -> None:
+    _log.info("serving", extra={"address": address_of(listener)})
+    if example is None:
+        return
+    try:
+        await show_example(example, address_of(listener), _say)
+    except ExampleError as error:
+        _failed(f"--example: {error}", 0)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

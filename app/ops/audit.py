@@ -1,0 +1,182 @@
+"""The audit log `kafka.authorizer.logger`, in the wording, levels and layout of Kafka's own.
+
+ALLOWED with log_if_allowed is DEBUG, DENIED with log_if_denied is INFO, everything else TRACE. Lines are made and
+written by a thread of their own: a decision pays for one append, and the event loop never waits for a disk.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import NamedTuple
+
+from app.core.authorize import Verdict
+from app.core.bindings import StandardAcl
+from app.core.codes import AclOperation, ResourceType
+from app.ops.api_keys import request_name
+from app.ops.metrics import Metrics
+
+TRACE = 5
+DEBUG = logging.DEBUG
+INFO = logging.INFO
+LEVELS = {"TRACE": TRACE, "DEBUG": DEBUG, "INFO": INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR, "OFF": 100}
+"""The values of `audit.level`: what is below the level is not logged. Nothing is logged above INFO."""
+
+_LOG = logging.getLogger(__name__)
+_LEVEL_NAMES = {TRACE: "TRACE", DEBUG: "DEBUG", INFO: "INFO"}
+_OPERATIONS = tuple(each.name for each in AclOperation)
+_RESOURCE_TYPES = tuple("".join(word.capitalize() for word in each.name.split("_")) for each in ResourceType)
+_LINE_OVERHEAD = 256
+
+# C0 and C1 controls, DEL, line and paragraph separator, and the marks that reorder text on a screen.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+class AuditEntry(NamedTuple):
+    """One decided action, as the log wants it. `acl` is None unless the rule is MatchingAcl."""
+
+    level: int
+    operation: int
+    resource_type: int
+    resource_name: str
+    resource_reference_count: int
+    verdict: Verdict
+    acl: StandardAcl | None
+
+
+class AuditSource(NamedTuple):
+    """Who asked: the parts of a request's context that an audit line shows."""
+
+    principal: str
+    host: str
+    request_type: int | None
+
+
+_Item = tuple[float, AuditSource, Sequence[AuditEntry]]
+
+
+def level_of(verdict: Verdict, *, log_if_allowed: bool, log_if_denied: bool) -> int:
+    """The level of Kafka's StandardAuthorizer for this decision."""
+    if verdict.allowed:
+        return DEBUG if log_if_allowed else TRACE
+    return INFO if log_if_denied else TRACE
+
+
+class AuditLog:
+    """Takes decided actions on the event loop and writes their lines from a daemon thread.
+
+    `write` gets whole lines, several at once. At most `capacity` characters wait, and what comes on top is counted
+    in `audit_lines_dropped`.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        metrics: Metrics,
+        *,
+        capacity: int = 16 * 1024 * 1024,
+        linger_s: float = 0.02,
+    ) -> None:
+        self._write = write
+        self._metrics = metrics
+        self._capacity = capacity
+        self._linger_s = linger_s
+        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name="klamm-audit", daemon=True)
+        # INVARIANT: each counter has one writer (event loop, thread), so the difference needs no lock.
+        self._size_in = 0
+        self._size_out = 0
+
+    def start(self) -> None:
+        """Start the thread that writes."""
+        self._thread.start()
+
+    def log(self, source: AuditSource, entries: Sequence[AuditEntry]) -> None:
+        """Take the actions of one request, already chosen by level."""
+        size = _size(entries)
+        if self._closing.is_set() or self._size_in - self._size_out + size > self._capacity:
+            self._metrics.audit_lines_dropped += len(entries)
+            return
+        self._size_in += size
+        self._queue.put((time.time(), source, entries))
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Write what waits and stop; blocks for at most the timeout, so not for the event loop."""
+        self._closing.set()
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            item = self._queue.get()
+            if item is None:
+                return
+            # Under load, lines that come within the linger share one write and one wake-up.
+            self._closing.wait(self._linger_s)
+            batch = [item, *self._waiting()]
+            self._write_batch(batch)
+
+    def _waiting(self) -> list[_Item]:
+        items: list[_Item] = []
+        while True:
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return items
+            if item is None:
+                self._queue.put(None)
+                return items
+            items.append(item)
+
+    def _write_batch(self, batch: Sequence[_Item]) -> None:
+        count = sum(len(entries) for _, _, entries in batch)
+        try:
+            lines = [_line(time_s, source, entry) for time_s, source, entries in batch for entry in entries]
+            self._write("".join(lines))
+        except Exception:  # noqa: BLE001 - whatever the sink raises, the thread has to live on
+            # A full disk or a closed stream costs these lines, never the thread.
+            self._metrics.audit_lines_failed += count
+            _LOG.exception("audit_write_failed", extra={"lines": count})
+        else:
+            self._metrics.audit_lines_written += count
+        finally:
+            self._size_out += sum(_size(entries) for _, _, entries in batch)
+
+
+def audit_message(source: AuditSource, entry: AuditEntry) -> str:
+    """The message of Kafka's StandardAuthorizer, control characters escaped."""
+    rule = entry.verdict.rule.value
+    message = (
+        f"Principal = {source.principal} is {'Allowed' if entry.verdict.allowed else 'Denied'} "
+        f"operation = {_OPERATIONS[entry.operation]} from host = {source.host} "
+        f"on resource = {_RESOURCE_TYPES[entry.resource_type]}:LITERAL:{entry.resource_name} "
+        f"for request = {request_name(source.request_type)} "
+        f"with resourceRefCount = {entry.resource_reference_count} "
+        f"based on rule {rule if entry.acl is None else f'{rule}(acl={entry.acl})'}"
+    )
+    return message if message.isprintable() else _UNSAFE.sub(_escaped, message)
+
+
+def _line(time_s: float, source: AuditSource, entry: AuditEntry) -> str:
+    # Kafka's log4j layout: [%d] %p %m (%c)%n
+    seconds, millis = divmod(int(time_s * 1000), 1000)
+    level = _LEVEL_NAMES[entry.level]
+    return f"[{_stamp(seconds)},{millis:03d}] {level} {audit_message(source, entry)} (kafka.authorizer.logger)\n"
+
+
+@lru_cache(maxsize=4)
+def _stamp(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def _size(entries: Sequence[AuditEntry]) -> int:
+    return sum([_LINE_OVERHEAD + len(entry.resource_name) for entry in entries])

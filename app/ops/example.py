@@ -1,0 +1,101 @@
+"""Shows Klamm at work: an example's ACLs go into an empty store, then decisions are asked for and printed.
+
+A client like any other, over HTTP.
+"""
+
+import asyncio
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+_READY_TIMEOUT_S = 60.0
+_CALL_TIMEOUT_S = 30.0
+_POLL_S = 0.1
+
+
+class ExampleError(Exception):
+    """The example can't be shown; the text is for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A body for createAcls; and questions: what each shows, and a body for authorize with one action."""
+
+    acls: dict[str, Any]
+    questions: list[tuple[str, dict[str, Any]]]
+
+
+def read_example(path: Path) -> Example:
+    """`path` holds the body for createAcls, `decisions.json` beside it the questions. Raises ExampleError."""
+    questions_path = path.with_name("decisions.json")
+    try:
+        acls = json.loads(path.read_text(encoding="utf-8"))
+        asked = json.loads(questions_path.read_text(encoding="utf-8"))
+        questions = [(each["shows"], each["request"]) for each in asked]
+    except OSError as error:
+        raise ExampleError(f"can't read `{error.filename}` ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ExampleError(f"`{path}` or `{questions_path.name}` beside it is no example: {error!r}") from None
+    return Example(acls, questions)
+
+
+async def show_example(example: Example, base_url: str, write: Callable[[str], object]) -> None:
+    """Waits until the service is ready, loads the ACLs if it has none, and writes each decision with its curl line.
+
+    Raises ExampleError if the service does not answer as it should.
+    """
+    async with httpx.AsyncClient(base_url=base_url, timeout=_CALL_TIMEOUT_S, trust_env=False) as client:
+        try:
+            await _await_ready(client)
+            write(await _load(client, example.acls))
+            for shows, request in example.questions:
+                write(await _decision(client, base_url, shows, request))
+        except httpx.HTTPError as error:
+            raise ExampleError(f"the service does not answer: {error!r}") from None
+
+
+async def _await_ready(client: httpx.AsyncClient) -> None:
+    try:
+        async with asyncio.timeout(_READY_TIMEOUT_S):
+            while not (await client.get("/readyz")).is_success:  # noqa: ASYNC110 - the event is at the far end of HTTP
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        raise ExampleError(f"the service was not ready within {_READY_TIMEOUT_S:g} s") from None
+
+
+async def _load(client: httpx.AsyncClient, acls: dict[str, Any]) -> str:
+    count = _body(await client.get("/v1/acls/count"))["acl_count"]
+    if count:
+        return f"The store holds {count} ACLs, so the example is not loaded into it."
+    results = _body(await client.post("/v1/acls", json=acls))["results"]
+    for binding, result in zip(acls["bindings"], results, strict=True):
+        if result["error_code"]:
+            raise ExampleError(f"{result['code']}: {result['error_message']} ({json.dumps(binding)})")
+    return f"Loaded {len(results)} ACLs of the example into the empty store."
+
+
+async def _decision(client: httpx.AsyncClient, base_url: str, shows: str, request: dict[str, Any]) -> str:
+    result = _body(await client.post("/v1/authorize", json=request))["results"][0]
+    action, context = request["actions"][0], request["context"]
+    call = shlex.join(["curl", "-s", f"{base_url}/v1/authorize", "-H", "content-type: application/json"])
+    return (
+        f"\n{result}: {context['principal']} from {context['client_address']}, {action['operation']} on "
+        f"{action['resource_type']} {action['resource_name']}\n  {shows}\n"
+        f"  {call} \\\n    -d {shlex.quote(json.dumps(request))}"
+    )
+
+
+def _body(response: httpx.Response) -> dict[str, Any]:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or response.status_code != httpx.codes.OK:
+        detail = body.get("detail") if isinstance(body, dict) else response.text
+        raise ExampleError(f"{response.request.url.path} answered {response.status_code}: {detail}")
+    return body

@@ -1,0 +1,127 @@
+"""Bodies of createAcls, deleteAcls, acls, getAcl and aclCount (KIP-140)."""
+
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import Field
+
+from app.rest.schemas import AuthorizableRequestContext, Code, ErrorCode, ErrorMessage, Reply, Request, TimeoutMs, Token
+from app.rest.words import LITERAL, AclOperationWord, AclPermissionTypeWord, PatternTypeWord, ResourceTypeWord
+from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
+
+
+class AclBinding(Request):
+    """An ACL by its seven fields (KIP-140)."""
+
+    resource_type: ResourceTypeWord
+    resource_name: str
+    pattern_type: PatternTypeWord = LITERAL
+    principal: str
+    host: str = Field("*", description="An IP address, a CIDR range, or `*`.")
+    operation: AclOperationWord
+    permission_type: AclPermissionTypeWord
+
+
+class AclBindingFilter(Request):
+    """Which ACLs are meant; a field that is absent or null stands for any (KIP-140, KIP-290)."""
+
+    resource_type: ResourceTypeWord | None = None
+    resource_name: str | None = None
+    pattern_type: PatternTypeWord | None = None
+    principal: str | None = None
+    host: str | None = None
+    operation: AclOperationWord | None = None
+    permission_type: AclPermissionTypeWord | None = None
+
+
+class CreateAclsRequest(Request):
+    """ACLs to create; at most 10,000 of them may be new."""
+
+    context: AuthorizableRequestContext
+    bindings: list[AclBinding]
+    timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
+
+
+class AclCreateResult(Reply):
+    """What came of one binding."""
+
+    error_code: ErrorCode
+    code: Code
+    error_message: ErrorMessage
+    id: UUID | None = Field(description="The ACL's id; null if it was refused.")
+    created: bool = Field(description="False if the ACL was there already, or was refused.")
+
+
+class CreateAclsResponse(Reply):
+    """One result a binding, in order."""
+
+    results: list[AclCreateResult]
+    token: Token
+
+
+class DeleteAclsRequest(Request):
+    """Filters for the ACLs to delete; at most 10,000 may go in one call."""
+
+    context: AuthorizableRequestContext
+    filters: list[AclBindingFilter]
+    timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
+
+
+class Acl(Reply):
+    """A stored ACL."""
+
+    id: UUID
+    resource_type: str
+    resource_name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission_type: str
+
+
+class AclDeleteMatch(Acl):
+    """One ACL that a filter has met."""
+
+    error_code: ErrorCode
+    code: Code
+    error_message: ErrorMessage
+
+
+class AclDeleteResult(Reply):
+    """What came of one filter; overlapping filters list the same ACL again."""
+
+    error_code: ErrorCode
+    code: Code
+    error_message: ErrorMessage
+    matches: list[AclDeleteMatch]
+
+
+class DeleteAclsResponse(Reply):
+    """One result a filter, in order."""
+
+    results: list[AclDeleteResult]
+    token: Token
+
+
+class AclsRequest(Request):
+    """A filter, and which page of what it meets."""
+
+    context: AuthorizableRequestContext
+    filter: AclBindingFilter
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
+    cursor: str | None = Field(None, description="`next_cursor` of the page before.")
+
+
+class AclsResponse(Reply):
+    """One page, sorted by the seven fields."""
+
+    acls: list[Acl]
+    next_cursor: str | None = Field(description="Null on the last page.")
+    token: Token
+
+
+class AclCountResponse(Reply):
+    """How many ACLs there are."""
+
+    acl_count: int = Field(description="-1 until the first load is complete.")

@@ -1,0 +1,158 @@
+"""createAcls, deleteAcls, acls, getAcl and aclCount (KIP-140): JSON to bindings and back."""
+
+from typing import Annotated, TypedDict
+from uuid import UUID
+
+from fastapi import Path
+
+from app.core.bindings import AclBinding, StandardAcl
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.errors import ApiException
+from app.core.filters import AclBindingFilter
+from app.core.mutations import CreatedAcl
+from app.core.validation import validate_filter
+from app.rest import acl_schemas as schemas
+from app.rest.context import request_context, seconds
+from app.rest.errors import FieldError, InvalidFieldsException, item_outcome
+from app.rest.routing import CurrentAuthorizer, documented_problems, problems, strict_router
+from app.rest.words import unknown_word
+
+router = strict_router("acls")
+
+_FILTER_WORDS = {
+    "resource_type": ResourceType,
+    "pattern_type": PatternType,
+    "operation": AclOperation,
+    "permission_type": AclPermissionType,
+}
+
+
+@router.post("/v1/acls", name="createAcls", responses=problems((403, 504)))
+async def create_acls(body: schemas.CreateAclsRequest, authorizer: CurrentAuthorizer) -> schemas.CreateAclsResponse:
+    """Create ACLs; needs ALTER on the cluster. An ACL that exists keeps its id.
+
+    Answers when the change is durable and this replica decides by it. A binding that is refused does not hinder
+    the others.
+    """
+    bindings = [_binding(each) for each in body.bindings]
+    results, token = await authorizer.create_acls(request_context(body.context), bindings, seconds(body.timeout_ms))
+    return schemas.CreateAclsResponse(results=[_created(each) for each in results], token=str(token))
+
+
+@router.post("/v1/acls/delete", name="deleteAcls", responses=problems((403, 504)))
+async def delete_acls(body: schemas.DeleteAclsRequest, authorizer: CurrentAuthorizer) -> schemas.DeleteAclsResponse:
+    """Delete every ACL that any of the filters meets; needs ALTER on the cluster.
+
+    Answers when the change is durable and this replica decides by it. A filter that is refused does not hinder the
+    others; one that meets nothing is fine.
+    """
+    filters = [_filter(each) for each in body.filters]
+    results, token = await authorizer.delete_acls(request_context(body.context), filters, seconds(body.timeout_ms))
+    return schemas.DeleteAclsResponse(results=[_deleted(each) for each in results], token=str(token))
+
+
+@router.post("/v1/acls/search", name="acls", responses=problems((403,)))
+async def acls(body: schemas.AclsRequest, authorizer: CurrentAuthorizer) -> schemas.AclsResponse:
+    """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
+    _check_filter_words(body.filter)
+    acl_filter = _filter(body.filter)
+    refusal = validate_filter(acl_filter)
+    if refusal is not None:
+        raise refusal
+    page = await authorizer.acls(request_context(body.context), acl_filter, body.limit, body.cursor)
+    return schemas.AclsResponse(
+        acls=[schemas.Acl(**_fields(each)) for each in page.acls],
+        next_cursor=page.next_cursor,
+        token=str(page.token),
+    )
+
+
+@router.get("/v1/acls/count", name="aclCount", responses=documented_problems(500))
+async def acl_count(authorizer: CurrentAuthorizer) -> schemas.AclCountResponse:
+    """Tell how many ACLs this replica holds."""
+    return schemas.AclCountResponse(acl_count=authorizer.acl_count())
+
+
+@router.get("/v1/acls/{id:uuid}", name="getAcl", responses=documented_problems(400, 404, 500, 503))
+async def get_acl(acl_id: Annotated[UUID, Path(alias="id")], authorizer: CurrentAuthorizer) -> schemas.Acl:
+    """Show one ACL by its id."""
+    acl = authorizer.get_acl(None, acl_id)
+    return schemas.Acl(**_fields(acl))
+
+
+def _binding(body: schemas.AclBinding) -> AclBinding:
+    return AclBinding(
+        ResourceType.from_string(body.resource_type),
+        body.resource_name,
+        PatternType.from_string(body.pattern_type),
+        body.principal,
+        body.host,
+        AclOperation.from_string(body.operation),
+        AclPermissionType.from_string(body.permission_type),
+    )
+
+
+def _filter(body: schemas.AclBindingFilter) -> AclBindingFilter:
+    return AclBindingFilter(
+        ResourceType.from_string(_or_any(body.resource_type)),
+        body.resource_name,
+        PatternType.from_string(_or_any(body.pattern_type)),
+        body.principal,
+        body.host,
+        AclOperation.from_string(_or_any(body.operation)),
+        AclPermissionType.from_string(_or_any(body.permission_type)),
+    )
+
+
+def _or_any(word: str | None) -> str:
+    return "ANY" if word is None else word
+
+
+def _check_filter_words(body: schemas.AclBindingFilter) -> None:
+    """A search has one filter and so no entry to refuse: the request is refused, naming the field."""
+    errors = []
+    for field, enum in _FILTER_WORDS.items():
+        word: str | None = getattr(body, field)
+        if word is not None and word not in enum.__members__:
+            codes = {name: int(member) for name, member in enum.__members__.items()}
+            errors.append(FieldError(f"/filter/{field}", unknown_word(word, codes)))
+    if errors:
+        raise InvalidFieldsException(errors)
+
+
+def _created(result: CreatedAcl | ApiException) -> schemas.AclCreateResult:
+    if isinstance(result, ApiException):
+        return schemas.AclCreateResult(**item_outcome(result), id=None, created=False)
+    return schemas.AclCreateResult(**item_outcome(None), id=result.id, created=result.created)
+
+
+def _deleted(result: list[StandardAcl] | ApiException) -> schemas.AclDeleteResult:
+    if isinstance(result, ApiException):
+        return schemas.AclDeleteResult(**item_outcome(result), matches=[])
+    matches = [schemas.AclDeleteMatch(**item_outcome(None), **_fields(each)) for each in result]
+    return schemas.AclDeleteResult(**item_outcome(None), matches=matches)
+
+
+class _Fields(TypedDict):
+    id: UUID
+    resource_type: str
+    resource_name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission_type: str
+
+
+def _fields(acl: StandardAcl) -> _Fields:
+    binding = acl.binding
+    return {
+        "id": acl.id,
+        "resource_type": binding.resource_type.name,
+        "resource_name": binding.resource_name,
+        "pattern_type": binding.pattern_type.name,
+        "principal": binding.principal,
+        "host": binding.host,
+        "operation": binding.operation.name,
+        "permission_type": binding.permission_type.name,
+    }

@@ -1,0 +1,123 @@
+"""The decision calls beside authorize: authorizedOperations (KIP-430), authorizeByResourceType (KIP-504), listGroups
+(KIP-231).
+"""
+
+from app.core.authorize import Authorization
+from app.core.codes import CLUSTER_NAME, AclOperation, ResourceType
+from app.core.errors import Errors
+from app.core.operations import NOT_REQUESTED, from_bit_field
+from app.rest.context import request_context
+from app.rest.errors import FieldError, InvalidFieldsException
+from app.rest.routing import CurrentAuthorizer, CurrentServices, problems, strict_router
+from app.rest.schemas import (
+    AuthorizableRequestContext,
+    AuthorizeByResourceTypeRequest,
+    AuthorizeByResourceTypeResponse,
+    AuthorizedOperationsRequest,
+    AuthorizedOperationsResponse,
+    AuthorizedOperationsResult,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ResourceReference,
+)
+from app.rest.strict_json import check_count
+from app.rest.words import OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
+from app.runtime.authorizer import Authorizer
+
+router = strict_router("decisions")
+
+_AUTHORIZATION_FAILED = {
+    ResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    # Kafka shows users only through their tokens (KIP-373), and refuses those with this error.
+    ResourceType.USER: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+def _authorization(authorizer: Authorizer, context: AuthorizableRequestContext) -> Authorization:
+    checked = request_context(context)
+    return authorizer.authorization(checked.principal, checked.client_address)
+
+
+def current_token(authorizer: Authorizer) -> str | None:
+    """The token of the image in use."""
+    token = authorizer.image.token
+    return None if token is None else str(token)
+
+
+@router.post("/v1/authorized-operations", name="authorizedOperations", responses=problems())
+async def authorized_operations(
+    body: AuthorizedOperationsRequest, authorizer: CurrentAuthorizer
+) -> AuthorizedOperationsResponse:
+    """Tell which operations the caller may do on each resource.
+
+    Without the right to describe the resource (DESCRIBE, of a user DESCRIBE_TOKENS) its ..._AUTHORIZATION_FAILED and
+    no operations; the cluster without DESCRIBE has none and no error, as in Kafka.
+    """
+    check_count("/resources", len(body.resources))
+    authorization = _authorization(authorizer, body.context)
+    results = [_authorized_operations(authorization, resource) for resource in body.resources]
+    return AuthorizedOperationsResponse(results=results, token=current_token(authorizer))
+
+
+def _authorized_operations(authorization: Authorization, resource: ResourceReference) -> AuthorizedOperationsResult:
+    resource_type = ResourceType.from_string(resource.resource_type)
+    error, bits = Errors.INVALID_REQUEST, NOT_REQUESTED
+    if resource_type > ResourceType.ANY:
+        error, bits = _shown(resource_type, authorization.authorized_operations(resource_type, resource.resource_name))
+    return AuthorizedOperationsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        error_code=error.error_code,
+        code=error.value,
+        authorized_operations=bits,
+        operations=[] if bits == NOT_REQUESTED else [operation.name for operation in from_bit_field(bits)],
+    )
+
+
+def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
+    """What of these operations the caller gets to see: nothing unless describing is among them."""
+    describe = AclOperation.DESCRIBE_TOKENS if resource_type is ResourceType.USER else AclOperation.DESCRIBE
+    if bits >> describe & 1:
+        return Errors.NONE, bits
+    if resource_type is ResourceType.CLUSTER:
+        return Errors.NONE, 0
+    return _AUTHORIZATION_FAILED[resource_type], NOT_REQUESTED
+
+
+@router.post("/v1/authorize-by-resource-type", name="authorizeByResourceType", responses=problems())
+async def authorize_by_resource_type(
+    body: AuthorizeByResourceTypeRequest, services: CurrentServices
+) -> AuthorizeByResourceTypeResponse:
+    """Decide whether the caller may do this on any resource of the type at all."""
+    operation = OPERATION_CODES.get(body.operation)
+    resource_type = RESOURCE_TYPE_CODES.get(body.resource_type)
+    if operation is None or resource_type is None:
+        raise _unknown_words(body)
+    verdict = _authorization(services.authorizer, body.context).authorize_by_resource_type(operation, resource_type)
+    services.metrics.count_verdicts([verdict])
+    return AuthorizeByResourceTypeResponse(result=verdict.result, token=current_token(services.authorizer))
+
+
+def _unknown_words(body: AuthorizeByResourceTypeRequest) -> InvalidFieldsException:
+    errors = []
+    for field, word, codes in (
+        ("operation", body.operation, OPERATION_CODES),
+        ("resource_type", body.resource_type, RESOURCE_TYPE_CODES),
+    ):
+        if word not in codes:
+            errors.append(FieldError(f"/{field}", unknown_word(word, codes)))
+    return InvalidFieldsException(errors)
+
+
+@router.post("/v1/list-groups", name="listGroups", responses=problems())
+async def list_groups(body: ListGroupsRequest, authorizer: CurrentAuthorizer) -> ListGroupsResponse:
+    """List those of the groups that the caller may see: all with DESCRIBE on the cluster, else those with DESCRIBE."""
+    check_count("/groups", len(body.groups))
+    decide = _authorization(authorizer, body.context).decide
+    groups = body.groups
+    if not decide(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME).allowed:
+        groups = [each for each in groups if decide(AclOperation.DESCRIBE, ResourceType.GROUP, each).allowed]
+    return ListGroupsResponse(groups=groups, token=current_token(authorizer))

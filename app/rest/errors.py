@@ -1,0 +1,167 @@
+"""The single table from Kafka's errors to HTTP, and the body that every refusal has (RFC 9457).
+
+ApiException                        core
+`- InvalidRequestException          core
+   |- InvalidFieldsException        400, names the fields
+   |- UnsupportedMediaTypeException 415
+   |- MethodNotAllowedException     405, with Allow
+   `- BodyTimedOutException         408
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+from uuid import uuid4
+
+import msgspec
+from starlette.responses import Response
+
+from app.core.errors import (
+    ApiException,
+    Errors,
+    InvalidRequestException,
+    RequestTooLargeException,
+    ResourceNotFoundException,
+)
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 1
+MAX_FIELD_ERRORS = 20
+
+_LOG = logging.getLogger(__name__)
+
+STATUS_OF_ERROR = {
+    Errors.UNKNOWN_SERVER_ERROR: 500,
+    Errors.AUTHORIZER_NOT_READY: 503,
+    Errors.STORE_UNAVAILABLE: 503,
+    Errors.OVERLOADED: 429,
+    Errors.TOKEN_EPOCH_MISMATCH: 409,
+    Errors.REQUEST_TIMED_OUT: 504,
+    Errors.TOPIC_AUTHORIZATION_FAILED: 403,
+    Errors.GROUP_AUTHORIZATION_FAILED: 403,
+    Errors.CLUSTER_AUTHORIZATION_FAILED: 403,
+    Errors.UNSUPPORTED_VERSION: 400,
+    Errors.INVALID_REQUEST: 400,
+    Errors.POLICY_VIOLATION: 400,
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 403,
+    Errors.SECURITY_DISABLED: 400,
+    Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED: 403,
+    Errors.OFFSET_NOT_AVAILABLE: 503,
+    Errors.RESOURCE_NOT_FOUND: 404,
+    Errors.INCONSISTENT_CLUSTER_ID: 409,
+}
+"""The HTTP status of a refusal of the whole request. Per-item refusals carry the code alone, in a 200."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What is wrong with one field, and the way out; `pointer` is a JSON pointer into the body ("" is the whole)."""
+
+    pointer: str
+    detail: str
+
+
+class InvalidFieldsException(InvalidRequestException):
+    """The body is refused, field by field."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        first = errors[0]
+        where = f"`{first.pointer}`: " if first.pointer else ""
+        more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
+        super().__init__(f"{where}{first.detail}{more}")
+        self.errors = tuple(errors[:MAX_FIELD_ERRORS])
+
+
+class UnsupportedMediaTypeException(InvalidRequestException):
+    """The body is not what Content-Type or Content-Encoding may say."""
+
+
+class MethodNotAllowedException(InvalidRequestException):
+    """The path exists, but not with this method."""
+
+    def __init__(self, allow: str) -> None:
+        super().__init__(f"this path answers {allow} only")
+        self.allow = allow
+
+
+class BodyTimedOutException(InvalidRequestException):
+    """The body did not arrive in time."""
+
+
+_STATUS_OF_EXCEPTION: dict[type[ApiException], int] = {
+    RequestTooLargeException: 413,
+    UnsupportedMediaTypeException: 415,
+    MethodNotAllowedException: 405,
+    BodyTimedOutException: 408,
+}
+
+
+def invalid_field(pointer: str, detail: str) -> InvalidFieldsException:
+    """The refusal of one field."""
+    return InvalidFieldsException([FieldError(pointer, detail)])
+
+
+def not_found(path: str) -> ResourceNotFoundException:
+    """The refusal of a path that leads nowhere."""
+    return ResourceNotFoundException(f"there is nothing at `{path[:200]}`; openapi.json lists every path")
+
+
+def status_of(refusal: ApiException) -> int:
+    """The HTTP status of this refusal."""
+    return _STATUS_OF_EXCEPTION.get(type(refusal)) or STATUS_OF_ERROR[refusal.error]
+
+
+def problem_response(refusal: ApiException) -> Response:
+    """The refusal as problem+json."""
+    status = status_of(refusal)
+    code = refusal.error.value
+    body: dict[str, object] = {
+        "type": f"urn:klamm:error:{code}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status,
+        "detail": refusal.message,
+        "code": code,
+        "error_code": refusal.error.error_code,
+        "retriable": refusal.retriable,
+    }
+    if isinstance(refusal, InvalidFieldsException):
+        body["errors"] = [{"pointer": each.pointer, "detail": each.detail} for each in refusal.errors]
+    headers: dict[str, str] = {}
+    if status in (429, 503):
+        headers["retry-after"] = str(RETRY_AFTER_S)
+    if isinstance(refusal, MethodNotAllowedException):
+        headers["allow"] = refusal.allow
+    return Response(msgspec.json.encode(body), status, headers, PROBLEM_MEDIA_TYPE)
+
+
+def unexpected_response(fault: Exception) -> Response:
+    """A 500 that tells the caller nothing but where to find the cause, which goes to the log."""
+    correlation_id = uuid4().hex
+    _LOG.error("request_failed", exc_info=fault, extra={"correlation_id": correlation_id})
+    return problem_response(
+        ApiException(f"an unexpected fault; its cause is in the service's log under correlation id `{correlation_id}`")
+    )
+
+
+def response_to(fault: Exception) -> Response:
+    """The answer to whatever a route has raised."""
+    return problem_response(fault) if isinstance(fault, ApiException) else unexpected_response(fault)
+
+
+class ItemOutcome(TypedDict):
+    """What every entry of a batch is answered with."""
+
+    error_code: int
+    code: str
+    error_message: str | None
+
+
+def item_outcome(refusal: ApiException | None) -> ItemOutcome:
+    """The outcome of one entry; None is success."""
+    error = Errors.NONE if refusal is None else refusal.error
+    return {
+        "error_code": error.error_code,
+        "code": error.value,
+        "error_message": None if refusal is None else refusal.message,
+    }

@@ -1,0 +1,108 @@
+"""The OpenAPI document: FastAPI's, with authorize merged in, enums and the error model named (DESIGN: hot path)."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from app import __version__
+from app.rest.app import AUTHORIZE_PATH, ROUTERS
+from app.rest.routing import problems
+from app.rest.schemas import AuthorizeRequest, AuthorizeResponse, Reply, Request
+from app.rest.service_schemas import Problem
+from app.rest.words import ENUM_DESCRIPTIONS
+
+_NOT_USED = ("HTTPValidationError", "ValidationError")
+_COMPONENT = "#/components/schemas/{model}"
+_TAGS = [
+    {"name": "decisions", "description": "What a caller may do (KIP-504, KIP-430, KIP-231)."},
+    {"name": "acls", "description": "Creating, deleting and listing ACLs (KIP-140, KIP-290)."},
+    {"name": "service", "description": "Start-up of brokers, and properties that can change (KIP-504)."},
+    {"name": "health", "description": "Probes, as Kubernetes asks for them."},
+]
+
+
+def build_openapi() -> dict[str, Any]:
+    """The document, without a database or a running service."""
+    app = FastAPI(openapi_url=None)
+    for router in ROUTERS:
+        app.include_router(router)
+    document = get_openapi(
+        title="Klamm",
+        version=__version__,
+        summary="Apache Kafka's Authorizer as a REST service",
+        description=(
+            "Authorization with the meaning of Apache Kafka 4.4: ACLs in PostgreSQL, decisions from memory. "
+            "Refusals are problem+json with Kafka's error names; entries of a batch are answered one by one, in order."
+        ),
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        contact={"name": "Klamm's maintainers"},
+        routes=app.routes,
+        tags=_TAGS,
+        servers=[{"url": "/"}],
+        separate_input_output_schemas=False,
+    )
+    document["security"] = []
+    document["paths"] = {AUTHORIZE_PATH: {"post": _authorize_operation()}, **document["paths"]}
+    for path in document["paths"].values():
+        for operation in path.values():
+            operation["summary"] = operation["operationId"]
+            # Refusals of a body are 400 here, and always a Problem.
+            operation["responses"].pop("422", None)
+    generated = document["components"]["schemas"]
+    schemas = {**generated, **_schemas_of(AuthorizeRequest, AuthorizeResponse, Problem)}
+    schemas = {name: schema for name, schema in schemas.items() if name not in _NOT_USED}
+    document["components"]["schemas"] = dict(sorted({**_with_named_enums(schemas), **_enum_schemas()}.items()))
+    return document
+
+
+def _authorize_operation() -> dict[str, Any]:
+    """The operation of the fast route, which FastAPI doesn't know of."""
+    return {
+        "tags": ["decisions"],
+        "description": "Decide whether the caller may do each action, all at one offset. Results are in order.",
+        "operationId": "authorize",
+        "requestBody": {"content": _json("AuthorizeRequest"), "required": True},
+        "responses": {
+            "200": {"description": "Successful Response", "content": _json("AuthorizeResponse")},
+            **{str(status): response for status, response in problems((409,)).items()},
+        },
+    }
+
+
+def _json(model: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _COMPONENT.format(model=model)}}}
+
+
+def _schemas_of(*models: type[Request] | type[Reply]) -> dict[str, Any]:
+    _, document = models_json_schema([(model, "validation") for model in models], ref_template=_COMPONENT)
+    schemas: dict[str, Any] = document["$defs"]
+    return schemas
+
+
+def _enum_schemas() -> dict[str, Any]:
+    return {
+        enum.__name__: {
+            "type": "string",
+            "enum": list(enum.__members__),
+            "title": enum.__name__,
+            "description": description,
+        }
+        for enum, description in ENUM_DESCRIPTIONS.items()
+    }
+
+
+def _with_named_enums(node: Any) -> Any:  # noqa: ANN401 - any part of a JSON document
+    """The same with a reference wherever one of Kafka's enums stands."""
+    if isinstance(node, list):
+        return [_with_named_enums(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "enum" in node and node.get("title") in _NAMED_ENUMS:
+        rest = {key: node[key] for key in ("description", "default") if key in node}
+        return {"$ref": _COMPONENT.format(model=node["title"]), **rest}
+    return {key: _with_named_enums(each) for key, each in node.items()}
+
+
+_NAMED_ENUMS = {enum.__name__ for enum in ENUM_DESCRIPTIONS}

@@ -1,0 +1,162 @@
+"""How FastAPI's routes come to their bodies and their refusals: strictly read, and problem+json whatever happens."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.ops.metrics import OPERATIONS, Metrics, MetricsPage
+from app.rest.errors import MethodNotAllowedException, not_found, problem_response, response_to
+from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, parse_off_loop, read_body
+from app.rest.validation import request_refusal_of
+from app.runtime.authorizer import Authorizer
+
+_LARGE_BODIES = ("createAcls", "deleteAcls")
+_CLIENT_CLOSED_REQUEST = 499
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the routes work with."""
+
+    authorizer: Authorizer
+    metrics: Metrics
+    metrics_page: MetricsPage
+
+
+async def _authorizer(request: Request) -> Authorizer:
+    services: Services = request.app.state.services
+    return services.authorizer
+
+
+async def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+CurrentAuthorizer = Annotated[Authorizer, Depends(_authorizer)]
+CurrentServices = Annotated[Services, Depends(_services)]
+
+
+class _ReadRequest(Request):
+    """A request whose body is read and parsed already."""
+
+    def __init__(self, request: Request, body: bytes, value: object) -> None:
+        super().__init__(request.scope, request.receive)
+        self._read = body
+        self._value = value
+
+    async def body(self) -> bytes:
+        return self._read
+
+    async def json(self) -> Any:  # noqa: ANN401 - as starlette
+        return self._value
+
+
+class StrictRoute(APIRoute):
+    """A route that reads JSON strictly and answers every refusal and fault with problem+json."""
+
+    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]  # what is awaited
+        """The route's handler, as FastAPI calls it."""
+        handle = super().get_route_handler()
+        max_bytes = MAX_ACLS_BODY_BYTES if self.name in _LARGE_BODIES else MAX_BODY_BYTES
+        takes_body = self.body_field is not None
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handle(await _read(request, max_bytes) if takes_body else request)
+            except RequestValidationError as errors:
+                return problem_response(request_refusal_of(errors.errors()))
+            except ClientDisconnect:
+                return Response(status_code=_CLIENT_CLOSED_REQUEST)
+            except Exception as fault:  # noqa: BLE001 - becomes a problem+json; an unexpected one is logged
+                return response_to(fault)
+
+        return answer
+
+
+async def _read(request: Request, max_bytes: int) -> Request:
+    check_headers(request.scope["headers"], max_bytes)
+    body = await read_body(request.receive, max_bytes)
+    return _ReadRequest(request, body, await parse_off_loop(body))
+
+
+def strict_router(tag: str) -> APIRouter:
+    """A router whose routes are strict and stand under this tag; a route's name is its operationId."""
+    return APIRouter(route_class=StrictRoute, tags=[tag], generate_unique_id_function=lambda route: route.name)
+
+
+class CountedRequests:
+    """Counts and times every request that the application answers, by its route's name."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = perf_counter()
+        status = 500
+
+        async def counted_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted_send)
+        finally:
+            name = getattr(scope.get("route"), "name", "other")
+            self._metrics.count_request(name if name in OPERATIONS else "other", status, perf_counter() - began)
+
+
+def no_route(routers: Iterable[APIRouter]) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
+    """The handler for paths that lead nowhere (404), or not with this method (405, with every method they take)."""
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+
+    async def answer(request: Request, _: Exception) -> Response:
+        path: str = request.scope["path"]
+        methods = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+        if methods:
+            return problem_response(MethodNotAllowedException(", ".join(sorted(methods))))
+        return problem_response(not_found(path))
+
+    return answer
+
+
+def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The refusals of a route for the OpenAPI document, all of one shape."""
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": _DESCRIPTIONS[status], "content": content} for status in statuses}
+
+
+def problems(extra: Sequence[int] = ()) -> dict[int | str, dict[str, Any]]:
+    """The refusals that every route with a body can give, and more."""
+    return documented_problems(*sorted({400, 408, 413, 415, 429, 500, 503, *extra}))
+
+
+_DESCRIPTIONS = {
+    400: "The request breaks a rule of its own form (INVALID_REQUEST, SECURITY_DISABLED, POLICY_VIOLATION)",
+    403: "The context's principal lacks the right on the cluster (CLUSTER_AUTHORIZATION_FAILED)",
+    404: "Nothing is there (RESOURCE_NOT_FOUND)",
+    405: "The path takes another method; see Allow",
+    408: "The body did not arrive in time",
+    409: "The token or the cluster id is of another store (TOKEN_EPOCH_MISMATCH, INCONSISTENT_CLUSTER_ID)",
+    413: "The body is too large",
+    415: "The body is not application/json",
+    429: "Too much waits already; try again after Retry-After (OVERLOADED)",
+    500: "An unexpected fault; its cause is in the service's log (UNKNOWN_SERVER_ERROR)",
+    503: "Not now; try again after Retry-After (AUTHORIZER_NOT_READY, STORE_UNAVAILABLE, OFFSET_NOT_AVAILABLE)",
+    504: "The deadline passed; whether the update was kept is unknown (REQUEST_TIMED_OUT)",
+}

@@ -1,0 +1,150 @@
+"""Bodies of the decision calls, and what all bodies share, named as the KIPs name them.
+
+Requests are strict: no unknown field, no conversion.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.core.authorize import AuthorizationResult
+from app.rest.words import LITERAL, AclOperationWord, PatternTypeWord, ResourceTypeWord
+
+INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+MAX_WAIT_MS = 300_000
+
+Int16 = Annotated[int, Field(ge=INT16_MIN, le=INT16_MAX)]
+Int32 = Annotated[int, Field(ge=INT32_MIN, le=INT32_MAX)]
+TimeoutMs = Annotated[int, Field(ge=0, le=MAX_WAIT_MS)]
+
+_CODES = (
+    "NONE, INVALID_REQUEST, POLICY_VIOLATION, UNSUPPORTED_VERSION, SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED, "
+    "GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DELEGATION_TOKEN_AUTHORIZATION_FAILED or "
+    "UNKNOWN_SERVER_ERROR; expect others"
+)
+
+
+class Request(BaseModel):
+    """A body that a caller sends."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Reply(BaseModel):
+    """A body that the service sends."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+Token = Annotated[
+    str | None,
+    Field(description="The state of the store that this answer stands on; null before the first load. Send it back."),
+]
+ErrorCode = Annotated[int, Field(description="Kafka's error number; 0 is no error.")]
+Code = Annotated[str, Field(description=f"Kafka's error name: {_CODES}.")]
+ErrorMessage = Annotated[str | None, Field(description="Why this entry was refused; null if it was not.")]
+
+
+class AuthorizableRequestContext(Request):
+    """Who asks, and about which request (KIP-504)."""
+
+    principal: str = Field(description="`type:name`, for example `User:alice`.", examples=["User:alice"])
+    client_address: str = Field(description="The client's IP address; never a name.", examples=["10.1.2.3"])
+    listener_name: str | None = None
+    security_protocol: str | None = None
+    request_type: Int16 | None = Field(None, description="Kafka's API key, for the audit log.")
+    request_version: Int16 | None = None
+    client_id: str | None = None
+    correlation_id: Int32 | None = None
+
+
+class Action(Request):
+    """One operation on one literal resource (KIP-504)."""
+
+    operation: AclOperationWord
+    resource_type: ResourceTypeWord
+    resource_name: str
+    pattern_type: PatternTypeWord = Field(LITERAL, description="LITERAL; nothing else can be authorized.")
+    resource_reference_count: Int32 = Field(1, description="For the audit log.")
+    log_if_allowed: bool = Field(default=True, description="Whether an ALLOWED is worth DEBUG in the audit log.")
+    log_if_denied: bool = Field(default=True, description="Whether a DENIED is worth INFO in the audit log.")
+
+
+class AuthorizeRequest(Request):
+    """Up to 1,000 actions of one caller."""
+
+    context: AuthorizableRequestContext
+    actions: list[Action] = Field(json_schema_extra={"maxItems": 1000})
+    at_least: str | None = Field(None, description="A token: answer from this state of the store or a later one.")
+
+
+class AuthorizeResponse(Reply):
+    """One result an action, in order, all decided at one offset."""
+
+    results: list[AuthorizationResult]
+    token: Token
+
+
+class ResourceReference(Request):
+    """A literal resource."""
+
+    resource_type: ResourceTypeWord
+    resource_name: str
+
+
+class AuthorizedOperationsRequest(Request):
+    """Up to 1,000 resources."""
+
+    context: AuthorizableRequestContext
+    resources: list[ResourceReference] = Field(json_schema_extra={"maxItems": 1000})
+
+
+class AuthorizedOperationsResult(Reply):
+    """What the caller may do on one resource (KIP-430)."""
+
+    resource_type: str
+    resource_name: str
+    error_code: ErrorCode
+    code: Code
+    authorized_operations: int = Field(
+        description="Bit field by operation code; -2147483648 if it may not be told.",
+        json_schema_extra={"format": "int32"},
+    )
+    operations: list[str] = Field(description="The same by name.")
+
+
+class AuthorizedOperationsResponse(Reply):
+    """One result a resource, in order."""
+
+    results: list[AuthorizedOperationsResult]
+    token: Token
+
+
+class AuthorizeByResourceTypeRequest(Request):
+    """Whether the caller may do this on any resource of the type at all (KIP-504)."""
+
+    context: AuthorizableRequestContext
+    operation: AclOperationWord
+    resource_type: ResourceTypeWord
+
+
+class AuthorizeByResourceTypeResponse(Reply):
+    """The result."""
+
+    result: AuthorizationResult
+    token: Token
+
+
+class ListGroupsRequest(Request):
+    """Up to 1,000 group ids."""
+
+    context: AuthorizableRequestContext
+    groups: list[str] = Field(json_schema_extra={"maxItems": 1000})
+
+
+class ListGroupsResponse(Reply):
+    """Those of the groups that the caller may see, in order (KIP-231)."""
+
+    groups: list[str]
+    token: Token

@@ -1,0 +1,229 @@
+"""Kafka's Authorizer (KIP-504): decisions from the image in memory, updates by way of the store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from app.core.authorize import Authorization, RequestContext
+from app.core.bindings import AclBinding, StandardAcl
+from app.core.codes import CLUSTER_NAME, AclOperation, ResourceType
+from app.core.configs import CONFIG_NAMES, AuthorizerConfig, describe
+from app.core.errors import (
+    ApiException,
+    AuthorizerNotReadyException,
+    ClusterAuthorizationException,
+    InconsistentClusterIdException,
+    OffsetNotAvailableException,
+    ResourceNotFoundException,
+    SecurityDisabledException,
+)
+from app.core.filters import AclBindingFilter
+from app.core.hosts import ClientAddress
+from app.core.image import AuthorizerImage
+from app.core.mutations import CreatedAcl
+from app.core.token import Token
+from app.runtime.counters import RuntimeMetrics
+from app.runtime.feed import ChangeFeed
+from app.runtime.listing import AclPage, list_acls
+from app.runtime.loader import Loader
+from app.runtime.mutator import AclStore, Mutator
+from app.runtime.options import RuntimeOptions
+from app.runtime.purgatory import Purgatory
+from app.runtime.readiness import Readiness, StartRequest
+from app.runtime.updates import ConfigChange, Updates
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A property's value in force, and whether it comes from the start-up settings or from the store."""
+
+    name: str
+    value: str
+    source: Literal["STARTUP", "STORE"]
+
+
+class Authorizer:
+    """What rest calls, and nothing else. `open` sets the loader and the mutator going, `close` ends them.
+
+    Decisions never wait: `authorization` gives the caller against the image of this moment, and holds for one request
+    up to its next await.
+    """
+
+    def __init__(
+        self,
+        store: AclStore,
+        feed: ChangeFeed,
+        startup: AuthorizerConfig,
+        options: RuntimeOptions = RuntimeOptions(),  # noqa: B008 - frozen
+    ) -> None:
+        self.enabled = options.enabled
+        self.metrics = RuntimeMetrics()
+        self.readiness = Readiness(startup, options.clock)
+        self._options = options
+        self._startup = startup
+        self._purgatory = Purgatory(options.max_delayed_operations, self.metrics)
+        self._loader = Loader(feed, startup, self.readiness, self._purgatory, self.metrics, options)
+        self._mutator = Mutator(store, self.metrics, options)
+        self._updates = Updates(self._mutator, self._loader, self._purgatory, self.metrics, options)
+
+    @property
+    def image(self) -> AuthorizerImage:
+        """The image in use. Read it once per request: then all of the answer stands on one offset."""
+        return self._loader.image
+
+    # start and stop
+
+    def open(self) -> None:
+        """Begin to load and to take updates; needs a running event loop."""
+        self._loader.open()
+        self._mutator.open()
+
+    async def start(self, request: StartRequest, wait_s: float) -> list[tuple[str, bool]]:
+        """Each listener's readiness, once all are ready or the wait is over (KIP-504); repeating it is fine.
+
+        Raises InconsistentClusterIdException as soon as the store's cluster is known to be another one.
+        """
+        self._check_cluster_id(request)
+        names = [endpoint.listener_name for endpoint in request.endpoints]
+        self.readiness.register(names)
+        await self.readiness.wait_until_ready(names, self._within(wait_s))
+        self._check_cluster_id(request)
+        return [(name, self.readiness.ready(name)) for name in names]
+
+    async def close(self) -> None:
+        """Take no more updates, let those in flight end and be seen, then stop following. Each step is bounded."""
+        self.readiness.draining()
+        await self._mutator.close()
+        await self._purgatory.drained(self._options.drain_timeout_s)
+        self._purgatory.close()
+        await self._loader.close()
+
+    # decisions
+
+    def authorization(self, principal: str, address: ClientAddress) -> Authorization:
+        """The caller against the image of this moment; with authorizer.enabled=false everyone is unrestricted.
+
+        Raises AuthorizerNotReadyException for anyone but super users before the first load and while fenced.
+        """
+        caller = Authorization(self._loader.image, principal, address, unrestricted=not self.enabled)
+        if not caller.is_super_user and self.readiness.fenced:
+            raise AuthorizerNotReadyException("the ACLs are older than `max.staleness.ms` allows; try again shortly")
+        return caller
+
+    async def wait_for(self, at_least: str | None) -> None:
+        """Return once the image is at this token, at once if it is already.
+
+        Raises InvalidRequestException, TokenEpochMismatchException, AuthorizerNotReadyException before the first
+        load, OffsetNotAvailableException if the image does not get there within the request timeout.
+        """
+        if at_least is None:
+            return
+        token = Token.parse(at_least)
+        image = self._loader.image
+        self._check_loaded()
+        if token.epoch != image.epoch or token.offset > image.offset:
+            # Somebody knows of a later state than this process does: the hint may be lost.
+            self._loader.nudge()
+        try:
+            await self._purgatory.wait_for(token, self._options.request_timeout_s)
+        except TimeoutError:
+            raise OffsetNotAvailableException(
+                f"this replica is at `{self._loader.image.token}` and did not reach `{token}` in time; try again"
+            ) from None
+
+    # updates
+
+    async def create_acls(
+        self, context: RequestContext, bindings: Sequence[AclBinding | ApiException], timeout_s: float | None
+    ) -> tuple[list[CreatedAcl | ApiException], Token]:
+        """Kafka's createAcls (KIP-140): returns when durable and visible here. ApiExceptions in it stay.
+
+        Raises SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and
+        before any look-up; then as `Updates` says.
+        """
+        self._check_cluster_right(context, AclOperation.ALTER)
+        return await self._updates.create_acls(bindings, context.principal, self._timeout(timeout_s))
+
+    async def delete_acls(
+        self, context: RequestContext, filters: Sequence[AclBindingFilter | ApiException], timeout_s: float | None
+    ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
+        """Kafka's deleteAcls (KIP-140): the ACLs that each filter took out; in all else like `create_acls`."""
+        self._check_cluster_right(context, AclOperation.ALTER)
+        return await self._updates.delete_acls(filters, context.principal, self._timeout(timeout_s))
+
+    async def alter_configs(
+        self, context: RequestContext, changes: Sequence[ConfigChange], timeout_s: float | None
+    ) -> tuple[list[ApiException | None], Token]:
+        """Kafka's alterConfigs: None for each change that is in force; a value of None means the start-up one."""
+        self._check_loaded()
+        self._check_right(context, AclOperation.ALTER_CONFIGS)
+        return await self._updates.alter_configs(changes, context.principal, self._timeout(timeout_s))
+
+    # lists
+
+    async def acls(
+        self, context: RequestContext, acl_filter: AclBindingFilter, limit: int, cursor: str | None
+    ) -> AclPage:
+        """DescribeAcls (KIP-140), sorted and in pages; refusals as of `create_acls`."""
+        self._check_cluster_right(context, AclOperation.DESCRIBE)
+        return await list_acls(self._loader, acl_filter, limit, cursor)
+
+    def get_acl(self, context: RequestContext | None, acl_id: UUID) -> StandardAcl:
+        """One ACL. Raises ResourceNotFoundException. No context: no right is asked for."""
+        if context is not None:
+            self._check_cluster_right(context, AclOperation.DESCRIBE)
+        self._check_enabled()
+        self._check_loaded()
+        acl = self._loader.image.index.get(acl_id.bytes)
+        if acl is None:
+            raise ResourceNotFoundException(f"there is no ACL `{acl_id}`")
+        return acl
+
+    def acl_count(self) -> int:
+        """How many ACLs there are; -1 until loaded (KIP-504)."""
+        return self._loader.image.acl_count
+
+    def describe_configs(self, context: RequestContext | None) -> list[ConfigEntry]:
+        """Every property in force. No context: no right is asked for."""
+        if context is not None:
+            self._check_right(context, AclOperation.DESCRIBE_CONFIGS)
+        startup, stored = describe(self._startup), self._loader.image.overrides
+        return [
+            ConfigEntry(name, stored[name], "STORE") if name in stored else ConfigEntry(name, startup[name], "STARTUP")
+            for name in CONFIG_NAMES
+        ]
+
+    # checks
+
+    def _check_cluster_right(self, context: RequestContext, operation: AclOperation) -> None:
+        self._check_enabled()
+        self._check_loaded()
+        self._check_right(context, operation)
+
+    def _check_enabled(self) -> None:
+        if not self.enabled:
+            raise SecurityDisabledException("no authorizer is enabled; set `authorizer.enabled` to have ACLs")
+
+    def _check_loaded(self) -> None:
+        if not self._loader.image.loading_complete:
+            raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
+
+    def _check_right(self, context: RequestContext, operation: AclOperation) -> None:
+        caller = self.authorization(context.principal, context.client_address)
+        if not caller.decide(operation, ResourceType.CLUSTER, CLUSTER_NAME).allowed:
+            # The same text whatever was asked: a refusal tells nothing about what is there.
+            raise ClusterAuthorizationException("cluster authorization failed")
+
+    def _check_cluster_id(self, request: StartRequest) -> None:
+        known = self._loader.image.cluster_id
+        if None not in (request.cluster_id, known) and request.cluster_id != known:
+            raise InconsistentClusterIdException(
+                f"this service holds the ACLs of another cluster than `{request.cluster_id}`; check its database"
+            )
+
+    def _timeout(self, timeout_s: float | None) -> float:
+        return self._options.request_timeout_s if timeout_s is None else self._within(timeout_s)
+
+    def _within(self, seconds: float) -> float:
+        return min(max(0.0, seconds), self._options.max_request_timeout_s)

@@ -1,0 +1,68 @@
+"""Waits that end, and retries that back off."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_GRACE_S = 0.5
+_MAX_DOUBLINGS = 16
+
+_abandoned: set[asyncio.Task[Any]] = set()
+
+
+async def bounded(work: Coroutine[Any, Any, T], seconds: float) -> T:
+    """What the work gives. Raises TimeoutError when it takes longer.
+
+    A half-open connection may swallow a cancellation too, so work that does not end is left behind, not waited for.
+    """
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        # Here also when the caller is cancelled: the work gets its chance to tidy up before anyone goes on.
+        await stop(task)
+    if task.cancelled():
+        raise TimeoutError
+    if task.done():
+        return task.result()
+    raise TimeoutError
+
+
+async def stop(task: asyncio.Task[Any]) -> None:
+    """Cancel the task and wait a moment for its end; a task that does not end then is left behind."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=_GRACE_S)
+    if task.done():
+        _forget(task)
+    else:
+        _abandoned.add(task)
+        task.add_done_callback(_forget)
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _abandoned.discard(task)
+    if not task.cancelled():
+        task.exception()  # asyncio complains about exceptions that nobody has looked at
+
+
+class Backoff:
+    """Rests that double from a first to a longest one, each drawn from its upper half so that replicas spread."""
+
+    def __init__(self, first_s: float, longest_s: float, jitter: Callable[[float, float], float]) -> None:
+        self._first_s = first_s
+        self._longest_s = longest_s
+        self._jitter = jitter
+        self._tries = 0
+
+    def next_s(self) -> float:
+        """The next rest, in seconds."""
+        rest = min(self._longest_s, self._first_s * (1 << self._tries))
+        self._tries = min(self._tries + 1, _MAX_DOUBLINGS)
+        return self._jitter(rest / 2, rest)
+
+    def reset(self) -> None:
+        """Begin with the first rest again."""
+        self._tries = 0

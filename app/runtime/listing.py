@@ -1,0 +1,59 @@
+"""acls(filter) in pages (KIP-140 DescribeAcls): searched in short steps, so that a long list holds nobody up."""
+
+import asyncio
+from dataclasses import dataclass
+
+from app.core.bindings import StandardAcl
+from app.core.errors import AuthorizerNotReadyException, InvalidRequestException
+from app.core.filters import AclBindingFilter
+from app.core.search import search
+from app.core.table import SortKey, sort_key
+from app.core.token import Token
+from app.runtime.cursors import decode_cursor, encode_cursor
+from app.runtime.loader import Loader
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class AclPage:
+    """Some ACLs in list order; `next_cursor` is None on the last page.
+
+    All changes up to `token` are in it; changes made while it was searched may be, too.
+    """
+
+    acls: list[StandardAcl]
+    next_cursor: str | None
+    token: Token
+
+
+async def list_acls(loader: Loader, acl_filter: AclBindingFilter, limit: int, cursor: str | None) -> AclPage:
+    """The page behind the cursor. Raises InvalidRequestException for a limit or cursor that is none."""
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidRequestException(f"`limit` must be from 1 to {MAX_LIMIT}")
+    after = None if cursor is None else decode_cursor(cursor)
+    while True:
+        page = await _page(loader, acl_filter, limit, after)
+        if page is not None:
+            return page
+
+
+async def _page(loader: Loader, acl_filter: AclBindingFilter, limit: int, after: SortKey | None) -> AclPage | None:
+    """None if a fresh image took the place of the one that was searched."""
+    image = loader.image
+    token = image.token
+    if token is None:
+        raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
+    found: list[StandardAcl] = []
+    for some in search(image.index, acl_filter, after):
+        found += some
+        if len(found) > limit:
+            break
+        await asyncio.sleep(0)
+        # INVARIANT: an index that is not in use any more is never looked at, it may be half dismantled.
+        if loader.image.index is not image.index:
+            return None
+    if len(found) <= limit:
+        return AclPage(found, None, token)
+    return AclPage(found[:limit], encode_cursor(sort_key(found[limit - 1].binding)), token)

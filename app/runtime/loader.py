@@ -1,0 +1,304 @@
+"""Keeps the image equal to the head of the change feed (KIP-801; DESIGN: store and change feed).
+
+First a snapshot, then whole transactions in order. Each look at the feed proves that it still continues this image
+(epoch, hash at the image's offset); if not, a fresh snapshot is built beside the image in use and swapped in.
+Declares the port `ChangeFeed` that the store implements.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Iterator, Sequence
+
+from app.core.configs import AuthorizerConfig
+from app.core.errors import PoisonedRecordException, StoreUnavailableException
+from app.core.image import AuthorizerImage
+from app.core.index import AclIndex
+from app.core.records import FeedPoll, Record
+from app.runtime.counters import RuntimeMetrics
+from app.runtime.deadlines import Backoff, bounded, stop
+from app.runtime.feed import ChangeFeed, SnapshotReader
+from app.runtime.options import RuntimeOptions
+from app.runtime.pace import run_through
+from app.runtime.purgatory import Purgatory
+from app.runtime.readiness import Readiness
+from app.runtime.snapshot import load_image
+from app.runtime.wakeup import WakeUp
+
+__all__ = ["ChangeFeed", "Loader", "SnapshotReader"]
+
+_logger = logging.getLogger("klamm.loader")
+_TIMEOUTS_BEFORE_RELOAD = 3
+
+
+class _FeedMismatchException(Exception):
+    """The feed does not continue this image; a fresh snapshot has to."""
+
+
+class Loader:
+    """Owns `image`, the one reference that decisions read; it is replaced by assignment, in one event-loop step."""
+
+    def __init__(
+        self,
+        feed: ChangeFeed,
+        startup: AuthorizerConfig,
+        readiness: Readiness,
+        purgatory: Purgatory,
+        metrics: RuntimeMetrics,
+        options: RuntimeOptions,
+    ) -> None:
+        self.image = AuthorizerImage.empty(startup)
+        self._feed = feed
+        self._startup = startup
+        self._readiness = readiness
+        self._purgatory = purgatory
+        self._metrics = metrics
+        self._options = options
+        self._wake_up = WakeUp(feed)
+        self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
+        self._poison_backoff = Backoff(options.first_backoff_s, options.max_poison_backoff_s, options.jitter)
+        self._reload: str | None = "the first load"
+        """Why a fresh snapshot is wanted; None while following."""
+        self._reload_at = 0.0
+        self._loading = False
+        """Whether the step under way is a load."""
+        self._timeouts = 0
+        self._trouble: str | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._freeing: set[asyncio.Task[None]] = set()
+
+    def open(self) -> None:
+        """Begin to load and follow."""
+        self._readiness.loading()
+        self._task = asyncio.create_task(self._run(), name="klamm-loader")
+
+    def nudge(self) -> None:
+        """Look at the feed now."""
+        self._wake_up.nudge()
+
+    async def close(self) -> None:
+        """Stop following and close the feed; the image stays as it is."""
+        if self._task is not None:
+            await stop(self._task)
+        await self._wake_up.close()
+        for task in list(self._freeing):
+            await stop(task)
+        try:
+            await bounded(self._feed.close(), self._options.drain_timeout_s)
+        except Exception:
+            _logger.exception("feed_not_closed")
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                more = await self._step()
+            except (StoreUnavailableException, PoisonedRecordException, TimeoutError, _FeedMismatchException) as fault:
+                await asyncio.sleep(self._fault(fault, str(fault) or "no answer in time"))
+            except Exception as fault:
+                _logger.exception("loader_failed")
+                await asyncio.sleep(self._fault(fault, "unexpected fault, see the log"))
+            else:
+                self._backoff.reset()
+                if not more:
+                    await self._wake_up.wait(self._poll_within_s())
+
+    async def _step(self) -> bool:
+        """One load or one look at the feed. Returns whether there is more to do at once."""
+        self._loading = self._reload is not None and self._options.clock() >= self._reload_at
+        if self._loading:
+            await self._load()
+            return True
+        try:
+            return await self._follow()
+        except _FeedMismatchException as mismatch:
+            self._metrics.feed_mismatches_total += 1
+            if self._reload is not None:
+                raise  # a snapshot is due already, after a rest
+            self._want_reload(str(mismatch))
+            self._in_trouble(str(mismatch))
+            return True
+
+    # following
+
+    async def _follow(self) -> bool:
+        asked_at = self._options.clock()
+        poll = await self._poll(self.image)
+        for transaction in _transactions(poll.records):
+            self._apply(transaction)
+            # Requests get their turn between two transactions, never within one.
+            await asyncio.sleep(0)
+        self._reload = None
+        self._timeouts = 0
+        self._poison_backoff.reset()
+        if poll.records:
+            self._wake_up.fruitful()
+        if self.image.offset < poll.head.last_offset:
+            return True
+        self._current(asked_at)
+        return False
+
+    async def _poll(self, image: AuthorizerImage) -> FeedPoll:
+        """The feed behind this image. Raises _FeedMismatchException if it does not continue it."""
+        self._metrics.polls_total += 1
+        try:
+            poll = await self._ask(image.offset, self._options.poll_records)
+        except PoisonedRecordException as poison:
+            good = poison.offset - image.offset - 1
+            if good <= 0:
+                raise
+            # Come as close to the poisoned record as whole transactions go.
+            poll = await self._ask(image.offset, good)
+        self._metrics.head_offset = poll.head.last_offset
+        mismatch = _mismatch(image, poll)
+        if mismatch is not None:
+            raise _FeedMismatchException(mismatch)
+        if not poll.records and image.offset < poll.head.last_offset:
+            raise PoisonedRecordException(image.offset + 1, "the record is missing")
+        if any(len(each) > self._options.max_step_records for each in _transactions(poll.records)):
+            raise _FeedMismatchException("a transaction is too large to be applied in one step")
+        return poll
+
+    async def _ask(self, offset: int, limit: int) -> FeedPoll:
+        return await bounded(self._feed.poll(offset, limit), self._options.poll_timeout_s)
+
+    def _apply(self, transaction: Sequence[Record]) -> None:
+        try:
+            image = self.image.apply(transaction)
+        except PoisonedRecordException:
+            raise
+        except Exception:
+            # INVARIANT: an index that may be half changed is never decided on; only super users pass until the reload.
+            self._want_reload("the image was lost to a fault, see the log")
+            self._publish(AuthorizerImage.empty(self._startup))
+            raise
+        self._metrics.transactions_applied_total += 1
+        self._metrics.records_applied_total += len(transaction)
+        self._publish(image)
+
+    # loading
+
+    async def _load(self) -> None:
+        began_at = self._options.clock()
+        image = await load_image(self._feed, self._startup, self._options.snapshot_timeout_s, self._metrics)
+        try:
+            image, equal_at = await self._caught_up(image)
+        except BaseException:
+            self._free(image.index)
+            raise
+        outworn, self._reload = self.image.index, None
+        self._publish(image)
+        # The new image outlives every collection: no use in walking over it again and again.
+        gc.freeze()
+        self._free(outworn)
+        self._poison_backoff.reset()
+        self._timeouts = 0
+        self._metrics.loads_total += 1
+        self._metrics.last_load_s = self._options.clock() - began_at
+        _logger.info("image_loaded", extra={"epoch": str(image.epoch), "offset": image.offset, "acls": image.acl_count})
+        self._current(equal_at)
+
+    async def _caught_up(self, image: AuthorizerImage) -> tuple[AuthorizerImage, float]:
+        """The image brought to the head as it stood when the snapshot was built, and the time of that look.
+
+        So a load that took long neither becomes ready with an old state nor takes the offset back.
+        """
+        equal_at = self._options.clock()
+        poll = await self._poll(image)
+        high_watermark = poll.head.last_offset
+        while True:
+            for transaction in _transactions(poll.records):
+                image = image.apply(transaction)
+                await asyncio.sleep(0)
+            if image.offset >= high_watermark:
+                return image, equal_at
+            poll = await self._poll(image)
+
+    def _free(self, index: AclIndex) -> None:
+        task = asyncio.create_task(run_through(index.dismantle()), name="klamm-free")
+        self._freeing.add(task)
+        task.add_done_callback(self._freeing.discard)
+
+    def _publish(self, image: AuthorizerImage) -> None:
+        self.image = image
+        self._metrics.image_offset = image.offset
+        self._readiness.published(image)
+        self._purgatory.reached(image)
+
+    # faults
+
+    def _fault(self, fault: Exception, why: str) -> float:
+        """Take notice of a failed step. Returns the rest before the next one, in seconds."""
+        if self._loading:
+            self._metrics.load_failures_total += 1
+        else:
+            self._metrics.poll_failures_total += 1
+        self._in_trouble(why)
+        if isinstance(fault, PoisonedRecordException):
+            self._metrics.poisoned_records_total += 1
+        if isinstance(fault, TimeoutError) and not self._loading:
+            self._timed_out(why)
+        elif not isinstance(fault, StoreUnavailableException | TimeoutError):
+            self._damaged(why)
+        return self._backoff.next_s()
+
+    def _timed_out(self, why: str) -> None:
+        """A look that hung has waited enough; looks that never end may be too large, and a snapshot comes in parts."""
+        self._backoff.reset()
+        self._timeouts += 1
+        if self._timeouts >= _TIMEOUTS_BEFORE_RELOAD:
+            self._want_reload(why)
+
+    def _damaged(self, why: str) -> None:
+        """The feed can't be followed: the table may be sound. But snapshots are dear, so ever more seldom."""
+        if self._reload is None:
+            self._want_reload(why)
+        elif self._loading and self.image.loading_complete:
+            self._reload_at = self._options.clock() + self._poison_backoff.next_s()
+
+    def _want_reload(self, why: str) -> None:
+        self._reload = why
+        self._reload_at = 0.0
+
+    def _in_trouble(self, why: str) -> None:
+        if self._trouble is None:
+            _logger.warning("feed_in_trouble", extra={"why": why, "offset": self.image.offset})
+        self._trouble = why
+        self._readiness.troubled(why)
+
+    def _current(self, at: float) -> None:
+        if self._trouble is not None:
+            _logger.info("feed_recovered", extra={"offset": self.image.offset})
+        self._trouble = None
+        self._readiness.current(at)
+
+    def _poll_within_s(self) -> float:
+        """At most `poll_s`; sooner if max.staleness.ms would fence the image before the next look."""
+        limit_ms = self.image.config.max_staleness_ms
+        return self._options.poll_s if limit_ms is None else min(self._options.poll_s, max(0.02, limit_ms / 2000))
+
+
+def _mismatch(image: AuthorizerImage, poll: FeedPoll) -> str | None:
+    """Why this feed is not the continuation of the image; None if it is."""
+    head = poll.head
+    if head.epoch != image.epoch:
+        return "the store is of another epoch"
+    if head.last_offset < image.offset:
+        return "the store has gone back behind the image"
+    if image.offset + 1 < head.log_start_offset:
+        return "the records behind the image are trimmed"
+    if poll.hash_at is None:
+        return "the record of the image's offset is gone"
+    if poll.hash_at != image.hash:
+        return "the store holds another history"
+    return None
+
+
+def _transactions(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """The records by transaction."""
+    start = 0
+    while start < len(records):
+        end = start + 1
+        while end < len(records) and records[end].tx_last == records[start].tx_last:
+            end += 1
+        yield records[start:end]
+        start = end

@@ -1,0 +1,255 @@
+"""The one writer of this process: groups waiting updates into transactions (group commit).
+
+Declares the port `AclStore`. A caller always learns the truth: what came of its mutation, that it was not written, or
+that its outcome is unknown.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.core.errors import (
+    ApiException,
+    OverloadedException,
+    RequestTimedOutException,
+    StoreUnavailableException,
+    UnknownServerException,
+)
+from app.core.mutations import CreateAcls, DeleteAcls, GroupOutcome, Mutation, Outcome
+from app.core.token import Token
+from app.runtime.counters import RuntimeMetrics
+from app.runtime.deadlines import Backoff, bounded, stop
+from app.runtime.options import RuntimeOptions
+
+_logger = logging.getLogger("klamm.mutator")
+
+_UNKNOWN = "the store did not answer in time; the outcome of the update is unknown, look before you repeat it"
+_BUSY = "its turn did not come within the timeout; try again"
+_STOPPING = "the service is shutting down; the update was not written"
+
+
+class AclStore(Protocol):
+    """Where updates become durable."""
+
+    async def write(self, mutations: Sequence[Mutation]) -> GroupOutcome:
+        """Write all of them in one transaction, in order; a later one sees the earlier.
+
+        A mutation over its bound is an ApiException among the outcomes and does not hinder its neighbours. Raises
+        StoreUnavailableException if certainly nothing was committed, RequestTimedOutException if that is unknown;
+        anything else means a fault of this group, with nothing committed.
+        """
+
+    async def close(self) -> None:
+        """Give back every connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What came of a mutation, and the token of the state that holds it."""
+
+    outcome: Outcome
+    token: Token
+
+
+class _Pending:
+    """A caller's mutation, from the queue to its answer."""
+
+    __slots__ = ("answer", "in_flight", "mutation", "number", "weight")
+
+    def __init__(self, number: int, mutation: Mutation) -> None:
+        self.number = number
+        self.mutation = mutation
+        self.weight = max(1, _size(mutation))
+        self.in_flight = False
+        self.answer: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+
+    def refuse(self, refusal: ApiException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(refusal)
+
+    def settle(self, outcome: Outcome | ApiException, token: Token) -> None:
+        if isinstance(outcome, ApiException):
+            self.refuse(outcome)
+        elif not self.answer.done():
+            self.answer.set_result(Committed(outcome, token))
+
+
+class Mutator:
+    """A bounded queue and one task that empties it, a group at a time."""
+
+    def __init__(self, store: AclStore, metrics: RuntimeMetrics, options: RuntimeOptions) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._options = options
+        self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
+        self._numbers = itertools.count()
+        self._queue: dict[int, _Pending] = {}
+        self._queued_weight = 0
+        self._arrived = asyncio.Event()
+        self._why_waiting = _BUSY
+        self._closing = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to write."""
+        self._task = asyncio.create_task(self._run(), name="klamm-mutator")
+
+    async def submit(self, mutation: Mutation, timeout_s: float) -> Committed:
+        """Queue the mutation and wait until it is durable.
+
+        Raises what the store refuses it with; OverloadedException at once if the queue is full;
+        StoreUnavailableException if it was not written; RequestTimedOutException if its outcome is unknown.
+        """
+        pending = _Pending(next(self._numbers), mutation)
+        self._admit(pending)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await pending.answer
+        except TimeoutError:
+            return self._late(pending)
+        finally:
+            # Also when the caller was cancelled: what is not in flight yet won't be written.
+            self._leave(pending)
+
+    async def close(self) -> None:
+        """Take nothing more, let the group in flight end, refuse the rest, close the store."""
+        self._closing = True
+        for pending in list(self._queue.values()):
+            self._leave(pending)
+            pending.refuse(StoreUnavailableException(_STOPPING))
+        if not self._idle.is_set():
+            await asyncio.wait({asyncio.ensure_future(self._idle.wait())}, timeout=self._options.drain_timeout_s)
+        if self._task is not None:
+            await stop(self._task)
+        try:
+            await bounded(self._store.close(), self._options.drain_timeout_s)
+        except Exception:
+            _logger.exception("store_not_closed")
+
+    # the callers' side
+
+    def _admit(self, pending: _Pending) -> None:
+        if self._closing:
+            raise StoreUnavailableException(_STOPPING)
+        options = self._options
+        too_heavy = self._queue and self._queued_weight + pending.weight > options.max_queued_bindings
+        if too_heavy or len(self._queue) >= options.max_queued_mutations:
+            raise OverloadedException("too many updates are waiting; this one was not written, try again shortly")
+        self._enter([pending])
+
+    def _late(self, pending: _Pending) -> Committed:
+        if pending.answer.done() and not pending.answer.cancelled():
+            return pending.answer.result()  # it came in the very step of the deadline
+        if pending.in_flight:
+            raise RequestTimedOutException(_UNKNOWN) from None
+        raise StoreUnavailableException(f"the update was not written: {self._why_waiting}") from None
+
+    def _enter(self, newcomers: Sequence[_Pending]) -> None:
+        for pending in newcomers:
+            self._queue[pending.number] = pending
+            self._queued_weight += pending.weight
+        self._metrics.mutations_queued = len(self._queue)
+        self._arrived.set()
+
+    def _leave(self, pending: _Pending) -> None:
+        if self._queue.pop(pending.number, None) is not None:
+            self._queued_weight -= pending.weight
+            self._metrics.mutations_queued = len(self._queue)
+
+    # the writer's side
+
+    async def _run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            group = self._next_group()
+            if not group:
+                self._arrived.clear()
+                continue
+            self._idle.clear()
+            try:
+                reached = await self._write(group)
+            except Exception:
+                _logger.exception("mutator_failed")
+                reached = True
+            finally:
+                for pending in group:
+                    if pending.in_flight:
+                        pending.refuse(RequestTimedOutException(_UNKNOWN))
+                self._idle.set()
+            if reached:
+                self._backoff.reset()
+            else:
+                await asyncio.sleep(self._backoff.next_s())
+
+    def _next_group(self) -> list[_Pending]:
+        group: list[_Pending] = []
+        weight = 0
+        for pending in self._queue.values():
+            weight += pending.weight
+            full = len(group) >= self._options.max_group_mutations or weight > self._options.max_group_bindings
+            if group and full:
+                break
+            group.append(pending)
+        for pending in group:
+            self._leave(pending)
+            pending.in_flight = True
+        return group
+
+    async def _write(self, group: Sequence[_Pending]) -> bool:
+        """Write the group and answer its callers. Returns False, and queues it again, if the store was not reached."""
+        try:
+            work = self._store.write([pending.mutation for pending in group])
+            written = await bounded(work, self._options.write_timeout_s)
+        except StoreUnavailableException as fault:
+            self._why_waiting = fault.message
+            self._queue_again(group)
+            return False
+        except (RequestTimedOutException, TimeoutError):
+            _logger.warning("outcome_unknown", extra={"mutations": len(group)})
+            return True
+        except Exception:
+            _logger.exception("group_failed", extra={"mutations": len(group)})
+            return await self._write_one_by_one(group)
+        self._why_waiting = _BUSY
+        token = Token(written.epoch, written.last_offset)
+        for pending, outcome in zip(group, written.outcomes, strict=True):
+            pending.settle(outcome, token)
+        self._metrics.groups_written_total += 1
+        self._metrics.mutations_written_total += len(group)
+        return True
+
+    async def _write_one_by_one(self, group: Sequence[_Pending]) -> bool:
+        """After a fault that is some member's own: nothing was committed, and the others shall not suffer for it."""
+        self._metrics.group_failures_total += 1
+        if len(group) == 1:
+            group[0].refuse(
+                UnknownServerException("the update could not be written; it was not written, not even in part")
+            )
+            return True
+        for at, pending in enumerate(group):
+            if not pending.answer.done() and not await self._write([pending]):
+                self._queue_again(group[at + 1 :])
+                return False
+        return True
+
+    def _queue_again(self, group: Sequence[_Pending]) -> None:
+        """Before everyone else, as they came first. Callers that have left are left out."""
+        for pending in group:
+            pending.in_flight = False
+            if self._closing:
+                pending.refuse(StoreUnavailableException(_STOPPING))
+        others = list(self._queue.values())
+        for pending in others:
+            self._leave(pending)
+        self._enter([pending for pending in (*group, *others) if not pending.answer.done()])
+
+
+def _size(mutation: Mutation) -> int:
+    if isinstance(mutation, CreateAcls):
+        return len(mutation.bindings)
+    return len(mutation.filters if isinstance(mutation, DeleteAcls) else mutation.changes)

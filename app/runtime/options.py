@@ -1,0 +1,46 @@
+"""Bounds and times of the runtime, as plain values; every wait, queue and retry of this room has its bound here."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeOptions:
+    """Times in seconds. `clock` is monotonic; `jitter` draws a number between two others."""
+
+    enabled: bool = True
+    """authorizer.enabled: without it every action is allowed and the ACL calls answer SECURITY_DISABLED."""
+    request_timeout_s: float = 5.0
+    """What a caller waits at most for a write or for `at_least`, unless it says otherwise."""
+    max_request_timeout_s: float = 300.0
+    """What a caller may ask for at most."""
+    poll_s: float = 1.0
+    """The feed is looked at this often even if no hint comes."""
+    poll_records: int = 1_000
+    """Records wanted in one look."""
+    max_step_records: int = 20_000
+    """A larger transaction would hold up the event loop: a fresh snapshot, built in slices, brings it instead."""
+    poll_timeout_s: float = 2.0
+    """One look at the feed."""
+    snapshot_timeout_s: float = 35.0
+    """Each next part of a snapshot; the store may have to sort all ACLs before the first."""
+    write_timeout_s: float = 30.0
+    """One transaction of the writer; past it the outcome is unknown. The store's own limits should speak first."""
+    first_backoff_s: float = 0.05
+    max_backoff_s: float = 0.5
+    """Short, so that all flows again within 2 s of the store's return; the store spares its server by itself."""
+    max_poison_backoff_s: float = 30.0
+    """The longest rest between snapshots that are tried because a record can't be applied."""
+    max_group_mutations: int = 500
+    max_group_bindings: int = 10_000
+    """A group holds no more bindings, filters and changes than this, unless a single mutation does."""
+    max_queued_mutations: int = 5_000
+    max_queued_bindings: int = 200_000
+    max_delayed_operations: int = 10_000
+    """How many requests may wait for an offset at once."""
+    drain_timeout_s: float = 5.0
+    """What each step of closing may take."""
+    clock: Callable[[], float] = time.monotonic
+    jitter: Callable[[float, float], float] = random.uniform

@@ -1,0 +1,51 @@
+"""Long work cut into steps of about a millisecond, so that requests come through while an image is built or freed."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_STEP_S = 0.001
+_REST_S = 0.002
+_BUSY_S = 0.0003
+
+
+class Pace:
+    """Whoever works calls `breathe` often; once a millisecond it gives the event loop away.
+
+    If others used that turn, requests are waiting: then a rest of two milliseconds follows (duty cycle).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._began = clock()
+
+    async def breathe(self) -> None:
+        """Let others run if this step has had its time."""
+        now = self._clock()
+        if now - self._began < _STEP_S:
+            return
+        await asyncio.sleep(0)
+        if self._clock() - now > _BUSY_S:
+            await asyncio.sleep(_REST_S)
+        self._began = self._clock()
+
+
+async def run_through(steps: Iterator[None]) -> None:
+    """Take every step, breathing between them."""
+    pace = Pace()
+    for _ in steps:
+        await pace.breathe()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No garbage collection in here: a full one over a growing image stops the process for 100 ms and more."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

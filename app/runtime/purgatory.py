@@ -1,0 +1,133 @@
+"""Where requests wait until this process' image has reached an offset (Kafka's DelayedOperationPurgatory).
+
+Waiters stand in a heap by offset: applying a transaction wakes those that are due and touches no other.
+"""
+
+import asyncio
+import heapq
+import itertools
+from uuid import UUID
+
+from app.core.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
+from app.core.image import AuthorizerImage
+from app.core.token import Token
+from app.runtime.counters import RuntimeMetrics
+
+_Entry = tuple[int, int, asyncio.Future[None]]
+
+_PURGE_AT = 1_000
+
+
+class Purgatory:
+    """The loader tells it every new image; callers wait for a token."""
+
+    def __init__(self, bound: int, metrics: RuntimeMetrics) -> None:
+        self._bound = bound
+        self._metrics = metrics
+        self._epoch: UUID | None = None
+        self._offset = -1
+        self._heaps: dict[UUID, list[_Entry]] = {}
+        self._numbers = itertools.count()
+        self._closed = False
+
+    async def wait_for(self, token: Token, timeout_s: float) -> None:
+        """Return when the image is at or behind this token of its own epoch.
+
+        Raises TimeoutError at the deadline, TokenEpochMismatchException for another epoch's token, also when the
+        epoch changes meanwhile, OverloadedException if too many wait.
+        """
+        if self._passed(token):
+            return
+        if token.epoch == self._epoch:
+            if self._metrics.num_delayed_operations >= self._bound:
+                raise OverloadedException("too many requests wait for an offset; nothing was done, try again shortly")
+            await self._delay(token, timeout_s)
+        if token.epoch != self._epoch:
+            raise TokenEpochMismatchException("`at_least` is of another epoch of the store; ask again without it")
+
+    async def wait_for_own(self, token: Token, timeout_s: float) -> None:
+        """The same for an update that this process has committed.
+
+        Its epoch may be one that the image has yet to learn of, and no bound stands in its way: the mutator has one.
+        Raises TimeoutError, or RequestTimedOutException if the store has moved on to yet another epoch.
+        """
+        if self._passed(token):
+            return
+        await self._delay(token, timeout_s)
+        if not self._passed(token):
+            raise RequestTimedOutException(
+                "the store changed to another epoch after the update; its outcome is unknown, look before you repeat it"
+            )
+
+    def reached(self, image: AuthorizerImage) -> None:
+        """Take notice of a new image: wake who is due, and on another epoch all who wait for one that it is not."""
+        if image.epoch is None:
+            self._epoch, self._offset = None, -1
+            return
+        if image.epoch != self._epoch:
+            for epoch in [each for each in self._heaps if each != image.epoch]:
+                _wake(self._heaps.pop(epoch))
+        self._epoch, self._offset = image.epoch, image.offset
+        heap = self._heaps.get(image.epoch, [])
+        while heap and heap[0][0] <= image.offset:
+            _wake([heapq.heappop(heap)])
+        self._count_size()
+
+    async def drained(self, timeout_s: float) -> None:
+        """Return when nobody waits any more, or at the deadline."""
+        waiting = [future for heap in self._heaps.values() for _, _, future in heap if not future.done()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=timeout_s)
+
+    def close(self) -> None:
+        """End every wait as if its deadline had come."""
+        self._closed = True
+        for heap in self._heaps.values():
+            _wake(heap)
+        self._heaps.clear()
+        self._count_size()
+
+    def _passed(self, token: Token) -> bool:
+        return token.epoch == self._epoch and token.offset <= self._offset
+
+    async def _delay(self, token: Token, timeout_s: float) -> None:
+        if self._closed:
+            raise TimeoutError
+        self._purge()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._heaps.setdefault(token.epoch, []), (token.offset, next(self._numbers), future))
+        self._metrics.num_delayed_operations += 1
+        self._count_size()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await future
+        except TimeoutError:
+            # The offset may have come in the very step of the deadline.
+            if not self._passed(token):
+                self._metrics.purgatory_expirations_total += 1
+                raise
+        finally:
+            self._metrics.num_delayed_operations -= 1
+        if self._closed and not self._passed(token):
+            raise TimeoutError
+
+    def _purge(self) -> None:
+        """Drop entries of callers that have left, once they are the greater part."""
+        if self._metrics.purgatory_size < _PURGE_AT + 2 * self._metrics.num_delayed_operations:
+            return
+        for epoch, heap in list(self._heaps.items()):
+            waiting = [entry for entry in heap if not entry[2].done()]
+            heapq.heapify(waiting)
+            if waiting:
+                self._heaps[epoch] = waiting
+            else:
+                del self._heaps[epoch]
+
+    def _count_size(self) -> None:
+        self._metrics.purgatory_size = sum(map(len, self._heaps.values()))
+
+
+def _wake(entries: list[_Entry]) -> None:
+    for _, _, future in entries:
+        if not future.done():
+            future.set_result(None)

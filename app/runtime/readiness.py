@@ -1,0 +1,175 @@
+"""Who may be answered, and why not: STARTING -> LOADING -> READY -> (LAGGING | FENCED) -> DRAINING (KIP-801, KIP-504).
+
+The loader says what it knows of image and head; probes and the authorizer ask.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from app.core.configs import AuthorizerConfig
+from app.core.image import AuthorizerImage
+
+_MAX_LISTENERS = 64
+
+
+class State(Enum):
+    """What this process is good for."""
+
+    STARTING = "STARTING"
+    """Nothing runs yet."""
+    LOADING = "LOADING"
+    """No image yet: super users only."""
+    READY = "READY"
+    """The image follows the head."""
+    LAGGING = "LAGGING"
+    """The last good image serves on, but it is not known to follow the head; `checks` says why."""
+    FENCED = "FENCED"
+    """The image is older than max.staleness.ms: super users only."""
+    DRAINING = "DRAINING"
+    """On the way out: still answering, but nobody new should come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One listener of a broker that starts its authorizer (KIP-504)."""
+
+    listener_name: str
+    security_protocol: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """What a broker says of itself at start (KIP-504 AuthorizerServerInfo); `cluster_id` None means unchecked."""
+
+    cluster_id: str | None
+    broker_id: int
+    endpoints: Sequence[Endpoint]
+    inter_broker_listener_name: str | None = None
+
+
+class Readiness:
+    """Readiness of the process and of each listener. `started` stays true once a load has been completed."""
+
+    def __init__(self, startup: AuthorizerConfig, clock: Callable[[], float]) -> None:
+        self.started = False
+        self._clock = clock
+        self._config = startup
+        self._equal_at = clock()
+        self._offset = -1
+        self._running = False
+        self._loaded = False
+        self._draining = False
+        self._trouble: str | None = None
+        self._listeners: dict[str, None] = {}
+        self._change = asyncio.Event()
+
+    # what the loader and the authorizer tell
+
+    def loading(self) -> None:
+        """The loader runs."""
+        self._running = True
+        self._equal_at = self._clock()
+
+    def published(self, image: AuthorizerImage) -> None:
+        """An image came into use."""
+        self._config = image.config
+        self._offset = image.offset
+        self._loaded = image.loading_complete
+        self.started = self.started or self._loaded
+        self._tell()
+
+    def current(self, at: float) -> None:
+        """The image was seen to equal the head; `at` is the clock's time before the look."""
+        self._equal_at = at
+        self._trouble = None
+        self._tell()
+
+    def troubled(self, why: str) -> None:
+        """The image can't be brought to the head for this reason."""
+        self._trouble = why
+
+    def draining(self) -> None:
+        """The process is about to stop."""
+        self._draining = True
+        self._tell()
+
+    def register(self, listeners: Iterable[str]) -> None:
+        """Show these listeners in `checks`; the latest 64 are kept."""
+        for name in listeners:
+            self._listeners.pop(name, None)
+            self._listeners[name] = None
+        while len(self._listeners) > _MAX_LISTENERS:
+            del self._listeners[next(iter(self._listeners))]
+
+    # what probes and the authorizer ask
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the image was last known to equal the head (before the first load: since the start)."""
+        return max(0.0, self._clock() - self._equal_at)
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the image is too old for anyone but super users (max.staleness.ms, off by default)."""
+        limit = self._config.max_staleness_ms
+        return limit is not None and self.age_s * 1000 > limit
+
+    @property
+    def state(self) -> State:
+        """What this process is good for right now."""
+        if self._draining:
+            return State.DRAINING
+        if not self._loaded:
+            return State.LOADING if self._running else State.STARTING
+        if self.fenced:
+            return State.FENCED
+        return State.READY if self._trouble is None else State.LAGGING
+
+    def ready(self, listener: str | None = None) -> bool:
+        """Whether this listener may take connections; None asks for the process.
+
+        Listeners in early.start.listeners need no image: whoever comes in there is a super user or gets a 503.
+        """
+        state = self.state
+        if listener is not None and listener in self._config.early_start_listeners:
+            return state is not State.DRAINING
+        return state in (State.READY, State.LAGGING)
+
+    def checks(self) -> list[tuple[str, bool, str]]:
+        """Name, whether it stands in nobody's way, and what there is to say. The process is ready iff all do."""
+        state = self.state
+        trouble = self._trouble or "none"
+        age = f"last known to equal the head {self.age_s:.1f} s ago"
+        loaded = f"at offset {self._offset}" if self._loaded else f"not loaded; trouble: {trouble}"
+        limit = self._config.max_staleness_ms
+        checks = [
+            ("initial-load", self._loaded, loaded),
+            ("change-feed", True, f"{state.value.lower()}; {age}; trouble: {trouble}"),
+            (
+                "staleness",
+                not (self._loaded and self.fenced),
+                f"{age}; bound: {'off' if limit is None else f'{limit} ms'}",
+            ),
+            ("shutdown", not self._draining, "draining" if self._draining else "not draining"),
+        ]
+        for name in self._listeners:
+            ready = self.ready(name)
+            checks += [(f"listener/{name}", ready, "may start" if ready else "waits")]
+        return checks
+
+    async def wait_until_ready(self, listeners: Sequence[str], timeout_s: float) -> None:
+        """Return when all of these listeners are ready, or at the deadline."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not all(map(self.ready, listeners)):
+                    await self._change.wait()
+
+    def _tell(self) -> None:
+        # Whoever waits now is woken, whoever comes later waits for the next change.
+        self._change.set()
+        self._change.clear()

@@ -1,0 +1,148 @@
+"""From a caller that may to an answer: validate, write, wait until this process' image shows it (KIP-140)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from app.core.bindings import AclBinding, StandardAcl
+from app.core.configs import validate_config
+from app.core.errors import (
+    ApiException,
+    AuthorizerNotReadyException,
+    InvalidRequestException,
+    RequestTimedOutException,
+    UnknownServerException,
+)
+from app.core.filters import AclBindingFilter
+from app.core.mutations import (
+    AlterConfigs,
+    AlterConfigsOutcome,
+    CreateAcls,
+    CreateAclsOutcome,
+    CreatedAcl,
+    DeleteAcls,
+    DeleteAclsOutcome,
+    Mutation,
+)
+from app.core.token import Token
+from app.core.validation import validate_filter, validate_new_acl
+from app.runtime.counters import Histogram, RuntimeMetrics
+from app.runtime.loader import Loader
+from app.runtime.mutator import Mutator
+from app.runtime.options import RuntimeOptions
+from app.runtime.pace import Pace
+from app.runtime.purgatory import Purgatory
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ConfigChange = tuple[str, str | None]
+"""A property and its new value; None returns it to the start-up value."""
+
+
+class Updates:
+    """Answers come in request order; an entry that is refused does not hinder its neighbours.
+
+    Every method raises StoreUnavailableException or OverloadedException if nothing was written, and
+    RequestTimedOutException if that is unknown or the update is not visible here in time.
+    """
+
+    def __init__(
+        self, mutator: Mutator, loader: Loader, purgatory: Purgatory, metrics: RuntimeMetrics, options: RuntimeOptions
+    ) -> None:
+        self._mutator = mutator
+        self._loader = loader
+        self._purgatory = purgatory
+        self._metrics = metrics
+        self._clock = options.clock
+
+    async def create_acls(
+        self, bindings: Sequence[AclBinding | ApiException], actor: str, timeout_s: float
+    ) -> tuple[list[CreatedAcl | ApiException], Token]:
+        """The id of each ACL. Raises PolicyViolationException for more than 10,000 new ones in one call."""
+        checked = await _checked(bindings, validate_new_acl)
+        valid = _valid(checked)
+        if not valid:
+            return _merged(checked, ()), self._token()
+        times = (self._metrics.create_acls_local_time, self._metrics.create_acls_remote_time)
+        outcome, token = await self._write(CreateAcls(valid, actor), CreateAclsOutcome, timeout_s, times)
+        return _merged(checked, outcome.results), token
+
+    async def delete_acls(
+        self, filters: Sequence[AclBindingFilter | ApiException], actor: str, timeout_s: float
+    ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
+        """What each filter took out. Raises InvalidRequestException for more than 10,000 removals in one call."""
+        checked = await _checked(filters, validate_filter)
+        valid = _valid(checked)
+        if not valid:
+            return _merged(checked, ()), self._token()
+        times = (self._metrics.delete_acls_local_time, self._metrics.delete_acls_remote_time)
+        outcome, token = await self._write(DeleteAcls(valid, actor), DeleteAclsOutcome, timeout_s, times)
+        return _merged(checked, map(list, outcome.matches)), token
+
+    async def alter_configs(
+        self, changes: Sequence[ConfigChange], actor: str, timeout_s: float
+    ) -> tuple[list[ApiException | None], Token]:
+        """None for each change that is written."""
+        checked = await _checked(changes, _config_refusal)
+        valid = _valid(checked)
+        if not valid:
+            return _merged(checked, ()), self._token()
+        _, token = await self._write(AlterConfigs(valid, actor), AlterConfigsOutcome, timeout_s, ())
+        return _merged(checked, [None] * len(valid)), token
+
+    async def _write(
+        self, mutation: Mutation, kind: type[T], timeout_s: float, times: Sequence[Histogram]
+    ) -> tuple[T, Token]:
+        """The mutation's outcome once it is durable and visible here; `times` count both parts of the way."""
+        began_at = self._clock()
+        committed = await self._mutator.submit(mutation, timeout_s)
+        committed_at = self._clock()
+        self._loader.nudge()
+        try:
+            await self._purgatory.wait_for_own(committed.token, max(0.0, began_at + timeout_s - committed_at))
+        except TimeoutError:
+            raise RequestTimedOutException(
+                f"the update is written, as of `{committed.token}`, but not yet visible here; ask again with `at_least`"
+            ) from None
+        for histogram, seconds in zip(times, (committed_at - began_at, self._clock() - committed_at), strict=False):
+            histogram.observe(seconds)
+        if not isinstance(committed.outcome, kind):
+            raise UnknownServerException("the store answered to something else; the update is written")
+        return committed.outcome, committed.token
+
+    def _token(self) -> Token:
+        token = self._loader.image.token
+        if token is None:
+            raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
+        return token
+
+
+async def _checked(
+    entries: Sequence[T | ApiException], refusal_of: Callable[[T], ApiException | None]
+) -> list[T | ApiException]:
+    """Each entry, or its refusal. Ten thousand of them take long enough to breathe in between."""
+    pace = Pace()
+    checked: list[T | ApiException] = []
+    for entry in entries:
+        refusal = None if isinstance(entry, ApiException) else refusal_of(entry)
+        checked.append(entry if refusal is None else refusal)
+        await pace.breathe()
+    return checked
+
+
+def _config_refusal(change: ConfigChange) -> ApiException | None:
+    try:
+        validate_config(*change)
+    except InvalidRequestException as refusal:
+        return refusal
+    return None
+
+
+def _valid(checked: Sequence[T | ApiException]) -> list[T]:
+    return [entry for entry in checked if not isinstance(entry, ApiException)]
+
+
+def _merged(checked: Sequence[T | ApiException], results: Iterable[R]) -> list[R | ApiException]:
+    """The refusals in their places, the results of the valid entries in the others."""
+    each = iter(results)
+    return [entry if isinstance(entry, ApiException) else next(each) for entry in checked]

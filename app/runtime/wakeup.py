@@ -1,0 +1,74 @@
+"""What makes the loader look at the feed: a hint from the store, a nudge from inside, or the time."""
+
+import asyncio
+
+from app.runtime.deadlines import stop
+from app.runtime.feed import ChangeFeed
+
+_GRACE_S = 1.0
+_SOON_S = 0.05
+_FREE_HINTS = 3
+_FIRST_REST_S = 0.001
+_LONGEST_REST_S = 0.25
+_MAX_DOUBLINGS = 16
+
+
+class WakeUp:
+    """The wait for hints goes on while the loader works, so that no hint falls between two waits."""
+
+    def __init__(self, feed: ChangeFeed) -> None:
+        self._feed = feed
+        self._nudged = asyncio.Event()
+        self._hint: asyncio.Task[None] | None = None
+        self._hint_began = 0.0
+        self._hint_within_s = 0.0
+        self._idle_hints = 0
+
+    def nudge(self) -> None:
+        """Wake the loader now: somebody waits for an offset, and the hint may be lost."""
+        self._nudged.set()
+
+    def fruitful(self) -> None:
+        """The last look brought records."""
+        self._idle_hints = 0
+
+    async def wait(self, within_s: float) -> None:
+        """Return on a hint, on a nudge, or after `within_s`.
+
+        Hints that keep coming at once and without news (a listening connection that can't be had) are followed by
+        ever longer rests, which a nudge ends.
+        """
+        hint = self._waiting_for_hint(within_s)
+        nudge = asyncio.create_task(self._nudged.wait(), name="klamm-nudge")
+        try:
+            await asyncio.wait({hint, nudge}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            rest_s = await self._settle(hint)
+            if rest_s and not nudge.done():
+                await asyncio.wait({nudge}, timeout=rest_s)
+        finally:
+            nudge.cancel()
+            self._nudged.clear()
+
+    async def close(self) -> None:
+        """End the wait for hints."""
+        if self._hint is not None:
+            await stop(self._hint)
+
+    def _waiting_for_hint(self, within_s: float) -> asyncio.Task[None]:
+        if self._hint is None:
+            self._hint = asyncio.create_task(self._feed.wait(within_s), name="klamm-hint")
+            self._hint_began = asyncio.get_running_loop().time()
+            self._hint_within_s = within_s
+        return self._hint
+
+    async def _settle(self, hint: asyncio.Task[None]) -> float:
+        """Clear away a wait that has ended, or that hangs. Returns the rest that is due, in seconds."""
+        took_s = asyncio.get_running_loop().time() - self._hint_began
+        if hint.done() or took_s > self._hint_within_s + _GRACE_S:
+            self._hint = None
+            await stop(hint)
+            if took_s < _SOON_S:
+                self._idle_hints = min(self._idle_hints + 1, _MAX_DOUBLINGS)
+                if self._idle_hints > _FREE_HINTS:
+                    return min(_LONGEST_REST_S, _FIRST_REST_S * (1 << (self._idle_hints - _FREE_HINTS)))
+        return 0.0

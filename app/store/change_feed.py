@@ -1,0 +1,95 @@
+"""The change feed's reading side: a snapshot to begin with, the records after an offset, and a hint when to look.
+
+Why no change is lost, doubled or reordered: DESIGN, store and change feed. `PostgresChangeFeed` is runtime's
+`ChangeFeed`.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+
+import asyncpg
+
+from app.core.records import GENESIS_HASH, FeedPoll, Record
+from app.store.engine import KeptConnection, StoreTimeouts, close_gently, connect
+from app.store.faults import NotMigratedError, faults_told
+from app.store.listener import FeedListener
+from app.store.retention import trim
+from app.store.rows import check_order, head_of, record_of
+from app.store.slices import in_slices
+from app.store.snapshot import PostgresSnapshot, open_snapshot
+
+# One statement is one snapshot of the database. Offsets are dense, so the stretch to read is known beforehand: what
+# fits the limit, or the whole first transaction.
+_POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.log_start_offset,
+    CASE $1::bigint WHEN h.last_offset THEN h.hash WHEN 0 THEN $3::bytea
+        ELSE (SELECT hash FROM acl_record WHERE "offset" = $1) END AS hash_at,
+    r.*
+FROM acl_head AS h
+LEFT JOIN LATERAL (
+    SELECT greatest($1 + $2::bigint, (SELECT tx_last FROM acl_record WHERE "offset" = $1 + 1)) AS stretch
+) AS upto ON true
+LEFT JOIN acl_record AS r ON r."offset" > $1 AND r."offset" <= upto.stretch AND r.tx_last <= upto.stretch
+ORDER BY r."offset" ASC"""
+
+
+class PostgresChangeFeed:
+    """Reads the change feed from PostgreSQL: polls, LISTEN and snapshots each over a connection of their own."""
+
+    def __init__(self, dsn: str, timeouts: StoreTimeouts | None = None) -> None:
+        self._dsn = dsn
+        self._timeouts = timeouts or StoreTimeouts()
+        self._polls = KeptConnection(dsn, self._timeouts, "feed")
+        self._listener = FeedListener(dsn, self._timeouts)
+
+    def snapshot(self) -> AbstractAsyncContextManager[PostgresSnapshot]:
+        """Head, configs and all ACLs of one offset. Raises StoreUnavailableException."""
+        return open_snapshot(self._dsn, self._timeouts)
+
+    async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
+        """The head, the hash at this offset, and whole transactions after it: about `limit` records, at least one.
+
+        If there is no hash at this offset (trimmed, or never written here), there are no records either: the asker
+        needs a snapshot. Raises StoreUnavailableException, or PoisonedRecordException for a hole in the feed and for
+        a record that this version can't read.
+        """
+        async with self._polls.lease() as connection:
+            rows = await connection.fetch(_POLL, applied_offset, limit, GENESIS_HASH)
+            if not rows:
+                raise NotMigratedError
+        head, hash_at = head_of(rows[0]), rows[0]["hash_at"]
+        found = [row for row in rows if row["offset"] is not None]
+        if hash_at is None:
+            return FeedPoll(head, None, ())
+        check_order(found, applied_offset, head.last_offset)
+        return FeedPoll(head, hash_at, await _records(found))
+
+    async def wait(self, timeout_s: float) -> None:
+        """Returns when there may be something to poll (NOTIFY, a lost or new connection), or after the timeout."""
+        await self._listener.wait(timeout_s)
+
+    async def trim(self, *, keep_age: timedelta | None, keep_count: int | None, not_past: int | None) -> int:
+        """Removes records that are older than `keep_age` or further back than `keep_count`, up to a transaction's end.
+
+        Never one above `not_past`, the offset that an exporter has taken. None switches a rule off. The number of
+        records removed comes back; as a call removes 10,000 or so at most, call again until it is 0.
+        """
+        connection = await connect(self._dsn, self._timeouts, "retention")
+        try:
+            with faults_told():
+                async with connection.transaction(isolation="read_committed"):
+                    return await trim(connection, keep_age, keep_count, not_past)
+        finally:
+            await close_gently(connection, self._timeouts)
+
+    async def close(self) -> None:
+        """Ends all connections and wakes who waits."""
+        await self._listener.close()
+        await self._polls.close()
+
+
+async def _records(rows: Sequence[asyncpg.Record]) -> list[Record]:
+    records: list[Record] = []
+    async for some in in_slices(rows):
+        records.extend(record_of(row) for row in some)
+    return records

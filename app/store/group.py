@@ -1,0 +1,172 @@
+"""The mutations of one group, applied one after the other inside one transaction under the head's lock."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID, uuid4
+
+from app.core.bindings import StandardAcl, natural_key
+from app.core.errors import ApiException, InvalidRequestException, PolicyViolationException
+from app.core.mutations import (
+    MAX_RECORDS_PER_USER_OP,
+    AlterConfigs,
+    AlterConfigsOutcome,
+    CreateAcls,
+    CreateAclsOutcome,
+    CreatedAcl,
+    DeleteAcls,
+    DeleteAclsOutcome,
+    Mutation,
+    Outcome,
+)
+from app.core.records import (
+    AccessControlEntryRecord,
+    ConfigRecord,
+    Record,
+    RemoveAccessControlEntryRecord,
+)
+from app.store.engine import Connection
+from app.store.journal import LockedHead
+from app.store.selection import select_matches
+from app.store.slices import Pace, in_slices
+
+_ROWS_PER_STATEMENT = 500
+
+_IDS_OF_KEYS = "SELECT natural_key, id FROM acl WHERE natural_key = ANY($1::bytea[])"
+
+_INSERT = """INSERT INTO acl (id, resource_type, pattern_type, operation, permission_type, resource_name, principal,
+    host, natural_key, created_offset, created_by, created_at)
+SELECT a.*, $12 FROM unnest($1::uuid[], $2::smallint[], $3::smallint[], $4::smallint[], $5::smallint[], $6::text[],
+    $7::text[], $8::text[], $9::bytea[], $10::bigint[], $11::text[]) AS a"""
+
+_DELETE = "DELETE FROM acl WHERE id = ANY($1::uuid[])"
+
+_SET_CONFIG = """INSERT INTO config (name, value, changed_offset) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_offset = excluded.changed_offset"""
+_CONFIG_VALUE = "SELECT value FROM config WHERE name = $1"
+_UNSET_CONFIG = "DELETE FROM config WHERE name = $1"
+
+
+class Group:
+    """Mutations become changed rows at once, and drafts of records for the journal.
+
+    INVARIANT: a refused mutation leaves neither; whether it must be refused is known before its first change.
+    """
+
+    def __init__(self, connection: Connection, head: LockedHead) -> None:
+        self.drafts: list[Record] = []
+        self._connection = connection
+        self._head = head
+        self._pace = Pace()
+
+    async def apply(self, mutations: Iterable[Mutation]) -> list[Outcome | ApiException]:
+        """An outcome or a refusal a mutation, in order; a later mutation sees the earlier ones."""
+        outcomes: list[Outcome | ApiException] = []
+        creates: list[CreateAcls] = []
+        for mutation in mutations:
+            if isinstance(mutation, CreateAcls):
+                creates.append(mutation)
+                continue
+            outcomes.extend(await self._create(creates))
+            creates = []
+            if isinstance(mutation, DeleteAcls):
+                outcomes.append(await self._delete(mutation))
+            else:
+                outcomes.append(await self._alter(mutation))
+        outcomes.extend(await self._create(creates))
+        return outcomes
+
+    async def _create(self, run: Sequence[CreateAcls]) -> list[Outcome | ApiException]:
+        """Neighbouring createAcls, looked up and inserted together."""
+        keys = [await self._keys(mutation) for mutation in run]
+        ids = await self._ids({key for some in keys for key in some})
+        outcomes: list[Outcome | ApiException] = []
+        rows: list[tuple[object, ...]] = []
+        for mutation, its_keys in zip(run, keys, strict=True):
+            new: dict[bytes, StandardAcl] = {}
+            outcome = await self._plan(mutation, its_keys, ids, new)
+            outcomes.append(outcome)
+            if isinstance(outcome, CreateAclsOutcome):
+                ids.update((key, acl.id) for key, acl in new.items())
+                rows.extend(self._draft_creates(new, mutation.actor))
+            await self._pace.worked(len(its_keys))
+        for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+            columns = map(list, zip(*rows[start : start + _ROWS_PER_STATEMENT], strict=True))
+            await self._connection.execute(_INSERT, *columns, self._head.recorded_at)
+        return outcomes
+
+    async def _keys(self, mutation: CreateAcls) -> list[bytes]:
+        keys: list[bytes] = []
+        async for some in in_slices(mutation.bindings):
+            keys.extend(natural_key(binding) for binding in some)
+        await self._pace.worked(len(keys))
+        return keys
+
+    async def _ids(self, keys: Iterable[bytes]) -> dict[bytes, UUID]:
+        """The ids of the ACLs that are there already."""
+        wanted = list(keys)
+        ids: dict[bytes, UUID] = {}
+        for start in range(0, len(wanted), _ROWS_PER_STATEMENT):
+            rows = await self._connection.fetch(_IDS_OF_KEYS, wanted[start : start + _ROWS_PER_STATEMENT])
+            ids.update((row["natural_key"], UUID(bytes=row["id"].bytes)) for row in rows)
+        return ids
+
+    async def _plan(
+        self,
+        mutation: CreateAcls,
+        keys: Sequence[bytes],
+        ids: Mapping[bytes, UUID],
+        new: dict[bytes, StandardAcl],
+    ) -> CreateAclsOutcome | ApiException:
+        """What one createAcls answers; `new` takes the ACLs that it makes, in order."""
+        results: list[CreatedAcl] = []
+        async for some in in_slices(list(zip(mutation.bindings, keys, strict=True))):
+            for binding, key in some:
+                if key in ids or key in new:
+                    results.append(CreatedAcl(ids[key] if key in ids else new[key].id, created=False))
+                    continue
+                if len(new) == MAX_RECORDS_PER_USER_OP:
+                    return PolicyViolationException("Unable to perform excessively large batch operation.")
+                new[key] = StandardAcl(uuid4(), binding)
+                results.append(CreatedAcl(new[key].id, created=True))
+        return CreateAclsOutcome(results)
+
+    def _draft_creates(self, new: Mapping[bytes, StandardAcl], actor: str) -> list[tuple[object, ...]]:
+        rows: list[tuple[object, ...]] = []
+        for key, acl in new.items():
+            offset = self._next_offset()
+            self.drafts.append(AccessControlEntryRecord(offset, 0, acl, self._head.recorded_at, actor, b""))
+            b = acl.binding
+            codes = (b.resource_type, b.pattern_type, b.operation, b.permission_type)
+            rows.append((acl.id, *codes, b.resource_name, b.principal, b.host, key, offset, actor))
+        return rows
+
+    async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:
+        matches = await select_matches(self._connection, mutation.filters, MAX_RECORDS_PER_USER_OP)
+        if matches is None:
+            return InvalidRequestException(
+                f"Cannot remove more than {MAX_RECORDS_PER_USER_OP} acls in a single delete operation.",
+            )
+        union = {acl.id: acl for found in matches for acl in found}
+        if union:
+            await self._connection.execute(_DELETE, list(union))
+        async for some in in_slices(list(union.values())):
+            for acl in some:
+                offset = self._next_offset()
+                record = RemoveAccessControlEntryRecord(offset, 0, acl, self._head.recorded_at, mutation.actor, b"")
+                self.drafts.append(record)
+        return DeleteAclsOutcome(matches)
+
+    async def _alter(self, mutation: AlterConfigs) -> AlterConfigsOutcome:
+        """Each change that is one: a property that has the value already makes no record (as Kafka's controller)."""
+        for name, value in mutation.changes:
+            if await self._connection.fetchval(_CONFIG_VALUE, name) == value:
+                continue
+            offset = self._next_offset()
+            if value is None:
+                await self._connection.execute(_UNSET_CONFIG, name)
+            else:
+                await self._connection.execute(_SET_CONFIG, name, value, offset)
+            self.drafts.append(ConfigRecord(offset, 0, name, value, self._head.recorded_at, mutation.actor, b""))
+        return AlterConfigsOutcome()
+
+    def _next_offset(self) -> int:
+        return self._head.last_offset + len(self.drafts) + 1

@@ -1,0 +1,151 @@
+"""Brings the schema of a database to what this version needs; safe however many replicas start at once."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from enum import IntEnum
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+import migrations
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.errors import InconsistentClusterIdException, StoreUnavailableException
+from app.store.engine import StoreTimeouts, connect, wait_before_retry
+from app.store.faults import faults_told
+from app.store.tables import acl_head, code_name
+
+_TIMEOUTS = StoreTimeouts(lock_s=4.0, statement_s=5.0)
+
+_LOCK_KEY = 0x6B6C616D6D
+"""Of the advisory lock that lets one process migrate at a time; a session's lock, as each migration commits."""
+
+_LOCK_PATIENCE_S = 60.0
+
+_CODES: dict[str, type[IntEnum]] = {
+    "resource_type": ResourceType,
+    "pattern_type": PatternType,
+    "operation": AclOperation,
+    "permission_type": AclPermissionType,
+}
+
+
+async def migrate(database_url: str, *, cluster_id: str | None = None) -> None:
+    """Applies what is missing; `cluster_id` names the cluster of a store that is born here (else a random one).
+
+    Raises StoreUnavailableException, or InconsistentClusterIdException if the store has another cluster's id.
+    Needs a direct connection: a pooler in transaction mode loses the lock that keeps two processes apart.
+    """
+
+    def upgrade(connection: Connection) -> None:
+        command.upgrade(_config(connection, cluster_id or _random_cluster_id()), "head")
+        _name_codes(connection)
+        if cluster_id is not None:
+            _check_cluster_id(connection, cluster_id)
+        connection.commit()
+
+    await _run_locked(database_url, upgrade)
+
+
+async def downgrade(database_url: str, revision: str) -> None:
+    """Undoes the migrations after this revision; "base" undoes all, and the ACLs are lost with the tables."""
+    await _run_locked(database_url, lambda connection: command.downgrade(_config(connection), revision))
+
+
+def migration_engine(database_url: str) -> AsyncEngine:
+    """An engine whose connections wait 4 s for a lock and 5 s for a statement at most, and are not kept."""
+    return create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=partial(connect, database_url, _TIMEOUTS, "migration"),
+        poolclass=NullPool,
+    )
+
+
+async def _run_locked(database_url: str, work: Callable[[Connection], None]) -> None:
+    engine = migration_engine(database_url)
+    try:
+        with faults_told():
+            async with _bare_faults(), engine.connect() as connection:
+                await _refuse_other_encodings(connection)
+                await _take_lock(connection)
+                await connection.run_sync(work)
+                # The lock is freed with the session, which ends here.
+    finally:
+        await engine.dispose()
+
+
+@asynccontextmanager
+async def _bare_faults() -> AsyncIterator[None]:
+    """SQLAlchemy wraps what asyncpg raises; here it comes out bare again."""
+    try:
+        yield
+    except DBAPIError as fault:
+        cause = fault.orig.__cause__ if fault.orig is not None else None
+        if isinstance(cause, asyncpg.PostgresError | asyncpg.InterfaceError | OSError):
+            raise cause from fault
+        raise
+
+
+async def _refuse_other_encodings(connection: AsyncConnection) -> None:
+    encoding = await connection.scalar(text("SHOW server_encoding"))
+    if encoding != "UTF8":
+        raise StoreUnavailableException(
+            f"the database has the encoding `{encoding}`, which can't hold every name; create it with encoding UTF8",
+        )
+
+
+async def _take_lock(connection: AsyncConnection) -> None:
+    # Asked again and again instead of waited for: a waiting statement would hold a snapshot, and lock_timeout is short.
+    attempt = 0
+    async with asyncio.timeout(_LOCK_PATIENCE_S):
+        while not await connection.scalar(select(func.pg_try_advisory_lock(_LOCK_KEY))):
+            await connection.commit()
+            await asyncio.sleep(wait_before_retry(attempt))
+            attempt += 1
+    await connection.commit()
+
+
+def _config(connection: Connection, cluster_id: str | None = None) -> Config:
+    config = Config()
+    # ConfigParser reads a % as the start of a reference.
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
+    config.attributes.update(connection=connection, cluster_id=cluster_id)
+    return config
+
+
+def _name_codes(connection: Connection) -> None:
+    """Adds the names that this version knows and the views do not; an older replica never takes one away."""
+    known = {(row.field, row.code) for row in connection.execute(select(code_name.c.field, code_name.c.code))}
+    missing = [
+        {"field": field, "code": int(code), "name": code.name}
+        for field, codes in _CODES.items()
+        for code in codes
+        if (field, int(code)) not in known
+    ]
+    if missing:
+        connection.execute(insert(code_name), missing)
+
+
+def _check_cluster_id(connection: Connection, expected: str) -> None:
+    found = connection.scalar(select(acl_head.c.cluster_id))
+    if found != expected:
+        raise InconsistentClusterIdException(
+            f"this store belongs to cluster `{found}`, not to `{expected}`; point `database.url` at the right database "
+            "or leave `cluster.id` out",
+        )
+
+
+def _random_cluster_id() -> str:
+    """As Kafka's Uuid.randomUuid prints itself: 22 characters of URL-safe base64, none that looks like an option."""
+    while (cluster_id := base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return cluster_id

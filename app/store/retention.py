@@ -1,0 +1,45 @@
+"""Trimming the change feed from its oldest end."""
+
+from datetime import timedelta
+
+from app.store.engine import Connection
+from app.store.faults import NotMigratedError
+
+MOST_AT_ONCE = 10_000
+"""Records that one call removes at most, so that writers never stand in line for long."""
+
+_LOCK_HEAD = "SELECT last_offset, log_start_offset FROM acl_head FOR UPDATE"
+
+_FIRST_YOUNG = """SELECT "offset" FROM acl_record
+WHERE "offset" >= $1 AND recorded_at >= clock_timestamp() - $2::interval ORDER BY "offset" LIMIT 1"""
+
+# The last end of a transaction within the stretch; of one that is longer than the stretch, its own end.
+_TRANSACTION_END = """SELECT coalesce(
+    (SELECT max("offset") FROM acl_record WHERE "offset" BETWEEN $1 AND least($2, $3) AND "offset" = tx_last),
+    (SELECT tx_last FROM acl_record WHERE "offset" = $1 AND tx_last <= $2)
+)"""
+
+_REMOVE = 'DELETE FROM acl_record WHERE "offset" <= $1'
+_MOVE_START = "UPDATE acl_head SET log_start_offset = $1"
+
+
+async def trim(connection: Connection, keep_age: timedelta | None, keep_count: int | None, not_past: int | None) -> int:
+    """See `PostgresChangeFeed.trim`. Runs inside the caller's transaction."""
+    head = await connection.fetchrow(_LOCK_HEAD)
+    if head is None:
+        raise NotMigratedError
+    start, last = head["log_start_offset"], head["last_offset"]
+    old = start - 1
+    if keep_age is not None:
+        young = await connection.fetchval(_FIRST_YOUNG, start, keep_age)
+        old = last if young is None else young - 1
+    if keep_count is not None:
+        old = max(old, last - keep_count)
+    if not_past is not None:
+        old = min(old, not_past)
+    end = await connection.fetchval(_TRANSACTION_END, start, old, start + MOST_AT_ONCE - 1)
+    if end is None:
+        return 0
+    await connection.execute(_REMOVE, end)
+    await connection.execute(_MOVE_START, end + 1)
+    return int(end) + 1 - int(start)

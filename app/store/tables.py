@@ -1,0 +1,111 @@
+"""The store's tables (DESIGN: store and change feed). The views on them stand in the migrations."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+    func,
+    text,
+)
+
+HEAD_LENGTH = 200
+"""Names are indexed by this many leading characters: a btree row holds 2,704 bytes, a name has up to 32,767."""
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+    },
+)
+
+
+def _text(name: str, *, nullable: bool = False, primary_key: bool = False) -> Column[str]:
+    # INVARIANT: "C" orders and compares by code point, as Python and Kafka do; a name is never folded.
+    return Column(name, Text(collation="C"), nullable=nullable, primary_key=primary_key)
+
+
+acl_head = Table(
+    "acl_head",
+    metadata,
+    Column("only_row", Boolean, primary_key=True, server_default=text("true")),
+    _text("cluster_id"),
+    Column("epoch", Uuid, nullable=False),
+    Column("last_offset", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("log_start_offset", BigInteger, nullable=False),
+    Column("system_identifier", BigInteger),
+    Column("timeline", Integer),
+    CheckConstraint("only_row", name="only_row"),
+    CheckConstraint("octet_length(hash) = 32", name="hash_length"),
+    CheckConstraint("log_start_offset BETWEEN 1 AND last_offset + 1", name="log_start_offset"),
+)
+
+acl = Table(
+    "acl",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("resource_type", SmallInteger, nullable=False),
+    Column("pattern_type", SmallInteger, nullable=False),
+    Column("operation", SmallInteger, nullable=False),
+    Column("permission_type", SmallInteger, nullable=False),
+    _text("resource_name"),
+    _text("principal"),
+    _text("host"),
+    Column("natural_key", LargeBinary, nullable=False, unique=True),
+    Column("created_offset", BigInteger, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    _text("created_by"),
+    CheckConstraint("octet_length(natural_key) = 32", name="natural_key_length"),
+)
+# Serves the order of a snapshot, and filters by type, by type and name, and by the prefixes of a name (MATCH).
+Index("ix_acl_resource", acl.c.resource_type, func.left(acl.c.resource_name, text(str(HEAD_LENGTH))))
+Index("ix_acl_principal", func.left(acl.c.principal, text(str(HEAD_LENGTH))))
+
+acl_record = Table(
+    "acl_record",
+    metadata,
+    Column("offset", BigInteger, primary_key=True, autoincrement=False),
+    Column("tx_last", BigInteger, nullable=False),
+    _text("kind"),
+    Column("acl_id", Uuid),
+    Column("resource_type", SmallInteger),
+    Column("pattern_type", SmallInteger),
+    Column("operation", SmallInteger),
+    Column("permission_type", SmallInteger),
+    _text("resource_name", nullable=True),
+    _text("principal", nullable=True),
+    _text("host", nullable=True),
+    _text("config_name", nullable=True),
+    _text("config_value", nullable=True),
+    Column("recorded_at", DateTime(timezone=True), nullable=False),
+    _text("actor"),
+    Column("hash", LargeBinary, nullable=False),
+)
+
+config = Table(
+    "config",
+    metadata,
+    _text("name", primary_key=True),
+    _text("value"),
+    Column("changed_offset", BigInteger, nullable=False),
+)
+
+code_name = Table(
+    "code_name",
+    metadata,
+    _text("field", primary_key=True),
+    Column("code", SmallInteger, primary_key=True, autoincrement=False),
+    _text("name"),
+)
