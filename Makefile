@@ -29,3 +29,24 @@ check: $(STAMP) ## Format, lint, types, layers, unit tests: green at every commi
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow' -q -p no:cacheprovider
+
+.PHONY: openapi
+openapi: $(STAMP) ## Write openapi.json from the code
+	$(BIN)/klamm openapi --output openapi.json
+
+.PHONY: openapi-lint
+openapi-lint: ## Lint openapi.json with spectral and redocly (needs node)
+	npx --yes @stoplight/spectral-cli@6.16.3 lint openapi.json
+	npx --yes @redocly/cli@2.77.0 lint openapi.json
+
+.PHONY: run
+run: $(STAMP) ## Serve on embedded PostgreSQL at 127.0.0.1:8080, with the example's ACLs and three decisions; Ctrl-C ends it
+	@KLAMM_SUPER_USERS="$${KLAMM_SUPER_USERS-User:admin}" exec $(BIN)/klamm serve --example examples/acls.json
+
+.PHONY: migrate
+migrate: $(STAMP) ## Bring the database of KLAMM_DATABASE_URL to this version
+	$(BIN)/klamm migrate
+
+.PHONY: test
+test: $(STAMP) ## The whole suite
+	@$(BIN)/pytest -q

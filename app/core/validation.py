@@ -62,11 +62,11 @@ def _unkeepable(field: str, text: str | None) -> Iterator[str]:
         size = len(text.encode())
     except UnicodeEncodeError:
         yield f"'{field}' field contains half of a surrogate pair, which can't be stored; send it without"
-        return
-    if size > MAX_TEXT_BYTES:
-        yield f"'{field}' field is too long to be serialized"
-    if "\0" in text:
-        yield f"'{field}' field contains U+0000, which can't be stored; send it without"
+    else:
+        if size > MAX_TEXT_BYTES:
+            yield f"'{field}' field is too long to be serialized"
+        if "\0" in text:
+            yield f"'{field}' field contains U+0000, which can't be stored; send it without"
 
 
 def _filter_words(binding: AclBinding) -> Iterator[str]:

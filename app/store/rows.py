@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any, Protocol
 from uuid import UUID
-
-import asyncpg
 
 from app.core.bindings import AclBinding, AclRow, StandardAcl
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -16,6 +15,14 @@ from app.core.records import (
     Record,
     RemoveAccessControlEntryRecord,
 )
+
+
+class Row(Protocol):
+    """A row as asyncpg hands it over."""
+
+    def __getitem__(self, column: str, /) -> Any:  # noqa: ANN401 - a column may have any type
+        """The column of this name."""
+
 
 # Only what an ACL can have: UNKNOWN, ANY and MATCH are words of filters.
 _RESOURCE_TYPES = {int(code): code for code in ResourceType if code > ResourceType.ANY}
@@ -61,7 +68,7 @@ def _unescaped(field: str) -> str:
     return _ESCAPED.sub(lambda found: _MEANINGS.get(found[1], found[1]), field)
 
 
-def acl_of(row: asyncpg.Record, id_column: str = "id") -> StandardAcl:
+def acl_of(row: Row, id_column: str = "id") -> StandardAcl:
     """The ACL in this row. Raises ValueError or KeyError for codes or gaps that no ACL has."""
     binding = AclBinding(
         _RESOURCE_TYPES[row["resource_type"]],
@@ -77,7 +84,7 @@ def acl_of(row: asyncpg.Record, id_column: str = "id") -> StandardAcl:
     return StandardAcl(UUID(bytes=row[id_column].bytes), binding)
 
 
-def head_of(row: asyncpg.Record) -> FeedHead:
+def head_of(row: Row) -> FeedHead:
     """The head in this row of `acl_head`."""
     return FeedHead(
         cluster_id=row["cluster_id"],
@@ -88,7 +95,7 @@ def head_of(row: asyncpg.Record) -> FeedHead:
     )
 
 
-def record_of(row: asyncpg.Record) -> Record:
+def record_of(row: Row) -> Record:
     """The record in this row of `acl_record`. Raises PoisonedRecordException for one that this version can't read."""
     offset = row["offset"]
     frame = {name: row[name] for name in ("offset", "tx_last", "recorded_at", "actor", "hash")}
@@ -105,7 +112,7 @@ def record_of(row: asyncpg.Record) -> Record:
     raise PoisonedRecordException(offset, f"`{row['kind']}` is no kind of record that this version can read")
 
 
-def check_order(rows: Sequence[asyncpg.Record], after: int, last_offset: int) -> None:
+def check_order(rows: Sequence[Row], after: int, last_offset: int) -> None:
     """Raises PoisonedRecordException unless the rows are whole transactions that follow this offset without a hole."""
     expected, tx_last = after + 1, after
     for row in rows:

@@ -1,0 +1,54 @@
+"""One embedded PostgreSQL for the whole run, started by the first test that asks for it; a database for each test."""
+
+import asyncio
+import itertools
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.store.embedded import EmbeddedPostgres
+from app.store.migrate import migrate
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    """The server; `.dsn` is a superuser's. It is as durable as in production."""
+    with EmbeddedPostgres(tmp_path_factory.mktemp("postgres") / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
+    """The DSN of an empty database, which is dropped after the test with whatever is still connected to it."""
+    name = f"test_{next(_numbers)}"
+    _outside_of_the_test(_execute(postgres_server.dsn, f'CREATE DATABASE "{name}"'))
+    yield f"{postgres_server.dsn.rpartition('/')[0]}/{name}"
+    _outside_of_the_test(_execute(postgres_server.dsn, f'DROP DATABASE "{name}" WITH (FORCE)'))
+
+
+@pytest.fixture
+def migrated_database_url(database_url: str) -> str:
+    """The DSN of a newborn store: all tables, no ACLs, an epoch of its own."""
+    _outside_of_the_test(migrate(database_url))
+    return database_url
+
+
+async def _execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn, timeout=30)
+    try:
+        await connection.execute(statement, timeout=60)
+    finally:
+        await connection.close(timeout=30)
+
+
+def _outside_of_the_test(work: Coroutine[Any, Any, None]) -> None:
+    """Runs it in a loop of its own, which leaves the test's loop as it was."""
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(work)
+    finally:
+        loop.close()

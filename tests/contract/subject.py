@@ -1,0 +1,34 @@
+"""What the contract is held against: a store, and the feed of one replica."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.core.bindings import StandardAcl
+from app.core.errors import ApiException
+from app.core.mutations import Mutation, Outcome
+from app.core.records import FeedHead, Record
+from app.runtime.feed import ChangeFeed
+from app.runtime.mutator import AclStore
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A store that was just born."""
+
+    store: AclStore
+    feed: ChangeFeed
+
+    async def write(self, *mutations: Mutation) -> Sequence[Outcome | ApiException]:
+        return (await self.store.write(mutations)).outcomes
+
+    async def records(self) -> list[Record]:
+        """The feed from its beginning."""
+        return list((await self.feed.poll(0, 1_000_000)).records)
+
+    async def acls(self) -> list[StandardAcl]:
+        """All ACLs, as a snapshot tells them."""
+        async with self.feed.snapshot() as reader:
+            return [StandardAcl.from_row(row) async for some in reader.slices() for row in some]
+
+    async def head(self) -> FeedHead:
+        return (await self.feed.poll(0, 1)).head

@@ -1,0 +1,60 @@
+"""An index laid open: equal dumps mean equal answers to every question, whatever was added and removed before."""
+
+from typing import Any
+
+from app.core.buckets import Bucket, HotBucket, unpack
+from app.core.filters import AclBindingFilter
+from app.core.index import AclIndex, TypeNames, TypeNode
+from app.core.masks import Entry, HostMasks
+from app.core.search import search
+
+Dump = dict[str, Any]
+
+
+def dump(index: AclIndex) -> Dump:
+    """Everything that the index knows, copied, in plain values; row numbers are replaced by the ACLs' ids."""
+    return {
+        "acls": [acl for step in search(index, AclBindingFilter()) for acl in step],
+        "count": len(index),
+        "principals": {
+            principal: {type_: _node(node) for type_, node in enumerate(each.types) if node is not None}
+            for principal, each in index._principals.items()
+        },
+        "types": {
+            type_: _names(index, names)
+            for type_, names in enumerate(index.types)
+            if names is not None and len(names.names)
+        },
+    }
+
+
+def _node(node: TypeNode) -> Dump:
+    return {
+        "literals": {name: _entry(entry) for name, entry in node.literals.items()},
+        "prefixes": {name: _entry(entry) for name, entry in node.prefixes.items()},
+        "wildcard": _entry(node.wildcard),
+        "lengths": node.lengths,
+        "length_counts": dict(node._length_counts),
+    }
+
+
+def _entry(entry: Entry) -> Any:  # noqa: ANN401 (a number, or the parts of a HostMasks)
+    if not isinstance(entry, HostMasks):
+        return entry
+    return entry.any_host, dict(entry.exact), {bits: dict(networks) for bits, networks in entry.ranges.items()}
+
+
+def _names(index: AclIndex, names: TypeNames) -> Dump:
+    return {
+        "literals": {name: _ids(index, bucket) for name, bucket in names.literals.items()},
+        "prefixes": {name: _ids(index, bucket) for name, bucket in names.prefixes.items()},
+        "names": names.names.first(len(names.names), None, including=True),
+        "prefix_lengths": dict(names.prefix_lengths),
+    }
+
+
+def _ids(index: AclIndex, bucket: Bucket) -> list[str]:
+    if not isinstance(bucket, HotBucket):
+        return sorted(str(index.table.acl(row).id) for row in unpack(bucket))
+    assert bucket.principals.first(len(bucket.principals), None, including=True) == sorted(bucket.by_principal)
+    return sorted(str(index.table.acl(row).id) for rows in bucket.by_principal.values() for row in unpack(rows))

@@ -1,0 +1,144 @@
+"""A real `klamm serve` in a process of its own, and the few calls that every story makes."""
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+PATIENCE_S = 60.0
+ADMIN = "User:admin"
+ROOT = Path(__file__).parents[2]
+
+Json = dict[str, Any]
+
+
+def eventually(check: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> None:
+    """Wait until the check holds. Raises AssertionError, saying what never came true."""
+    deadline = time.monotonic() + within_s
+    while not check():
+        assert time.monotonic() < deadline, f"never came true: {what}"
+        time.sleep(0.02)
+
+
+def context(principal: str = ADMIN, address: str = "127.0.0.1", **more: object) -> Json:
+    return {"principal": principal, "client_address": address, **more}
+
+
+def binding(name: str, principal: str = "User:alice", operation: str = "READ", **more: object) -> Json:
+    return {
+        "resource_type": "TOPIC",
+        "resource_name": name,
+        "principal": principal,
+        "operation": operation,
+        "permission_type": "ALLOW",
+        **more,
+    }
+
+
+def action(name: str, operation: str = "READ", resource_type: str = "TOPIC", **more: object) -> Json:
+    return {"operation": operation, "resource_type": resource_type, "resource_name": name, **more}
+
+
+class Service:
+    """One process of `klamm serve` on a free port; its output is kept line by line."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+        self.process = subprocess.Popen(
+            [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", *arguments],
+            cwd=ROOT,
+            env={**clean, "KLAMM_SUPER_USERS": ADMIN, **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._address: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            self.url = self._address.get(timeout=PATIENCE_S)
+        except queue.Empty:
+            self.process.kill()
+            raise AssertionError("\n".join(self.lines)) from None
+        self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            found = re.search(r"serving address=(\S+)", line)
+            if found is not None:
+                self._address.put(found[1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self, sig: int = signal.SIGTERM) -> int:
+        """End the process with this signal and wait for it; its exit code comes back."""
+        self.http.close()
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        try:
+            code = self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError("the service did not stop\n" + "\n".join(self.lines)) from None
+        self._reader.join(PATIENCE_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def ready(self) -> Self:
+        """Wait until /readyz says so."""
+        eventually(lambda: self.http.get("/readyz").status_code == 200, "ready")
+        return self
+
+    def post(self, path: str, body: Json, status: int = 200) -> Json:
+        """Post this body and insist on the status."""
+        answer = self.http.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        value: Json = answer.json()
+        return value
+
+    def authorize(self, principal: str, *actions: Json, at_least: str | None = None) -> list[str]:
+        """The results of one authorize call."""
+        body: Json = {"context": context(principal), "actions": list(actions)}
+        if at_least is not None:
+            body["at_least"] = at_least
+        results: list[str] = self.post("/v1/authorize", body)["results"]
+        return results
+
+    def create(self, *bindings: Json, **more: object) -> Json:
+        """Create these ACLs as the super user."""
+        return self.post("/v1/acls", {"context": context(), "bindings": list(bindings), **more})
+
+    def delete(self, *filters: Json, **more: object) -> Json:
+        """Delete what these filters mean as the super user."""
+        return self.post("/v1/acls/delete", {"context": context(), "filters": list(filters), **more})
+
+    def acls(self, **wanted: object) -> list[Json]:
+        """Every ACL that the filter means, page by page."""
+        found: list[Json] = []
+        cursor: str | None = None
+        while True:
+            body: Json = {"context": context(), "filter": wanted, "limit": 1000}
+            if cursor is not None:
+                body["cursor"] = cursor
+            page = self.post("/v1/acls/search", body)
+            found += page["acls"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return found

@@ -1,0 +1,334 @@
+"""The store in memory: runtime's two ports with the same answers as PostgreSQL, and with its faults at will."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+from uuid import uuid4
+
+from app.core.bindings import AclRow, StandardAcl
+from app.core.errors import (
+    ApiException,
+    InvalidRequestException,
+    PoisonedRecordException,
+    PolicyViolationException,
+    RequestTimedOutException,
+    StoreUnavailableException,
+)
+from app.core.mutations import (
+    MAX_RECORDS_PER_USER_OP,
+    AlterConfigsOutcome,
+    CreateAcls,
+    CreateAclsOutcome,
+    CreatedAcl,
+    DeleteAcls,
+    DeleteAclsOutcome,
+    GroupOutcome,
+    Mutation,
+    Outcome,
+)
+from app.core.records import (
+    GENESIS_HASH,
+    AccessControlEntryRecord,
+    ConfigRecord,
+    FeedHead,
+    FeedPoll,
+    Record,
+    RemoveAccessControlEntryRecord,
+    record_hash,
+)
+from app.core.table import sort_key
+
+_BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
+
+Step = Literal["write", "poll", "snapshot", "slice", "wait", "close"]
+
+
+class Tables:
+    """What stands in the database: the ACLs by natural key, the configuration, and the records since the birth."""
+
+    def __init__(self) -> None:
+        self.acls: dict[bytes, StandardAcl] = {}
+        self.configs: dict[str, str] = {}
+        self.records: list[Record] = []
+
+    @property
+    def last_offset(self) -> int:
+        return len(self.records)
+
+    @property
+    def hash(self) -> bytes:
+        return self.records[-1].hash if self.records else GENESIS_HASH
+
+    def copy(self) -> "Tables":
+        other = Tables()
+        other.acls, other.configs, other.records = dict(self.acls), dict(self.configs), list(self.records)
+        return other
+
+    def rows(self) -> list[AclRow]:
+        return [acl.row for acl in sorted(self.acls.values(), key=lambda acl: sort_key(acl.binding))]
+
+    def replay(self, record: Record) -> None:
+        """Take a record as it is; neither its place nor its hash is looked at."""
+        self.records.append(record)
+        if isinstance(record, AccessControlEntryRecord):
+            self.acls[record.acl.binding.natural_key] = record.acl
+        elif isinstance(record, RemoveAccessControlEntryRecord):
+            self.acls.pop(record.acl.binding.natural_key, None)
+        elif record.value is None:
+            self.configs.pop(record.name, None)
+        else:
+            self.configs[record.name] = record.value
+
+    def draft(self, mutation: Mutation) -> tuple[Outcome | ApiException, list[Record]]:
+        """What the mutation answers, and its records, still without transaction and hash."""
+        if isinstance(mutation, CreateAcls):
+            return self._create(mutation)
+        if isinstance(mutation, DeleteAcls):
+            return self._delete(mutation)
+        changed = [(name, value) for name, value in mutation.changes if self.configs.get(name) != value]
+        return AlterConfigsOutcome(), [ConfigRecord(0, 0, n, v, _BIRTH, mutation.actor, b"") for n, v in changed]
+
+    def _create(self, mutation: CreateAcls) -> tuple[Outcome | ApiException, list[Record]]:
+        new: dict[bytes, StandardAcl] = {}
+        results = []
+        for binding in mutation.bindings:
+            key = binding.natural_key
+            known = self.acls.get(key) or new.get(key)
+            if known is None:
+                new[key] = StandardAcl(uuid4(), binding)
+            results.append(CreatedAcl((known or new[key]).id, created=known is None))
+        if len(new) > MAX_RECORDS_PER_USER_OP:
+            return PolicyViolationException("Unable to perform excessively large batch operation."), []
+        records = [AccessControlEntryRecord(0, 0, acl, _BIRTH, mutation.actor, b"") for acl in new.values()]
+        return CreateAclsOutcome(results), [*records]
+
+    def _delete(self, mutation: DeleteAcls) -> tuple[Outcome | ApiException, list[Record]]:
+        acls = sorted(self.acls.values(), key=lambda acl: sort_key(acl.binding))
+        matches = [[acl for acl in acls if each.matches(acl.binding)] for each in mutation.filters]
+        if sum(map(len, matches)) > MAX_RECORDS_PER_USER_OP:
+            refusal = "Cannot remove more than 10000 acls in a single delete operation."
+            return InvalidRequestException(refusal), []
+        gone = {acl.id: acl for some in matches for acl in some}
+        records = [RemoveAccessControlEntryRecord(0, 0, acl, _BIRTH, mutation.actor, b"") for acl in gone.values()]
+        return DeleteAclsOutcome(matches), [*records]
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    store: "FakeStore"
+    head: FeedHead
+    configs: Mapping[str, str]
+    rows: Sequence[AclRow]
+
+    async def slices(self) -> AsyncIterator[Sequence[AclRow]]:
+        size = self.store.rows_per_slice
+        for number, start in enumerate(range(0, len(self.rows), size)):
+            await self.store.reach("slice")
+            if self.store.fail_after_slices == number:
+                raise StoreUnavailableException("the connection broke within the snapshot")
+            if self.store.poisoned_snapshot:
+                raise PoisonedRecordException(-1, "a row of the snapshot can't be read")
+            yield self.rows[start : start + size]
+
+
+class FakeStore:
+    """`AclStore` and the first replica's `ChangeFeed`; `another_feed` gives other replicas theirs."""
+
+    def __init__(self, cluster_id: str = "fake-cluster") -> None:
+        self.cluster_id = cluster_id
+        self.epoch = uuid4()
+        self.tables = Tables()
+        self.log_start_offset = 1
+        self.rows_per_slice = 500
+        self.groups: list[list[Mutation]] = []
+        """Every group that was to be written, refused ones too."""
+        self.closed: list[str] = []
+        # Faults. Those that are not switches stay until they are set back.
+        self.unreachable = False
+        self.fail_after_slices: int | None = None
+        self.poisoned_snapshot = False
+        self.poisoned_offset: int | None = None
+        """A record that can't be read: looks that come to it raise."""
+        self.notify_lost = False
+        self.commit_unknown: Literal["kept", "lost"] | None = None
+        self.group_fault: Callable[[Mutation], Exception | None] = lambda _: None
+        """What a group fails with because of this mutation."""
+        self.poll_fault: Exception | None = None
+        self.wrong_hash: bytes | None = None
+        """What every record's hash is said to be, against the head's and the snapshot's word."""
+        self._gates: dict[str, asyncio.Event] = {}
+        self._feeds: list[FakeFeed] = []
+        self.feed = self.another_feed()
+
+    def another_feed(self) -> "FakeFeed":
+        feed = FakeFeed(self)
+        self._feeds.append(feed)
+        return feed
+
+    # faults
+
+    def hang(self, step: Step) -> None:
+        """From now on this step does not end, until `release`."""
+        self._gates.setdefault(step, asyncio.Event())
+
+    @property
+    def hanging(self) -> set[str]:
+        return set(self._gates)
+
+    def release(self, step: Step) -> None:
+        self._gates.pop(step).set()
+
+    async def reach(self, step: Step) -> None:
+        """What every step begins with: a wait, a hang if one is set, a fault if the store is unreachable."""
+        await asyncio.sleep(0)
+        gate = self._gates.get(step)
+        if gate is not None:
+            await gate.wait()
+        if self.unreachable and step != "close":
+            raise StoreUnavailableException("PostgreSQL can't be reached; retry")
+
+    def disconnect(self) -> None:
+        """Every listening connection is lost: waits return, and hints that were on their way are gone."""
+        for feed in self._feeds:
+            feed.news.set()
+
+    def restore(self, offset: int, *, new_epoch: bool = True) -> None:
+        """A backup, or a standby that was behind, takes over: what came after this offset is gone."""
+        kept, self.tables = self.tables.records[:offset], Tables()
+        for record in kept:
+            self.tables.replay(record)
+        if new_epoch:
+            self.epoch = uuid4()
+
+    def trim(self, log_start_offset: int) -> None:
+        """Records before this offset are no longer in the feed."""
+        self.log_start_offset = log_start_offset
+
+    def append(self, records: Sequence[Record]) -> None:
+        """One transaction with these records as they are, whole or not, chained or not."""
+        for record in records:
+            self.tables.replay(record)
+        self._notify()
+
+    def chained(self, drafts: Sequence[Record]) -> list[Record]:
+        """The drafts as the next transaction of the feed."""
+        tables, tx_last, previous = self.tables, self.tables.last_offset + len(drafts), self.tables.hash
+        records = []
+        for offset, draft in enumerate(drafts, tables.last_offset + 1):
+            at = _BIRTH + timedelta(microseconds=offset)
+            record = replace(draft, offset=offset, tx_last=tx_last, recorded_at=at)
+            previous = record_hash(previous, record)
+            records.append(replace(record, hash=previous))
+        return records
+
+    # AclStore
+
+    async def write(self, mutations: Sequence[Mutation]) -> GroupOutcome:
+        self.groups.append(list(mutations))
+        await self.reach("write")
+        return self.commit(mutations)
+
+    def commit(self, mutations: Sequence[Mutation]) -> GroupOutcome:
+        """The same in one step, for tests that write behind everyone's back."""
+        for mutation in mutations:
+            fault = self.group_fault(mutation)
+            if fault is not None:
+                raise fault
+        within = self.tables.copy()
+        drafts: list[Record] = []
+        outcomes = []
+        for mutation in mutations:
+            outcome, some = within.draft(mutation)
+            outcomes.append(outcome)
+            for draft in some:
+                within.replay(draft)
+            drafts += some
+        if self.commit_unknown != "lost":
+            self.append(self.chained(drafts))
+        if self.commit_unknown is not None:
+            raise RequestTimedOutException("the connection broke before COMMIT was answered")
+        return GroupOutcome(outcomes, self.epoch, self.tables.last_offset)
+
+    async def close(self) -> None:
+        await self.reach("close")
+        self.closed.append("store")
+
+    # ChangeFeed, for whoever needs only one
+
+    def snapshot(self) -> AbstractAsyncContextManager[_Snapshot]:
+        return self.feed.snapshot()
+
+    async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
+        return await self.feed.poll(applied_offset, limit)
+
+    async def wait(self, timeout_s: float) -> None:
+        await self.feed.wait(timeout_s)
+
+    @property
+    def head(self) -> FeedHead:
+        tables = self.tables
+        return FeedHead(self.cluster_id, self.epoch, tables.last_offset, tables.hash, self.log_start_offset)
+
+    def hash_at(self, offset: int) -> bytes | None:
+        if self.wrong_hash is not None:
+            return self.wrong_hash
+        if offset == self.tables.last_offset:
+            return self.tables.hash
+        if offset == 0:
+            return GENESIS_HASH
+        kept = self.log_start_offset <= offset <= self.tables.last_offset
+        return self.tables.records[offset - 1].hash if kept else None
+
+    def _notify(self) -> None:
+        if not self.notify_lost:
+            self.disconnect()
+
+
+class FakeFeed:
+    """One replica's `ChangeFeed`; `store` may be swapped for another database."""
+
+    def __init__(self, store: FakeStore) -> None:
+        self.store = store
+        self.news = asyncio.Event()
+        self.polls: list[tuple[int, int]] = []
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[_Snapshot]:
+        store = self.store
+        await store.reach("snapshot")
+        yield _Snapshot(store, store.head, dict(store.tables.configs), store.tables.rows())
+
+    async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
+        self.polls.append((applied_offset, limit))
+        store = self.store
+        await store.reach("poll")
+        if store.poll_fault is not None:
+            raise store.poll_fault
+        hash_at = store.hash_at(applied_offset)
+        records = [] if hash_at is None else self._behind(applied_offset, limit)
+        for record in records:
+            if record.offset == store.poisoned_offset:
+                raise PoisonedRecordException(record.offset, "the record can't be read")
+        return FeedPoll(store.head, hash_at, records)
+
+    async def wait(self, timeout_s: float) -> None:
+        await self.store.reach("wait")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self.news.wait()
+        self.news.clear()
+
+    async def close(self) -> None:
+        await self.store.reach("close")
+        self.store.closed.append("feed")
+
+    def _behind(self, offset: int, limit: int) -> list[Record]:
+        """Whole transactions: as many as fit the limit, or one."""
+        every = self.store.tables.records[offset:]
+        if not every:
+            return []
+        upto = max(offset + limit, every[0].tx_last)
+        return [record for record in every if record.offset <= upto and record.tx_last <= upto]

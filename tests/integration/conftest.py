@@ -1,0 +1,50 @@
+"""A migrated database, the store on it, and a bare connection beside them."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from app.store.acl_store import PostgresAclStore
+from app.store.change_feed import PostgresChangeFeed
+from app.store.engine import Connection, StoreTimeouts
+from app.store.migrate import migrate
+
+SHORT = StoreTimeouts(
+    answer_s=1.0,
+    heartbeat_s=0.2,
+    statement_s=1.0,
+    lock_s=0.3,
+    idle_in_transaction_s=1.0,
+    transaction_s=3.0,
+    slice_s=3.0,
+)
+"""So that tests of what does not answer take a second or two."""
+
+
+@pytest.fixture
+async def store_url(database_url: str) -> str:
+    await migrate(database_url)
+    return database_url
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[PostgresAclStore]:
+    store = PostgresAclStore(store_url)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def feed(store_url: str) -> AsyncIterator[PostgresChangeFeed]:
+    feed = PostgresChangeFeed(store_url)
+    yield feed
+    await feed.close()
+
+
+@pytest.fixture
+async def database(store_url: str) -> AsyncIterator[Connection]:
+    """For looking into the store from outside, and for damaging it."""
+    connection = await asyncpg.connect(store_url)
+    yield connection
+    await connection.close()

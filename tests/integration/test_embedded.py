@@ -1,0 +1,275 @@
+"""The embedded PostgreSQL with real binaries: what it keeps, whom it obeys, and that it never outlives its supervisor."""
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.store.embedded import EmbeddedPostgres, EmbeddedPostgresError
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its account")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux sends the death signal")
+
+_SUPERVISOR = """
+import sys, time
+from pathlib import Path
+from app.store.embedded import EmbeddedPostgres
+server = EmbeddedPostgres(Path(sys.argv[1]))
+print(server.start(), server.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """Spaces, quotes and other letters are part of many a folder's name."""
+    return tmp_path / 'it\'s a "klamm" däta $HOME %s' / "data"
+
+
+async def _ask(dsn: str, question: str) -> object:
+    connection = await asyncpg.connect(dsn, timeout=30)
+    try:
+        return await connection.fetchval(question)
+    finally:
+        await connection.close(timeout=30)
+
+
+def _eventually(what: str, holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return True
+    return state == "Z"  # ended; whoever inherited it has not looked yet
+
+
+@contextmanager
+def _supervisor(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+    """Another process that supervises this folder: it, its DSN, its server's process id."""
+    command = [sys.executable, "-c", _SUPERVISOR, str(data_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            dsn, pid = process.stdout.readline().split()
+            yield process, dsn, int(pid)
+        finally:
+            process.kill()
+
+
+async def test_a_new_folder_becomes_a_database_on_loopback(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir) as server:
+        assert await _ask(server.dsn, "SELECT current_database()::text") == "klamm"
+        assert await _ask(server.dsn, "SHOW server_encoding") == "UTF8"
+        assert await _ask(server.dsn, "SHOW wal_level") == "logical"
+        assert await _ask(server.dsn, "SHOW fsync") == "on"
+        assert await _ask(server.dsn, "SHOW listen_addresses") == "127.0.0.1"
+        assert await _ask(server.dsn, "SHOW unix_socket_directories") == ""
+
+
+async def test_the_password_is_needed_and_only_its_owner_can_read_it(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir) as server:
+        password = (data_dir / "password").read_text().strip()
+        assert password in server.dsn
+        assert stat.S_IMODE((data_dir / "password").stat().st_mode) == 0o600
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            await _ask(server.dsn.replace(password, "guess"), "SELECT 1")
+        hba = "SELECT string_agg(DISTINCT auth_method, ',') FROM pg_hba_file_rules"
+        assert await _ask(server.dsn, hba) == "scram-sha-256"
+
+
+async def test_a_restart_keeps_data_password_and_port(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir) as server:
+        first = server.dsn
+        await _ask(first, "CREATE TABLE kept AS SELECT 42 AS answer")
+    with EmbeddedPostgres(data_dir) as server:
+        assert server.dsn == first
+        assert await _ask(server.dsn, "SELECT answer FROM kept") == 42
+
+
+async def test_a_port_that_was_taken_meanwhile_is_replaced(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir) as server:
+        first = server.dsn
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", int((data_dir / "port").read_text())))
+        other.listen()
+        with EmbeddedPostgres(data_dir) as server:
+            assert server.dsn != first
+            assert await _ask(server.dsn, "SELECT 1") == 1
+
+
+async def test_settings_reach_the_server(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir, settings={"max_connections": "17"}) as server:
+        assert await _ask(server.dsn, "SHOW max_connections") == "17"
+
+
+def test_a_stopped_server_is_gone_and_has_no_dsn(data_dir: Path) -> None:
+    server = EmbeddedPostgres(data_dir)
+    server.start()
+    pid = server.pid
+    assert pid is not None
+    server.stop()
+    server.stop()
+    assert _is_gone(pid)
+    assert server.pid is None
+    with pytest.raises(RuntimeError, match="not started"):
+        _ = server.dsn
+
+
+def test_a_server_starts_once(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir) as server, pytest.raises(RuntimeError, match="started already"):
+        server.start()
+
+
+def test_a_second_supervisor_is_told_who_holds_the_folder(data_dir: Path) -> None:
+    with _supervisor(data_dir) as (process, _, _):
+        with pytest.raises(EmbeddedPostgresError, match=rf"in use by the Klamm process {process.pid}; stop that one"):
+            EmbeddedPostgres(data_dir).start()
+        assert process.poll() is None
+
+
+@on_linux
+async def test_sigkill_of_the_supervisor_stops_the_server_and_loses_nothing(data_dir: Path) -> None:
+    with _supervisor(data_dir) as (process, dsn, pid):
+        await _ask(dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
+        process.kill()
+        process.wait(30)
+        # At once: the next start has to wait for the last checkpoint of the one before.
+        with EmbeddedPostgres(data_dir) as server:
+            assert _is_gone(pid)
+            assert server.dsn == dsn
+            assert await _ask(server.dsn, "SELECT answer FROM kept") == 42
+
+
+async def test_a_crashed_server_is_started_again_on_its_port(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir) as server:
+        first = server.pid
+        assert first is not None
+        server.keep_alive()
+        assert server.pid == first
+        os.kill(first, signal.SIGKILL)
+        _eventually("the server is not revived", lambda: server.keep_alive() or server.pid not in (None, first))
+        _eventually("no connections", lambda: _accepts(server.dsn))
+        assert await _ask(server.dsn, "SELECT 1") == 1
+
+
+def _accepts(dsn: str) -> bool:
+    host, _, port = dsn.rpartition("@")[2].partition("/")[0].partition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_a_server_that_hangs_is_killed_in_the_end(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.store.embedded._QUIT_TIMEOUT_S", 0.1)
+    server = EmbeddedPostgres(data_dir, stop_timeout_s=0.1)
+    server.start()
+    pid = server.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    server.stop()
+    assert _is_gone(pid)
+
+
+async def test_an_unfinished_cluster_is_made_anew(data_dir: Path) -> None:
+    (data_dir / "postgres.new" / "base").mkdir(parents=True)
+    with EmbeddedPostgres(data_dir) as server:
+        assert await _ask(server.dsn, "SELECT 1") == 1
+    assert not (data_dir / "postgres.new").exists()
+
+
+def test_data_of_another_major_version_is_refused(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir):
+        pass
+    (data_dir / "postgres" / "PG_VERSION").write_text("12\n")
+    with pytest.raises(EmbeddedPostgresError, match=r"was written by PostgreSQL 12, but .* KLAMM_POSTGRES_BIN"):
+        EmbeddedPostgres(data_dir).start()
+
+
+def test_a_lost_password_is_told(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir):
+        pass
+    (data_dir / "password").unlink()
+    with pytest.raises(EmbeddedPostgresError, match=r"password.* is gone; bring it back"):
+        EmbeddedPostgres(data_dir).start()
+
+
+def test_postgresql_itself_says_why_it_does_not_start(data_dir: Path) -> None:
+    server = EmbeddedPostgres(data_dir, settings={"shared_buffers": "nonsense"})
+    with pytest.raises(EmbeddedPostgresError, match=r"does not start: .*FATAL: .*invalid value for parameter"):
+        server.start()
+    assert server.pid is None
+    with EmbeddedPostgres(data_dir):
+        pass
+
+
+def test_a_server_that_is_slow_to_start_is_given_up(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir):
+        pass
+    server = EmbeddedPostgres(data_dir, start_timeout_s=0.0)
+    with pytest.raises(EmbeddedPostgresError, match="was not ready within 0 s"):
+        server.start()
+    assert server.pid is None
+
+
+@on_linux
+def test_a_process_id_that_belongs_to_somebody_else_by_now_is_no_hindrance(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir):
+        pass
+    # As after the restart of a container: the number that the dead server had is in use again.
+    (data_dir / "postgres" / "postmaster.pid").write_text(f"{os.getppid()}\n/old\n0\n1\n\n127.0.0.1\n0 0\nready\n")
+    with EmbeddedPostgres(data_dir) as server:
+        assert server.pid is not None
+
+
+@on_linux
+def test_a_server_that_klamm_did_not_start_is_left_alone_and_named(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.embedded_cluster._PREDECESSOR_TIMEOUT_S", 0.05)
+    with EmbeddedPostgres(data_dir):
+        pass
+    with subprocess.Popen(["/bin/sleep", "600"], cwd=data_dir / "postgres") as stranger:
+        with pytest.raises(
+            EmbeddedPostgresError, match=rf"Klamm did not start is at work .*\(process {stranger.pid}\)"
+        ):
+            EmbeddedPostgres(data_dir).start()
+        stranger.kill()
+
+
+@as_root
+@on_linux
+async def test_root_runs_it_as_somebody_else_and_opens_no_folder(data_dir: Path) -> None:
+    data_dir.mkdir(parents=True)
+    data_dir.parent.chmod(0o700)
+    modes = [parent.stat().st_mode for parent in data_dir.parents]
+    with EmbeddedPostgres(data_dir) as server:
+        assert Path(f"/proc/{server.pid}").stat().st_uid != 0
+        assert await _ask(server.dsn, "SELECT 1") == 1
+    assert [parent.stat().st_mode for parent in data_dir.parents] == modes
+    with EmbeddedPostgres(data_dir) as server:
+        assert await _ask(server.dsn, "SELECT 1") == 1
+
+
+@as_root
+async def test_root_goes_on_as_the_owner_of_the_data(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir):
+        owner = (data_dir / "postgres").stat().st_uid
+    with EmbeddedPostgres(data_dir) as server:
+        assert Path(f"/proc/{server.pid}").stat().st_uid == owner != 0

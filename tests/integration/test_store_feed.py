@@ -1,0 +1,296 @@
+"""The change feed over PostgreSQL: damage, lost connections, snapshots that break, and retention."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from app.core.errors import PoisonedRecordException, StoreUnavailableException
+from app.core.filters import AclBindingFilter
+from app.store.acl_store import PostgresAclStore
+from app.store.change_feed import PostgresChangeFeed
+from app.store.engine import Connection, StoreTimeouts
+from tests.integration.conftest import SHORT
+from tests.proxy import proxy_to
+from tests.updates import alter, create, delete, topic
+
+CLOSED_PORT = "postgresql://klamm:planted@127.0.0.1:1/klamm"
+PATIENT_S = 20.0
+
+
+async def three_transactions(store: PostgresAclStore) -> None:
+    """Offsets 1 to 5: two new ACLs, a config, then a removal and a new ACL."""
+    await store.write([create(topic("a"), topic("b"))])
+    await store.write([alter(("super.users", "User:root"))])
+    await store.write([delete(AclBindingFilter(resource_name="a")), create(topic("c"))])
+
+
+async def eventually(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENT_S):
+        while not is_so():
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("damage", "offset"),
+    [
+        ("UPDATE acl_record SET kind = 'FeatureLevelRecord' WHERE \"offset\" = 2", 2),
+        ('UPDATE acl_record SET operation = 99 WHERE "offset" = 2', 2),
+        ('UPDATE acl_record SET resource_type = 1 WHERE "offset" = 1', 1),
+        ('UPDATE acl_record SET pattern_type = 2 WHERE "offset" = 1', 1),
+        ('UPDATE acl_record SET permission_type = NULL WHERE "offset" = 4', 4),
+        ('UPDATE acl_record SET principal = NULL WHERE "offset" = 4', 4),
+        ('UPDATE acl_record SET acl_id = NULL WHERE "offset" = 5', 5),
+        ('UPDATE acl_record SET config_name = NULL WHERE "offset" = 3', 3),
+        ('DELETE FROM acl_record WHERE "offset" = 1', 1),
+        ('DELETE FROM acl_record WHERE "offset" = 2', 2),
+        ('DELETE FROM acl_record WHERE "offset" = 3', 3),
+        ('DELETE FROM acl_record WHERE "offset" = 5', 5),
+        ('DELETE FROM acl_record WHERE "offset" > 0', 1),
+        ('UPDATE acl_record SET tx_last = 1 WHERE "offset" = 2', 2),
+        ('UPDATE acl_record SET tx_last = 3 WHERE "offset" = 1', 2),
+        ('UPDATE acl_record SET tx_last = 1000 WHERE "offset" = 4', 4),
+        ('UPDATE acl_record SET tx_last = 4 WHERE "offset" = 5', 5),
+        ("UPDATE acl_head SET last_offset = 4", 5),
+    ],
+)
+async def test_damage_is_poison_at_its_offset(
+    store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection, damage: str, offset: int
+) -> None:
+    await three_transactions(store)
+    await database.execute(damage)
+
+    with pytest.raises(PoisonedRecordException) as poison:
+        await feed.poll(0, 100)
+
+    assert poison.value.offset == offset
+
+
+async def test_records_before_the_damage_can_still_be_had(
+    store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
+) -> None:
+    await three_transactions(store)
+    await database.execute('UPDATE acl_record SET operation = 99 WHERE "offset" = 5')
+
+    assert len((await feed.poll(0, 3)).records) == 3
+    with pytest.raises(PoisonedRecordException):
+        await feed.poll(3, 3)
+    await database.execute('UPDATE acl_record SET operation = 3 WHERE "offset" = 5')
+    assert len((await feed.poll(3, 3)).records) == 2
+
+
+async def test_an_acl_that_this_version_cannot_read_poisons_the_snapshot(
+    store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
+) -> None:
+    await three_transactions(store)
+    await database.execute("UPDATE acl SET operation = 99 WHERE resource_name = 'b'")
+
+    async with feed.snapshot() as reader:
+        with pytest.raises(PoisonedRecordException):
+            [some async for some in reader.slices()]
+
+
+async def test_an_unreachable_database_is_an_outage_for_polls_and_snapshots() -> None:
+    feed = PostgresChangeFeed(CLOSED_PORT)
+
+    with pytest.raises(StoreUnavailableException):
+        await feed.poll(0, 1)
+    with pytest.raises(StoreUnavailableException):
+        async with feed.snapshot():
+            pytest.fail("there is none")
+    await feed.wait(0.2)
+    await feed.close()
+
+
+async def test_a_database_without_head_asks_for_migration(feed: PostgresChangeFeed, database: Connection) -> None:
+    await database.execute("DELETE FROM acl_head")
+
+    with pytest.raises(StoreUnavailableException, match="klamm migrate"):
+        await feed.poll(0, 1)
+    with pytest.raises(StoreUnavailableException, match="klamm migrate"):
+        async with feed.snapshot():
+            pytest.fail("there is none")
+    with pytest.raises(StoreUnavailableException, match="klamm migrate"):
+        await feed.trim(keep_age=None, keep_count=0, not_past=None)
+
+
+async def test_a_frozen_connection_does_not_hold_up_a_poll_for_good(store_url: str, store: PostgresAclStore) -> None:
+    async with proxy_to(store_url) as proxy:
+        feed = PostgresChangeFeed(proxy.dsn, SHORT)
+        await feed.poll(0, 1)
+        proxy.freeze()
+
+        with pytest.raises(StoreUnavailableException):
+            await feed.poll(0, 1)
+
+        proxy.thaw()
+        await store.write([create(topic("a"))])
+        assert len((await feed.poll(0, 1)).records) == 1
+        await feed.close()
+
+
+async def test_the_loss_of_the_listening_connection_wakes_at_once(
+    feed: PostgresChangeFeed, database: Connection
+) -> None:
+    await feed.wait(PATIENT_S)
+    waiting = asyncio.create_task(feed.wait(PATIENT_S))
+    await asyncio.sleep(0.1)
+
+    await database.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'klamm listener' "
+        "AND datname = current_database()"
+    )
+
+    async with asyncio.timeout(PATIENT_S / 2):
+        await waiting
+
+
+async def test_a_half_open_listening_connection_is_found_and_made_anew(store_url: str, store: PostgresAclStore) -> None:
+    async with proxy_to(store_url) as proxy:
+        feed = PostgresChangeFeed(proxy.dsn, SHORT)
+        await feed.wait(PATIENT_S)
+        proxy.freeze()
+        await store.write([create(topic("lost"))])
+
+        async with asyncio.timeout(PATIENT_S / 2):
+            await feed.wait(PATIENT_S)
+        proxy.thaw()
+        opened = proxy.opened
+        await eventually(lambda: proxy.opened > opened)
+        await feed.wait(1.0)
+        waiting = asyncio.create_task(feed.wait(PATIENT_S))
+        await asyncio.sleep(0.5)
+        await store.write([create(topic("heard"))])
+        async with asyncio.timeout(PATIENT_S / 2):
+            await waiting
+        await feed.close()
+
+
+async def test_closing_wakes_who_waits(store_url: str) -> None:
+    feed = PostgresChangeFeed(store_url)
+    await feed.wait(PATIENT_S)
+    waiting = asyncio.create_task(feed.wait(PATIENT_S))
+    await asyncio.sleep(0.05)
+
+    await feed.close()
+
+    async with asyncio.timeout(PATIENT_S / 2):
+        await waiting
+    await feed.wait(0.01)
+
+
+async def test_an_unchanged_store_sends_no_hint(store: PostgresAclStore, database: Connection) -> None:
+    heard: list[object] = []
+    await database.add_listener("klamm_feed", lambda *told: heard.append(told[-1]))
+    first = await store.write([create(topic("a")), alter(("audit.level", "INFO"))])
+    await store.write([create(topic("a")), delete(AclBindingFilter(resource_name="z")), alter(("audit.level", "INFO"))])
+    third = await store.write([create(topic("b")), delete(AclBindingFilter(resource_name="b"))])
+    await eventually(lambda: len(heard) > 1)
+
+    assert heard == [f"{first.epoch}:2", f"{third.epoch}:4"]
+
+
+async def big_store(store: PostgresAclStore) -> None:
+    """Some megabytes, more than sockets and queues hold."""
+    await store.write([create(*[topic(f"{n:04}" + "x" * 16_000) for n in range(1_000)])])
+
+
+async def test_a_snapshot_that_is_left_in_the_middle_leaves_nothing_behind(
+    store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
+) -> None:
+    await big_store(store)
+
+    async with feed.snapshot() as reader:
+        async for _ in reader.slices():
+            await asyncio.sleep(0.2)
+            break
+
+    async with asyncio.timeout(PATIENT_S):
+        while await database.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'klamm snapshot' "
+            "AND datname = current_database()"
+        ):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_slow_reader_gets_all_of_a_snapshot(store: PostgresAclStore, store_url: str) -> None:
+    await big_store(store)
+    feed = PostgresChangeFeed(store_url, StoreTimeouts(statement_s=0.3, idle_in_transaction_s=0.3))
+
+    rows = 0
+    async with feed.snapshot() as reader:
+        await asyncio.sleep(0.5)
+        async for some in reader.slices():
+            rows += len(some)
+            await asyncio.sleep(0.01)
+
+    assert rows == 1_000
+    await feed.close()
+
+
+@pytest.mark.parametrize("how", ["cut", "freeze"])
+async def test_a_snapshot_whose_connection_breaks_is_an_outage(
+    store_url: str, store: PostgresAclStore, how: str
+) -> None:
+    await big_store(store)
+    async with proxy_to(store_url) as proxy:
+        feed = PostgresChangeFeed(proxy.dsn, StoreTimeouts(slice_s=0.5, answer_s=0.3))
+        with pytest.raises(StoreUnavailableException):
+            async with feed.snapshot() as reader:
+                async for _ in reader.slices():
+                    getattr(proxy, how)()
+        await feed.close()
+
+
+async def test_retention_by_count_keeps_whole_transactions(store: PostgresAclStore, feed: PostgresChangeFeed) -> None:
+    await three_transactions(store)
+
+    assert await feed.trim(keep_age=None, keep_count=4, not_past=None) == 0
+    assert await feed.trim(keep_age=None, keep_count=1, not_past=2) == 2
+    assert await feed.trim(keep_age=None, keep_count=1, not_past=None) == 1
+    poll = await feed.poll(3, 10)
+
+    assert poll.head.log_start_offset == 4
+    assert poll.hash_at is None
+    assert (await feed.poll(0, 10)).records == ()
+    assert (await store.write([create(topic("d"))])).last_offset == 6
+    assert [record.offset for record in (await feed.poll(5, 10)).records] == [6]
+
+
+async def test_retention_by_age_stops_at_the_first_young_record(
+    store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
+) -> None:
+    await three_transactions(store)
+    await database.execute("UPDATE acl_record SET recorded_at = recorded_at - interval '2 days' WHERE \"offset\" <= 3")
+
+    assert await feed.trim(keep_age=timedelta(days=3), keep_count=None, not_past=None) == 0
+    assert await feed.trim(keep_age=timedelta(days=1), keep_count=None, not_past=1) == 0
+    assert await feed.trim(keep_age=timedelta(days=1), keep_count=None, not_past=None) == 3
+    assert await feed.trim(keep_age=timedelta(0), keep_count=None, not_past=None) == 2
+
+    poll = await feed.poll(5, 10)
+    assert poll.head.log_start_offset == 6
+    assert poll.hash_at == poll.head.hash
+
+
+async def test_retention_without_rules_keeps_everything(store: PostgresAclStore, feed: PostgresChangeFeed) -> None:
+    await three_transactions(store)
+
+    assert await feed.trim(keep_age=None, keep_count=None, not_past=None) == 0
+    assert len((await feed.poll(0, 10)).records) == 5
+
+
+async def test_retention_goes_in_pieces_but_never_cuts_a_transaction(
+    store: PostgresAclStore, feed: PostgresChangeFeed
+) -> None:
+    await store.write(
+        [create(*[topic(f"a{n}") for n in range(6_000)]), create(*[topic(f"b{n}") for n in range(6_000)])]
+    )
+    await store.write([create(*[topic(f"c{n}") for n in range(4_000)])])
+    await store.write([create(*[topic(f"d{n}") for n in range(7_000)])])
+
+    removed = [await feed.trim(keep_age=None, keep_count=0, not_past=None) for _ in range(4)]
+
+    assert removed == [12_000, 4_000, 7_000, 0]
+    assert (await feed.poll(0, 1)).head.log_start_offset == 23_001

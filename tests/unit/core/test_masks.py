@@ -1,0 +1,59 @@
+from app.core.codes import AclOperation, AclPermissionType
+from app.core.hosts import parse_address
+from app.core.masks import DENY_SHIFT, PACKED_MASKS, HostMasks, plain_allow_bit, with_acl
+
+ALLOW_READ = PACKED_MASKS[AclOperation.READ, AclPermissionType.ALLOW]
+DENY_READ = PACKED_MASKS[AclOperation.READ, AclPermissionType.DENY]
+ALLOW_WRITE = PACKED_MASKS[AclOperation.WRITE, AclPermissionType.ALLOW]
+HERE = parse_address("10.0.0.1")
+THERE = parse_address("192.168.0.1")
+IPV6 = parse_address("2001:db8::1")
+
+
+def test_allows_and_denies_stand_in_their_own_bits() -> None:
+    read, describe = 1 << AclOperation.READ, 1 << AclOperation.DESCRIBE
+    assert read | describe == ALLOW_READ
+    assert read << DENY_SHIFT == DENY_READ
+    assert PACKED_MASKS[AclOperation.ALL, AclPermissionType.DENY] == 0xFFFF << DENY_SHIFT
+
+
+def test_an_implied_describe_is_told_from_a_plain_one() -> None:
+    for operation in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS):
+        bit = plain_allow_bit(operation)
+        plain = [each for (each, permission), mask in PACKED_MASKS.items() if mask & bit]
+        assert sorted(plain) == sorted((operation, AclOperation.ALL))
+
+
+def test_acls_for_every_host_make_one_number() -> None:
+    entry = with_acl(with_acl(None, "*", ALLOW_READ), "*", DENY_READ)
+    assert entry == ALLOW_READ | DENY_READ
+
+
+def test_hosts_ranges_and_every_host_add_up() -> None:
+    entry = with_acl(None, "*", ALLOW_READ)
+    for host, mask in (("10.0.0.1", ALLOW_WRITE), ("10.0.0.0/8", DENY_READ), ("10.0.0.0/9", DENY_READ)):
+        entry = with_acl(entry, host, mask)
+    assert isinstance(entry, HostMasks)
+    assert entry.at(HERE) == ALLOW_READ | ALLOW_WRITE | DENY_READ
+    assert entry.at(THERE) == ALLOW_READ
+    assert entry.at(IPV6) == ALLOW_READ
+    assert with_acl(entry, "*", ALLOW_WRITE) is entry
+    assert entry.at(THERE) == ALLOW_READ | ALLOW_WRITE
+
+
+def test_one_network_takes_masks_from_several_acls() -> None:
+    entry = HostMasks(0)
+    entry.add("10.0.0.5/8", ALLOW_READ)
+    entry.add("10.9.9.9/8", ALLOW_WRITE)
+    entry.add("2001:db8::/32", DENY_READ)
+    assert entry.at(HERE) == ALLOW_READ | ALLOW_WRITE
+    assert entry.at(IPV6) == DENY_READ
+    assert entry.at(THERE) == 0
+
+
+def test_a_range_that_is_none_matches_nobody() -> None:
+    entry = HostMasks(0)
+    entry.add("10.0.0/8", DENY_READ)
+    entry.add("10.0.0.0/33", DENY_READ)
+    assert entry.at(HERE) == 0
+    assert entry.ranges == {}

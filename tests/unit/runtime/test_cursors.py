@@ -1,0 +1,57 @@
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.errors import InvalidRequestException
+from app.core.table import SortKey
+from app.runtime.cursors import decode_cursor, encode_cursor
+
+codes = st.integers(0, 127)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
+
+
+@given(st.tuples(codes, texts, codes, texts, texts, codes, codes))
+def test_a_cursor_leads_back_to_its_place(key: SortKey) -> None:
+    assert decode_cursor(encode_cursor(key)) == key
+
+
+def packed(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "",
+        "x",
+        "!!!!",
+        "äöü",
+        "AAAA====",
+        packed(None),
+        packed({}),
+        packed([]),
+        packed([2, "n", 3, "p", "h", 3]),
+        packed([2, "n", 3, "p", "h", 3, True]),
+        packed(["2", "n", 3, "p", "h", 3, 3]),
+        packed([2, None, 3, "p", "h", 3, 3]),
+        packed([-1, "n", 3, "p", "h", 3, 3]),
+        packed([2, "n", 3, "p", "h", 3, 128]),
+        packed([2.0, "n", 3, "p", "h", 3, 3]),
+        packed([2, "n", 3, "p", "h", 3, 3]) + "=",
+        base64.urlsafe_b64encode(b'[2, "n",3,"p","h",3,3]').decode().rstrip("="),
+        base64.urlsafe_b64encode(b"[" * 100_000).decode().rstrip("="),
+        "A" * 1_000_001,
+    ],
+)
+def test_anything_else_is_refused(garbage: str) -> None:
+    with pytest.raises(InvalidRequestException, match="`cursor`"):
+        decode_cursor(garbage)
+
+
+@given(st.text(max_size=200))
+def test_no_text_at_all_makes_another_fault(text: str) -> None:
+    with pytest.raises(InvalidRequestException):
+        decode_cursor(text)

@@ -1,0 +1,246 @@
+"""The initial load: never ready from half of it, ready by itself once it can be had."""
+
+import gc
+from dataclasses import replace
+
+import pytest
+
+from app.core.configs import AuthorizerConfig
+from app.core.errors import AuthorizerNotReadyException
+from app.core.mutations import AlterConfigs
+from app.runtime.readiness import State
+from tests.fakes import FakeStore, Step
+from tests.unit.runtime.world import (
+    ADDRESS,
+    OPTIONS,
+    STARTUP,
+    acl,
+    create,
+    delete,
+    may_read,
+    names_in,
+    names_of,
+    replica,
+    running,
+    until,
+    until_ready,
+)
+from tests.virtual_time import in_virtual_time, now
+
+EVERYONE = AuthorizerConfig(super_users=frozenset({"User:root"}), allow_everyone_if_no_acl_found=True)
+
+
+def filled(count: int = 30) -> FakeStore:
+    store = FakeStore()
+    store.rows_per_slice = 10
+    store.commit([create(*(f"t{number:03}" for number in range(count)))])
+    return store
+
+
+@in_virtual_time
+async def test_the_image_after_the_load_equals_the_store() -> None:
+    store = filled()
+    store.commit([AlterConfigs([("super.users", "User:eve")], "User:root")])
+    async with running(replica(store)) as authorizer:
+        assert authorizer.readiness.state is State.LOADING
+        await until_ready(authorizer)
+        image = authorizer.image
+        assert (image.epoch, image.offset, image.hash) == (store.epoch, 31, store.tables.hash)
+        assert image.cluster_id == "fake-cluster"
+        assert names_in(image) == names_of(store)
+        assert image.config.super_users == {"User:eve"}
+        assert may_read(authorizer, "t001")
+        assert not may_read(authorizer, "t999")
+        assert authorizer.metrics.loads_total == 1
+        assert authorizer.metrics.acls_being_loaded == 0
+
+
+@in_virtual_time
+async def test_an_empty_store_is_a_state_too() -> None:
+    async with running(replica(FakeStore())) as authorizer:
+        await until_ready(authorizer)
+        assert authorizer.image.offset == 0
+        assert authorizer.acl_count() == 0
+
+
+@pytest.mark.parametrize("startup", [STARTUP, EVERYONE])
+@in_virtual_time
+async def test_without_the_store_only_super_users_pass_and_it_loads_by_itself_later(startup: AuthorizerConfig) -> None:
+    store = filled()
+    store.unreachable = True
+    async with running(replica(store, startup=startup)) as authorizer:
+        await until(lambda: now() > 20)
+        assert authorizer.readiness.state is State.LOADING
+        assert not authorizer.readiness.ready()
+        assert not authorizer.readiness.started
+        assert authorizer.acl_count() == -1
+        assert may_read(authorizer, "anything", "User:root")
+        with pytest.raises(AuthorizerNotReadyException):
+            authorizer.authorization("User:alice", ADDRESS)
+        store.unreachable, back_at = False, now()
+        await until_ready(authorizer)
+        assert now() - back_at < 2
+        assert may_read(authorizer, "t001")
+        assert authorizer.readiness.started
+
+
+@pytest.mark.parametrize("slices", [0, 1, 2])
+@in_virtual_time
+async def test_a_load_that_fails_half_way_never_becomes_ready(slices: int) -> None:
+    store = filled()
+    store.fail_after_slices = slices
+    async with running(replica(store)) as authorizer:
+        await until(lambda: authorizer.metrics.load_failures_total > 10)
+        assert authorizer.readiness.state is State.LOADING
+        assert authorizer.image.offset == -1
+        with pytest.raises(AuthorizerNotReadyException):
+            authorizer.authorization("User:alice", ADDRESS)
+        store.fail_after_slices = None
+        await until_ready(authorizer)
+        assert names_in(authorizer.image) == names_of(store)
+
+
+@in_virtual_time
+async def test_failed_loads_back_off() -> None:
+    store = filled()
+    store.unreachable = True
+    async with running(replica(store)) as authorizer:
+        await until(lambda: now() > 10)
+        assert 15 < authorizer.metrics.load_failures_total < 30
+
+
+@pytest.mark.parametrize("step", ["snapshot", "slice", "poll"])
+@in_virtual_time
+async def test_a_load_that_hangs_is_given_up_and_tried_again(step: Step) -> None:
+    store = filled()
+    store.hang(step)
+    async with running(replica(store)) as authorizer:
+        await until(lambda: authorizer.metrics.load_failures_total > 1, 120)
+        assert not authorizer.readiness.ready()
+        store.release(step)
+        await until_ready(authorizer)
+
+
+@in_virtual_time
+async def test_a_poisoned_snapshot_never_becomes_ready() -> None:
+    store = filled()
+    store.poisoned_snapshot = True
+    async with running(replica(store)) as authorizer:
+        await until(lambda: now() > 30)
+        assert authorizer.readiness.state is State.LOADING
+        assert "can't be read" in str(authorizer.readiness.checks())
+        assert authorizer.metrics.poisoned_records_total > 10
+        store.poisoned_snapshot = False
+        await until_ready(authorizer)
+
+
+@in_virtual_time
+async def test_it_is_ready_only_at_the_high_watermark_of_its_start() -> None:
+    store = filled()
+    async with running(replica(store)) as authorizer:
+        store.hang("slice")
+        await until(lambda: now() > 0.1)
+        store.commit([create("late"), delete("t001")])
+        offset = store.tables.last_offset
+        store.hang("poll")
+        store.release("slice")
+        await until(lambda: now() > 0.2)
+        assert not authorizer.readiness.ready()
+        store.release("poll")
+        await until_ready(authorizer)
+        assert authorizer.image.offset == offset
+        assert authorizer.metrics.transactions_applied_total == 0
+        assert "late" in names_in(authorizer.image)
+        assert "t001" not in names_in(authorizer.image)
+
+
+@in_virtual_time
+async def test_many_transactions_during_the_load_are_caught_up_with_before_it_counts() -> None:
+    store = filled()
+    authorizer = replica(store, replace(OPTIONS, poll_records=3))
+    async with running(authorizer):
+        store.hang("slice")
+        await until(lambda: now() > 0.1)
+        for number in range(20):
+            store.commit([create(f"late-{number}")])
+        store.release("slice")
+        await until_ready(authorizer)
+        assert authorizer.image.offset == 50
+
+
+@in_virtual_time
+async def test_a_failover_during_the_load_fails_it_and_the_next_load_holds_the_new_state() -> None:
+    store = filled()
+    async with running(replica(store)) as authorizer:
+        store.hang("slice")
+        await until(lambda: now() > 0.1)
+        store.restore(0)
+        store.commit([create("other")])
+        store.release("slice")
+        await until_ready(authorizer)
+        assert authorizer.metrics.load_failures_total == 1
+        assert names_in(authorizer.image) == ["other"]
+
+
+@in_virtual_time
+async def test_a_record_that_is_poisoned_right_behind_the_snapshot_does_not_make_it_ready_too_soon() -> None:
+    store = filled()
+    async with running(replica(store)) as authorizer:
+        store.hang("slice")
+        await until(lambda: now() > 0.1)
+        store.poisoned_offset = 31
+        store.commit([create("late")])
+        store.release("slice")
+        await until_ready(authorizer)
+        assert "late" in names_in(authorizer.image)
+        assert authorizer.metrics.load_failures_total == 1
+
+
+@in_virtual_time
+async def test_collection_is_off_while_loading_and_the_image_is_frozen_afterwards() -> None:
+    store = filled()
+    frozen = gc.get_freeze_count()
+    async with running(replica(store)) as authorizer:
+        store.hang("slice")
+        await until(lambda: now() > 0.1)
+        assert not gc.isenabled()
+        store.release("slice")
+        await until_ready(authorizer)
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > frozen
+
+
+@in_virtual_time
+async def test_a_fault_that_nobody_foresaw_is_survived() -> None:
+    store = filled()
+    store.poll_fault = ZeroDivisionError("planted")
+    async with running(replica(store)) as authorizer:
+        await until(lambda: now() > 5)
+        assert authorizer.readiness.state is State.LOADING
+        assert "see the log" in str(authorizer.readiness.checks())
+        store.poll_fault = None
+        await until_ready(authorizer)
+
+
+@in_virtual_time
+async def test_closing_within_a_load_ends_it() -> None:
+    store = filled()
+    store.hang("slice")
+    async with running(replica(store)) as authorizer:
+        await until(lambda: now() > 0.1)
+    assert not authorizer.readiness.started
+    assert store.closed == ["store", "feed"]
+    assert gc.isenabled()
+
+
+@in_virtual_time
+async def test_the_snapshot_is_one_state_whatever_is_committed_meanwhile() -> None:
+    store = filled()
+    async with running(replica(store)) as authorizer:
+        store.hang("slice")
+        await until(lambda: now() > 0.1)
+        store.commit([delete("t029")])
+        store.release("slice")
+        await until_ready(authorizer)
+        assert authorizer.image.index.find(acl("t029")) is None
+        assert authorizer.image.index.find(acl("t028")) is not None

@@ -1,0 +1,390 @@
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from app.core.errors import (
+    OverloadedException,
+    PolicyViolationException,
+    RequestTimedOutException,
+    StoreUnavailableException,
+    UnknownServerException,
+)
+from app.core.mutations import AlterConfigs, CreateAcls, CreateAclsOutcome, DeleteAclsOutcome, GroupOutcome, Mutation
+from app.runtime.counters import RuntimeMetrics
+from app.runtime.mutator import Committed, Mutator
+from app.runtime.options import RuntimeOptions
+from tests.fakes import FakeStore
+from tests.unit.runtime.world import OPTIONS, acl, create, delete, names_of, until
+from tests.virtual_time import in_virtual_time, now
+
+
+@asynccontextmanager
+async def writing(store: FakeStore, options: RuntimeOptions = OPTIONS) -> AsyncIterator[Mutator]:
+    mutator = Mutator(store, RuntimeMetrics(), options)
+    mutator.open()
+    try:
+        yield mutator
+    finally:
+        await mutator.close()
+
+
+def submit(mutator: Mutator, mutation: Mutation, timeout_s: float = 5.0) -> asyncio.Task[Committed]:
+    return asyncio.create_task(mutator.submit(mutation, timeout_s))
+
+
+def is_about(name: str, mutation: Mutation) -> bool:
+    return isinstance(mutation, CreateAcls) and any(each.resource_name == name for each in mutation.bindings)
+
+
+@in_virtual_time
+async def test_a_mutation_comes_back_with_its_outcome_and_the_token_that_holds_it() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        committed = await mutator.submit(create("a", "b", "a"), 5)
+        assert isinstance(committed.outcome, CreateAclsOutcome)
+        assert [each.created for each in committed.outcome.results] == [True, True, False]
+        assert (committed.token.epoch, committed.token.offset) == (store.epoch, 2)
+        deleted = await mutator.submit(delete("a"), 5)
+        assert isinstance(deleted.outcome, DeleteAclsOutcome)
+        assert [each.binding for each in deleted.outcome.matches[0]] == [acl("a")]
+        assert mutator._metrics.mutations_written_total == mutator._metrics.groups_written_total == 2
+
+
+@in_virtual_time
+async def test_updates_that_wait_together_are_one_transaction_in_the_order_they_came() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        first = submit(mutator, create("first"))
+        await asyncio.sleep(0.1)
+        others = [submit(mutator, create(f"t{number}")) for number in range(20)]
+        others.append(submit(mutator, delete("t5")))
+        await asyncio.sleep(0.1)
+        assert mutator._metrics.mutations_queued == 21
+        store.release("write")
+        tokens = {str((await task).token) for task in others}
+        await first
+        assert [len(group) for group in store.groups] == [1, 21]
+        assert len(tokens) == 1
+        assert "t5" not in names_of(store)
+        assert mutator._metrics.mutations_queued == 0
+
+
+@in_virtual_time
+async def test_a_group_is_bounded_by_mutations_and_by_bindings() -> None:
+    store = FakeStore()
+    async with writing(store, replace(OPTIONS, max_group_mutations=4, max_group_bindings=10)) as mutator:
+        store.hang("write")
+        tasks = [submit(mutator, create("first"))]
+        await asyncio.sleep(0.1)
+        sizes = [1, 1, 1, 1, 1, 5, 5, 5, 30, 1]
+        tasks += [submit(mutator, create(*(f"{at}-{n}" for n in range(size)))) for at, size in enumerate(sizes)]
+        tasks += [submit(mutator, delete(*map(str, range(9)))), submit(mutator, delete("x"))]
+        tasks += [submit(mutator, AlterConfigs([("audit.level", "INFO")], "User:root"))]
+        await asyncio.sleep(0.1)
+        store.release("write")
+        await asyncio.gather(*tasks)
+        weights = [[len(each.bindings) if isinstance(each, CreateAcls) else 0 for each in g] for g in store.groups]
+        assert weights == [[1], [1, 1, 1, 1], [1, 5], [5, 5], [30], [1, 0], [0, 0]]
+
+
+@in_virtual_time
+async def test_a_refused_mutation_does_not_hinder_its_neighbours() -> None:
+    store = FakeStore()
+    async with writing(store, replace(OPTIONS, max_group_bindings=100_000)) as mutator:
+        tasks = [submit(mutator, create("a"))]
+        tasks += [submit(mutator, create(*map(str, range(10_001)))), submit(mutator, create("b"))]
+        await tasks[0]
+        with pytest.raises(PolicyViolationException):
+            await tasks[1]
+        await tasks[2]
+        assert len(store.groups) == 1
+        assert names_of(store) == ["a", "b"]
+
+
+@in_virtual_time
+async def test_a_group_that_fails_is_written_one_by_one_and_only_the_culprit_suffers() -> None:
+    store = FakeStore()
+    store.group_fault = lambda mutation: ValueError("bad") if is_about("bad", mutation) else None
+    async with writing(store) as mutator:
+        tasks = {name: submit(mutator, create(name)) for name in ("a", "b", "bad", "c")}
+        left = submit(mutator, create("left"))
+        store.hang("write")
+        await asyncio.sleep(0.1)
+        left.cancel()
+        store.release("write")
+        for name in ("a", "b", "c"):
+            await tasks[name]
+        with pytest.raises(UnknownServerException, match="was not written") as refusal:
+            await tasks["bad"]
+        assert "ValueError" not in refusal.value.message
+        assert names_of(store) == ["a", "b", "c"]
+        assert [len(group) for group in store.groups] == [5, 1, 1, 1, 1]
+        assert mutator._metrics.group_failures_total == 2
+
+
+@in_virtual_time
+async def test_the_full_queue_refuses_at_once() -> None:
+    store = FakeStore()
+    async with writing(store, replace(OPTIONS, max_queued_mutations=3)) as mutator:
+        store.hang("write")
+        tasks = [submit(mutator, create("first"))]
+        await asyncio.sleep(0.1)
+        tasks += [submit(mutator, create(f"t{number}")) for number in range(3)]
+        await asyncio.sleep(0.1)
+        began_at = now()
+        with pytest.raises(OverloadedException, match="not written"):
+            await mutator.submit(create("too many"), 5)
+        assert now() - began_at < 0.001
+        store.release("write")
+        await asyncio.gather(*tasks)
+        await mutator.submit(create("later"), 5)
+        assert "too many" not in names_of(store)
+
+
+@in_virtual_time
+async def test_the_queue_is_bounded_by_bindings_too_but_a_single_large_update_passes() -> None:
+    store = FakeStore()
+    async with writing(store, replace(OPTIONS, max_queued_bindings=10)) as mutator:
+        store.hang("write")
+        tasks = [submit(mutator, create("first"))]
+        await asyncio.sleep(0.1)
+        tasks += [submit(mutator, create(*map(str, range(50))))]
+        await asyncio.sleep(0.1)
+        with pytest.raises(OverloadedException):
+            await mutator.submit(create("too many"), 5)
+        store.release("write")
+        await asyncio.gather(*tasks)
+        await mutator.submit(create("later"), 5)
+
+
+# the store is away
+
+
+@in_virtual_time
+async def test_while_the_store_is_away_updates_wait_for_it_until_their_deadline() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.unreachable = True
+        patient, hasty = submit(mutator, create("patient"), 30), submit(mutator, create("hasty"), 2)
+        with pytest.raises(StoreUnavailableException, match=r"was not written.*can't be reached"):
+            await hasty
+        assert now() == pytest.approx(2, abs=0.01)
+        await asyncio.sleep(18)
+        assert 30 < len(store.groups) < 60
+        store.unreachable, back_at = False, now()
+        await patient
+        assert now() - back_at < 1
+        assert names_of(store) == ["patient"]
+
+
+@in_virtual_time
+async def test_updates_keep_their_order_over_an_outage() -> None:
+    store = FakeStore()
+    async with writing(store, replace(OPTIONS, max_group_mutations=1)) as mutator:
+        store.unreachable = True
+        tasks = [submit(mutator, create("a"), 30)]
+        await asyncio.sleep(3)
+        tasks += [submit(mutator, delete("a"), 30), submit(mutator, create("b"), 30)]
+        await asyncio.sleep(3)
+        store.unreachable = False
+        await asyncio.gather(*tasks)
+        assert names_of(store) == ["b"]
+
+
+@in_virtual_time
+async def test_an_outage_amid_one_by_one_writing_queues_the_rest_again() -> None:
+    store = FakeStore()
+
+    def fault(mutation: Mutation) -> Exception | None:
+        if len(store.groups) == 1:
+            return ValueError("bad group")
+        return StoreUnavailableException("away") if is_about("b", mutation) and len(store.groups) < 10 else None
+
+    store.group_fault = fault
+    async with writing(store) as mutator:
+        tasks = [submit(mutator, create(name), 30) for name in ("a", "b", "c")]
+        await asyncio.gather(*tasks)
+        assert names_of(store) == ["a", "b", "c"]
+        assert [len(group) for group in store.groups] == [3, 1, 1, *[2] * 7]
+
+
+@in_virtual_time
+async def test_an_unknown_outcome_is_told_at_once_and_never_repeated() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        for kept in ("kept", "lost"):
+            store.commit_unknown = "kept" if kept == "kept" else "lost"
+            tasks = [submit(mutator, create(f"{kept}-{number}")) for number in range(3)]
+            for task in tasks:
+                with pytest.raises(RequestTimedOutException, match="unknown"):
+                    await task
+        store.commit_unknown = None
+        await mutator.submit(create("after"), 5)
+        assert names_of(store) == ["after", "kept-0", "kept-1", "kept-2"]
+        assert now() < 0.1
+        assert len(store.groups) == 3
+
+
+@in_virtual_time
+async def test_a_write_that_hangs_is_given_up_with_an_unknown_outcome_and_the_next_goes_on() -> None:
+    store = FakeStore()
+    async with writing(store, replace(OPTIONS, write_timeout_s=7)) as mutator:
+        store.hang("write")
+        task = submit(mutator, create("hung"), 30)
+        with pytest.raises(RequestTimedOutException):
+            await task
+        assert now() == pytest.approx(7, abs=0.01)
+        store.release("write")
+        await mutator.submit(create("next"), 5)
+
+
+@in_virtual_time
+async def test_a_deadline_in_flight_is_unknown_and_one_in_the_queue_is_not_written() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        in_flight = submit(mutator, create("in flight"), 2)
+        await asyncio.sleep(0.1)
+        queued = submit(mutator, create("queued"), 1)
+        await asyncio.sleep(0.1)
+        with pytest.raises(StoreUnavailableException, match="was not written"):
+            await queued
+        with pytest.raises(RequestTimedOutException, match="unknown"):
+            await in_flight
+        assert mutator._metrics.mutations_queued == 0
+        store.release("write")
+        await mutator.submit(create("next"), 5)
+        assert names_of(store) == ["in flight", "next"]
+
+
+@in_virtual_time
+async def test_an_update_that_missed_its_deadline_is_not_retried_after_the_outage() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        task = submit(mutator, create("late"), 1)
+        with pytest.raises(RequestTimedOutException):
+            await task
+        store.unreachable = True
+        store.release("write")
+        await asyncio.sleep(1)
+        store.unreachable = False
+        await asyncio.sleep(5)
+        assert names_of(store) == []
+
+
+@in_virtual_time
+async def test_an_outcome_in_the_step_of_the_deadline_counts() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        task = submit(mutator, create("a"), 1)
+        asyncio.get_running_loop().call_at(0.99999, store.release, "write")
+        await task
+
+
+@in_virtual_time
+async def test_a_cancelled_caller_breaks_nothing() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        tasks = [submit(mutator, create(name)) for name in ("in flight", "in flight too")]
+        await asyncio.sleep(0.1)
+        tasks += [submit(mutator, create(name)) for name in ("queued", "stays")]
+        await asyncio.sleep(0.1)
+        tasks[0].cancel()
+        tasks[2].cancel()
+        await asyncio.sleep(0.1)
+        store.release("write")
+        await asyncio.gather(tasks[1], tasks[3])
+        assert names_of(store) == ["in flight", "in flight too", "stays"]
+
+
+# a store that breaks its word, and the end
+
+
+@in_virtual_time
+async def test_a_store_that_answers_too_few_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+
+    async def short(mutations: Sequence[Mutation]) -> GroupOutcome:
+        outcome = store.commit(mutations)
+        return replace(outcome, outcomes=outcome.outcomes[:-1])
+
+    async with writing(store) as mutator:
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "write", short)
+            tasks = [submit(mutator, create("a")), submit(mutator, create("b"))]
+            await tasks[0]
+            with pytest.raises(RequestTimedOutException, match="unknown"):
+                await tasks[1]
+        await mutator.submit(create("c"), 5)
+
+
+@in_virtual_time
+async def test_closing_lets_the_group_in_flight_end_and_refuses_the_rest() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        in_flight = submit(mutator, create("in flight"))
+        await asyncio.sleep(0.1)
+        queued = submit(mutator, create("queued"))
+        await asyncio.sleep(0.1)
+        closing = asyncio.create_task(mutator.close())
+        await asyncio.sleep(0.1)
+        with pytest.raises(StoreUnavailableException, match="shutting down"):
+            await queued
+        with pytest.raises(StoreUnavailableException, match="shutting down"):
+            await mutator.submit(create("late"), 5)
+        assert not in_flight.done()
+        store.release("write")
+        await in_flight
+        await closing
+        assert store.closed == ["store"]
+        assert names_of(store) == ["in flight"]
+
+
+@in_virtual_time
+async def test_closing_is_bounded_and_a_write_that_never_ends_is_unknown() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        task = submit(mutator, create("a"), 60)
+        await asyncio.sleep(0.1)
+        began_at = now()
+        await mutator.close()
+        assert now() - began_at < 6
+        with pytest.raises(RequestTimedOutException, match="unknown"):
+            await task
+
+
+@in_virtual_time
+async def test_closing_during_an_outage_refuses_what_waits() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.unreachable = True
+        store.hang("write")
+        tried, waiting = submit(mutator, create("tried"), 60), submit(mutator, create("waiting"), 60)
+        await asyncio.sleep(0.1)
+        closing = asyncio.create_task(mutator.close())
+        await asyncio.sleep(0.1)
+        store.release("write")
+        await closing
+        for task in (tried, waiting):
+            with pytest.raises(StoreUnavailableException, match="not written"):
+                await task
+        assert now() < 1
+
+
+@in_virtual_time
+async def test_close_before_open_is_fine() -> None:
+    mutator = Mutator(FakeStore(), RuntimeMetrics(), OPTIONS)
+    task = submit(mutator, create("a"))
+    await until(lambda: mutator._metrics.mutations_queued == 1)
+    await mutator.close()
+    with pytest.raises(StoreUnavailableException):
+        await task

@@ -1,0 +1,64 @@
+import gc
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from app.runtime.pace import Pace, collection_paused, run_through
+from tests.virtual_time import in_virtual_time, now
+
+
+def clock_of(*times: float) -> Callable[[], float]:
+    each = iter(times)
+    return lambda: next(each)
+
+
+@in_virtual_time
+async def test_short_work_keeps_the_loop() -> None:
+    pace = Pace(clock_of(0.0, 0.0005, 0.0009))
+    await pace.breathe()
+    await pace.breathe()
+    assert now() < 0.001
+
+
+@in_virtual_time
+async def test_after_a_millisecond_the_loop_is_given_away_and_taken_back_if_nobody_waits() -> None:
+    pace = Pace(clock_of(0.0, 0.0011, 0.0012, 0.0012, 0.0013))
+    await pace.breathe()
+    await pace.breathe()
+    assert now() < 0.001
+
+
+@in_virtual_time
+async def test_if_requests_use_the_turn_the_work_rests() -> None:
+    pace = Pace(clock_of(0.0, 0.001, 0.002, 0.004))
+    await pace.breathe()
+    assert now() == pytest.approx(0.002, abs=0.0005)
+
+
+@in_virtual_time
+async def test_all_steps_are_taken() -> None:
+    taken: list[int] = []
+
+    def steps() -> Iterator[None]:
+        for number in range(1000):
+            taken.append(number)
+            yield
+
+    await run_through(steps())
+    assert len(taken) == 1000
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_collection_is_paused_and_afterwards_as_it_was(was_enabled: bool) -> None:  # noqa: FBT001 - a parameter of pytest
+    def fail_within() -> None:
+        with collection_paused():
+            assert not gc.isenabled()
+            raise ValueError("broken")
+
+    (gc.enable if was_enabled else gc.disable)()
+    try:
+        with pytest.raises(ValueError, match="broken"):
+            fail_within()
+        assert gc.isenabled() is was_enabled
+    finally:
+        gc.enable()

@@ -1,0 +1,211 @@
+import asyncio
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from app.core.configs import AuthorizerConfig
+from app.core.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
+from app.core.image import AuthorizerImage
+from app.core.token import Token
+from app.runtime.counters import RuntimeMetrics
+from app.runtime.purgatory import Purgatory
+from tests.virtual_time import in_virtual_time, now
+
+ONE, OTHER, THIRD = UUID(int=1), UUID(int=2), UUID(int=3)
+EMPTY = AuthorizerImage.empty(AuthorizerConfig())
+
+
+class At:
+    """A purgatory whose image is at an offset of epoch ONE."""
+
+    def __init__(self, offset: int, bound: int = 10_000) -> None:
+        self.metrics = RuntimeMetrics()
+        self.purgatory = Purgatory(bound, self.metrics)
+        self.reach(offset)
+
+    def reach(self, offset: int, epoch: UUID | None = ONE) -> None:
+        self.purgatory.reached(replace(EMPTY, epoch=epoch, offset=offset))
+
+    def wait(self, offset: int, epoch: UUID = ONE, timeout_s: float = 10.0) -> asyncio.Task[None]:
+        return asyncio.create_task(self.purgatory.wait_for(Token(epoch, offset), timeout_s))
+
+    def wait_own(self, offset: int, epoch: UUID = ONE, timeout_s: float = 10.0) -> asyncio.Task[None]:
+        return asyncio.create_task(self.purgatory.wait_for_own(Token(epoch, offset), timeout_s))
+
+
+@in_virtual_time
+async def test_an_offset_that_is_reached_is_not_waited_for() -> None:
+    at = At(5)
+    await at.purgatory.wait_for(Token(ONE, 5), 0)
+    await at.purgatory.wait_for_own(Token(ONE, 4), 0)
+    assert at.metrics.purgatory_size == 0
+
+
+@in_virtual_time
+async def test_only_those_that_are_due_wake() -> None:
+    at = At(5)
+    tasks = {offset: at.wait(offset) for offset in (9, 6, 8, 7, 6)}
+    await asyncio.sleep(1)
+    assert at.metrics.num_delayed_operations == 5
+    at.reach(7)
+    await asyncio.sleep(1)
+    assert {offset for offset, task in tasks.items() if task.done()} == {6, 7}
+    assert at.metrics.num_delayed_operations == 2
+    assert at.metrics.purgatory_size == 2
+    at.reach(100)
+    await asyncio.gather(*tasks.values())
+    assert at.metrics.num_delayed_operations == at.metrics.purgatory_size == 0
+
+
+@in_virtual_time
+async def test_a_wait_ends_at_its_deadline() -> None:
+    at = At(5)
+    with pytest.raises(TimeoutError):
+        await at.wait(6, timeout_s=3)
+    assert now() == pytest.approx(3, abs=0.001)
+    assert at.metrics.purgatory_expirations_total == 1
+    assert at.metrics.num_delayed_operations == 0
+
+
+@in_virtual_time
+async def test_an_offset_that_comes_in_the_step_of_the_deadline_counts() -> None:
+    at = At(5)
+    task = at.wait(6, timeout_s=3)
+    asyncio.get_running_loop().call_at(3, at.reach, 6)
+    await task
+    assert at.metrics.purgatory_expirations_total == 0
+
+
+@in_virtual_time
+async def test_another_epoch_is_refused_at_once() -> None:
+    at = At(5)
+    with pytest.raises(TokenEpochMismatchException):
+        await at.wait(1, OTHER)
+    assert now() < 0.01
+
+
+@in_virtual_time
+async def test_an_epoch_that_changes_ends_the_waits_of_the_old_one() -> None:
+    at = At(5)
+    task, own = at.wait(6), at.wait_own(6)
+    await asyncio.sleep(1)
+    at.reach(100, OTHER)
+    with pytest.raises(TokenEpochMismatchException):
+        await task
+    with pytest.raises(RequestTimedOutException, match="unknown"):
+        await own
+    assert at.metrics.purgatory_size == 0
+
+
+@in_virtual_time
+async def test_an_own_update_may_be_of_an_epoch_that_the_image_learns_of_later() -> None:
+    at = At(5)
+    task, lost = at.wait_own(3, OTHER), at.wait_own(3, THIRD)
+    await asyncio.sleep(1)
+    at.reach(2, OTHER)
+    await asyncio.sleep(1)
+    assert not task.done()
+    at.reach(3, OTHER)
+    await task
+    with pytest.raises(RequestTimedOutException):
+        await lost
+
+
+@in_virtual_time
+async def test_a_woken_caller_never_goes_on_with_an_image_that_was_replaced_meanwhile() -> None:
+    at = At(5)
+    task = at.wait(6)
+    await asyncio.sleep(1)
+    at.reach(6)
+    at.reach(1, OTHER)
+    with pytest.raises(TokenEpochMismatchException):
+        await task
+
+
+@in_virtual_time
+async def test_an_image_that_is_lost_keeps_its_waits_until_the_next() -> None:
+    at = At(5)
+    task = at.wait(6)
+    await asyncio.sleep(1)
+    at.reach(-1, None)
+    await asyncio.sleep(1)
+    assert not task.done()
+    at.reach(6)
+    await task
+
+
+@in_virtual_time
+async def test_too_many_waits_are_refused_but_never_those_of_own_updates() -> None:
+    at = At(5, bound=2)
+    tasks = [at.wait(6), at.wait(6)]
+    await asyncio.sleep(1)
+    with pytest.raises(OverloadedException):
+        await at.wait(6)
+    own = at.wait_own(6)
+    await asyncio.sleep(1)
+    at.reach(6)
+    await asyncio.gather(own, *tasks)
+    await at.wait(6)
+
+
+@in_virtual_time
+async def test_callers_that_left_do_not_fill_the_purgatory_of_a_frozen_image() -> None:
+    at = At(5)
+    keeper = at.wait(1_000_000, timeout_s=1e6)
+    for _ in range(10):
+        tasks = [at.wait(6 + number, timeout_s=0.5) for number in range(500)]
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert at.metrics.purgatory_expirations_total == 5000
+    assert at.metrics.purgatory_size <= 2500
+    assert at.metrics.num_delayed_operations == 1
+    at.reach(1_000_000)
+    await keeper
+
+
+@in_virtual_time
+async def test_a_purge_drops_epochs_that_nobody_waits_for() -> None:
+    at = At(5)
+    tasks = [at.wait_own(number, OTHER, timeout_s=0.5) for number in range(1500)]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    task = at.wait(6)
+    await asyncio.sleep(1)
+    assert at.metrics.purgatory_size == 1
+    at.reach(6)
+    await task
+
+
+@in_virtual_time
+async def test_a_cancelled_caller_leaves_no_trace() -> None:
+    at = At(5)
+    task = at.wait(6)
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert at.metrics.num_delayed_operations == 0
+    at.reach(6)
+    assert at.metrics.purgatory_size == 0
+
+
+@in_virtual_time
+async def test_draining_waits_for_those_who_wait_and_no_longer_than_told() -> None:
+    at = At(5)
+    await at.purgatory.drained(10)
+    assert now() < 0.01
+    task = at.wait(6)
+    await asyncio.sleep(1)
+    asyncio.get_running_loop().call_later(2, at.reach, 6)
+    await at.purgatory.drained(10)
+    assert now() == pytest.approx(3, abs=0.01)
+    await task
+    stuck = at.wait(7)
+    await asyncio.sleep(1)
+    await at.purgatory.drained(2)
+    assert now() == pytest.approx(6, abs=0.01)
+    at.purgatory.close()
+    with pytest.raises(TimeoutError):
+        await stuck
+    with pytest.raises(TimeoutError):
+        await at.wait(7)
+    await at.wait(6)

@@ -1,0 +1,95 @@
+"""A store in memory and replicas on it, in virtual time; short words for what tests say often."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from app.core.authorize import RequestContext
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.configs import AuthorizerConfig
+from app.core.filters import AclBindingFilter
+from app.core.hosts import parse_address
+from app.core.image import AuthorizerImage
+from app.core.mutations import CreateAcls, DeleteAcls
+from app.core.search import search
+from app.runtime.authorizer import Authorizer
+from app.runtime.options import RuntimeOptions
+from app.runtime.readiness import State
+from tests.fakes import FakeStore
+from tests.virtual_time import now
+
+ADDRESS = parse_address("10.0.0.1")
+ROOT = RequestContext("User:root", ADDRESS)
+ALICE = RequestContext("User:alice", ADDRESS)
+STARTUP = AuthorizerConfig(super_users=frozenset({"User:root"}))
+OPTIONS = RuntimeOptions(clock=now, jitter=lambda _, longest: longest)
+
+
+def acl(name: str, principal: str = "User:alice", *, allow: bool = True) -> AclBinding:
+    permission = AclPermissionType.ALLOW if allow else AclPermissionType.DENY
+    return AclBinding(ResourceType.TOPIC, name, PatternType.LITERAL, principal, "*", AclOperation.READ, permission)
+
+
+def cluster_acl(operation: AclOperation, principal: str = "User:alice") -> AclBinding:
+    return replace(acl("kafka-cluster", principal), resource_type=ResourceType.CLUSTER, operation=operation)
+
+
+def create(*names: str) -> CreateAcls:
+    return CreateAcls([acl(name) for name in names], "User:root")
+
+
+def delete(*names: str) -> DeleteAcls:
+    return DeleteAcls([named(name) for name in names], "User:root")
+
+
+def named(name: str) -> AclBindingFilter:
+    return AclBindingFilter(resource_name=name, pattern_type=PatternType.LITERAL)
+
+
+def names_in(image: AuthorizerImage) -> list[str]:
+    return [each.binding.resource_name for some in search(image.index, AclBindingFilter()) for each in some]
+
+
+def names_of(store: FakeStore) -> list[str]:
+    return [row[5] for row in store.tables.rows()]
+
+
+def may_read(authorizer: Authorizer, name: str, principal: str = "User:alice") -> bool:
+    caller = authorizer.authorization(principal, ADDRESS)
+    return caller.decide(AclOperation.READ, ResourceType.TOPIC, name).allowed
+
+
+async def until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
+    """Let things happen until the condition holds; fail if it does not come to hold within this (virtual) time."""
+    deadline = now() + within_s
+    while not condition() and now() < deadline:  # noqa: ASYNC110 - any condition will do, and time is free
+        await asyncio.sleep(0.001)
+    assert condition()
+
+
+async def until_ready(authorizer: Authorizer) -> None:
+    await until(lambda: authorizer.readiness.state is State.READY)
+
+
+def replica(store: FakeStore, options: RuntimeOptions = OPTIONS, startup: AuthorizerConfig = STARTUP) -> Authorizer:
+    return Authorizer(store, store.another_feed(), startup, options)
+
+
+@asynccontextmanager
+async def running(authorizer: Authorizer) -> AsyncIterator[Authorizer]:
+    """The replica, loading; it is closed at the end."""
+    authorizer.open()
+    try:
+        yield authorizer
+    finally:
+        await authorizer.close()
+
+
+@asynccontextmanager
+async def serving(store: FakeStore, options: RuntimeOptions = OPTIONS) -> AsyncIterator[Authorizer]:
+    """A replica that has loaded."""
+    async with running(replica(store, options)) as authorizer:
+        await until_ready(authorizer)
+        yield authorizer

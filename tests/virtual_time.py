@@ -1,0 +1,55 @@
+"""An event loop whose time is free: waiting for a timer costs nothing, and nothing depends on the machine's speed."""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
+
+
+_TICK_S = 0.000_01
+
+
+class _Selector(selectors.DefaultSelector):
+    """Instead of sleeping until the next timer, it moves the clock there; a turn of the loop costs a tick."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise RuntimeError("every task waits, and no timer is set: nothing will ever happen")
+        self.now += max(_TICK_S, timeout)
+        return super().select(0)
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Starts at 0 seconds. `faults` collects what would only be logged otherwise."""
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        self.faults: list[dict[str, Any]] = []
+        super().__init__(self._virtual)
+        self.set_exception_handler(lambda _, context: self.faults.append(context))
+
+    def time(self) -> float:
+        return self._virtual.now
+
+
+def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an asynchronous test in a loop of its own; faults that nobody looked at fail it."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        loop = VirtualTimeLoop()
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(test(*args, **kwargs))
+        assert not loop.faults, loop.faults
+
+    return run
+
+
+def now() -> float:
+    """Seconds since the test began."""
+    return asyncio.get_running_loop().time()
