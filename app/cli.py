@@ -101,7 +101,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     settings = read_settings(flags)
     configure_logging(settings.log_level)
     example = _example(arguments.example, settings)
-    _log.info("settings", extra={"properties": settings.redacted()})
+    _log.info("settings", extra=settings.redacted())
     with (
         _database(settings) as (database_url, each_second),
         listening(settings.host, settings.port, settings.uds) as listener,

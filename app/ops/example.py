@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 
-_READY_TIMEOUT_S = 60.0
 _CALL_TIMEOUT_S = 30.0
 _POLL_S = 0.1
 
@@ -44,28 +43,39 @@ def read_example(path: Path) -> Example:
     return Example(acls, questions)
 
 
-async def show_example(example: Example, base_url: str, write: Callable[[str], object]) -> None:
+async def show_example(
+    example: Example,
+    base_url: str,
+    write: Callable[[str], object],
+    *,
+    ready_timeout_s: float = 60.0,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> None:
     """Waits until the service is ready, loads the ACLs if it has none, and writes each decision with its curl line.
 
+    `transport` is how the service is reached, by default over the network.
     Raises ExampleError if the service does not answer as it should.
     """
-    async with httpx.AsyncClient(base_url=base_url, timeout=_CALL_TIMEOUT_S, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=base_url, timeout=_CALL_TIMEOUT_S, trust_env=False, transport=transport
+    ) as client:
         try:
-            await _await_ready(client)
-            write(await _load(client, example.acls))
-            for shows, request in example.questions:
-                write(await _decision(client, base_url, shows, request))
+            await _await_ready(client, ready_timeout_s)
+            loaded = await _load(client, example.acls)
+            decisions = [await _decision(client, base_url, shows, request) for shows, request in example.questions]
         except httpx.HTTPError as error:
             raise ExampleError(f"the service does not answer: {error!r}") from None
+    # In one piece: the service's own lines may go to the same screen.
+    write("\n".join([loaded, *decisions]))
 
 
-async def _await_ready(client: httpx.AsyncClient) -> None:
+async def _await_ready(client: httpx.AsyncClient, timeout_s: float) -> None:
     try:
-        async with asyncio.timeout(_READY_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             while not (await client.get("/readyz")).is_success:  # noqa: ASYNC110 - the event is at the far end of HTTP
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:
-        raise ExampleError(f"the service was not ready within {_READY_TIMEOUT_S:g} s") from None
+        raise ExampleError(f"the service was not ready within {timeout_s:g} s") from None
 
 
 async def _load(client: httpx.AsyncClient, acls: dict[str, Any]) -> str:

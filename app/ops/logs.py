@@ -6,6 +6,8 @@ import time
 from typing import IO
 
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
+# What these say of their own lives repeats our lines.
+_TALKATIVE = ("uvicorn", "httpx", "alembic")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
@@ -14,9 +16,8 @@ def configure_logging(level: str, stream: IO[str] | None = None) -> None:
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(EventFormatter())
     logging.basicConfig(level=_LEVELS[level], handlers=[handler], force=True)
-    # The web server's lines on its own life repeat ours.
-    logging.getLogger("uvicorn").setLevel(max(_LEVELS[level], logging.WARNING))
-    logging.getLogger("httpx").setLevel(max(_LEVELS[level], logging.WARNING))
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(max(_LEVELS[level], logging.WARNING))
 
 
 class EventFormatter(logging.Formatter):

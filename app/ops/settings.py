@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
@@ -28,6 +29,7 @@ PREFIX = "KLAMM_"
 TOML_FILE = Path("klamm.toml")
 # Kubernetes sets these for every service in the namespace, and the service may well be called klamm.
 _SERVICE_LINK = re.compile(r"KLAMM_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+_SSL_MODES = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
 _SERVICE_LINK_URL = re.compile(r"(tcp|udp|sctp)://")
 
 
@@ -67,8 +69,18 @@ def _not_empty(value: object) -> object:
 
 
 def _postgresql(url: SecretStr) -> SecretStr:
-    if not url.get_secret_value().startswith(("postgresql://", "postgres://")):
-        raise ValueError("expected postgresql://user:password@host:port/database")
+    # INVARIANT: no part of the URL gets into a text, for a slip of the pen can make any part of it the password.
+    try:
+        parts = urlsplit(url.get_secret_value())
+    except ValueError:
+        parts = urlsplit("")
+    ports = [host.rpartition("]")[2].partition(":")[2] for host in parts.netloc.rpartition("@")[2].split(",")]
+    if parts.scheme not in {"postgresql", "postgres"} or not all(port.isdecimal() for port in ports if port):
+        raise ValueError(
+            "expected postgresql://user:password@host:port/database, a password's special characters written as %40"
+        )
+    if not set(parse_qs(parts.query).get("sslmode", ())) <= _SSL_MODES:
+        raise ValueError(f"its sslmode must be one of {', '.join(sorted(_SSL_MODES))}")
     return url
 
 
@@ -256,8 +268,10 @@ def _property_of(field: str) -> str:
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
+    # The prefix, being common to all, would make all of them look alike.
+    by_rest = {each.removeprefix(PREFIX): each for each in known}
+    nearest = difflib.get_close_matches(name.removeprefix(PREFIX), by_rest, n=1, cutoff=0.0)[0]
+    return f"; did you mean {by_rest[nearest]}?"
 
 
 def _shown(value: object) -> str:

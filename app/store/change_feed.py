@@ -49,8 +49,8 @@ class PostgresChangeFeed:
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """The head, the hash at this offset, and whole transactions after it: about `limit` records, at least one.
 
-        If there is no hash at this offset (trimmed, or never written here), there are no records either: the asker
-        needs a snapshot. Raises StoreUnavailableException, or PoisonedRecordException for a hole in the feed and for
+        If this offset was never written here or what follows it is trimmed, there are no records: the asker needs a
+        snapshot. Raises StoreUnavailableException, or PoisonedRecordException for a hole in the feed and for
         a record that this version can't read.
         """
         async with self._polls.lease() as connection:
@@ -59,8 +59,8 @@ class PostgresChangeFeed:
                 raise NotMigratedError
         head, hash_at = head_of(rows[0]), rows[0]["hash_at"]
         found = [row for row in rows if row["offset"] is not None]
-        if hash_at is None:
-            return FeedPoll(head, None, ())
+        if hash_at is None or applied_offset + 1 < head.log_start_offset:
+            return FeedPoll(head, hash_at, ())
         check_order(found, applied_offset, head.last_offset)
         return FeedPoll(head, hash_at, await _records(found))
 

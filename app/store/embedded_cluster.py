@@ -54,6 +54,17 @@ def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> N
         raise EmbeddedPostgresError(f"initdb failed in `{unfinished}`: {_gist(made.stderr)}")
     _create_database(unfinished, launcher, binaries)
     unfinished.rename(folder.cluster)
+    # INVARIANT: the new name outlives a loss of power, or the next start would take the cluster for an unfinished one.
+    for path in (folder.path, folder.path.parent):
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _locale() -> str:

@@ -15,7 +15,8 @@ WHERE "offset" >= $1 AND recorded_at >= clock_timestamp() - $2::interval ORDER B
 
 # The last end of a transaction within the stretch; of one that is longer than the stretch, its own end.
 _TRANSACTION_END = """SELECT coalesce(
-    (SELECT max("offset") FROM acl_record WHERE "offset" BETWEEN $1 AND least($2, $3) AND "offset" = tx_last),
+    (SELECT max("offset") FROM acl_record
+        WHERE "offset" >= $1 AND "offset" <= least($2::bigint, $3::bigint) AND "offset" = tx_last),
     (SELECT tx_last FROM acl_record WHERE "offset" = $1 AND tx_last <= $2)
 )"""
 

@@ -25,7 +25,8 @@ _FOUND = """SELECT * FROM (
 # A name is covered by each of its prefixes; as the index knows names by their first 200 characters only, at most 201
 # look-ups find them all.
 _PREFIXES = """CROSS JOIN LATERAL (
-        SELECT '*' UNION SELECT left(f.resource_name, length) FROM generate_series(0, 200) AS length
+        SELECT '*' UNION SELECT left(f.resource_name, length)
+        FROM generate_series(0, least(200, char_length(f.resource_name))) AS length
     ) AS prefix(head)"""
 _SORTED = """LIMIT $9
 ) AS found
@@ -89,19 +90,21 @@ async def select_matches(
 ) -> list[list[StandardAcl]] | None:
     """One list of ACLs a filter, each in sort order; None if there are more than `at_most` in all lists together."""
     by_shape: defaultdict[tuple[str, ...], list[tuple[int, AclBindingFilter]]] = defaultdict(list)
-    for position, wanted in enumerate(filters):
-        for typed in _with_types(wanted):
-            by_shape[_shape(typed)].append((position, typed))
+    async for some in in_slices(list(enumerate(filters))):
+        for position, wanted in some:
+            for typed in _with_types(wanted):
+                by_shape[_shape(typed)].append((position, typed))
     matches: list[list[StandardAcl]] = [[] for _ in filters]
     left = at_most
     for shape, numbered in by_shape.items():
-        rows = await connection.fetch(_statement(shape), *_columns(numbered), left + 1)
-        left -= len(rows)
-        if left < 0:
-            return None
-        async for some in in_slices(rows):
-            for row in some:
-                matches[row["n"]].append(acl_of(row))
+        async for some in in_slices(numbered):
+            rows = await connection.fetch(_statement(shape), *_columns(some), left + 1)
+            left -= len(rows)
+            if left < 0:
+                return None
+            async for found in in_slices(rows):
+                for row in found:
+                    matches[row["n"]].append(acl_of(row))
     return matches
 
 

@@ -47,6 +47,7 @@ class PostgresSnapshot:
         # INVARIANT: bounded, so a slow reader slows COPY down instead of filling the memory.
         self._pieces: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_PIECES_WAITING)
         self._copying: asyncio.Task[None] | None = None
+        self._is_left = False
 
     async def slices(self) -> AsyncIterator[Sequence[AclRow]]:
         """The ACLs in the order of their sort keys, at most 500 at once; to be read once.
@@ -65,10 +66,11 @@ class PostgresSnapshot:
     async def stop(self) -> None:
         """Ends COPY if the reader left early."""
         if self._copying is not None and not self._copying.done():
+            self._is_left = True
             # In this order: asyncpg stumbles over rows that arrive after a COPY was cancelled.
             self._connection.terminate()
             self._copying.cancel()
-            await asyncio.wait([self._copying])
+            await asyncio.wait([self._copying], timeout=self._timeouts.answer_s)
 
     def _rows(self, lines: Sequence[bytes]) -> list[AclRow]:
         try:
@@ -97,7 +99,8 @@ class PostgresSnapshot:
                 )
         except Exception as fault:  # noqa: BLE001 - it is raised where the slices are read
             end = fault
-        await self._pieces.put(end)
+        if not self._is_left:
+            await self._pieces.put(end)
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """A real `klamm serve` in a process of its own, and the few calls that every story makes."""
 
+import logging
 import os
 import queue
 import re
@@ -19,6 +20,9 @@ ADMIN = "User:admin"
 ROOT = Path(__file__).parents[2]
 
 Json = dict[str, Any]
+
+# A line for each of some thousand requests would drown what a failed test has to say.
+logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 def eventually(check: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> None:
@@ -105,6 +109,12 @@ class Service:
         """Wait until /readyz says so."""
         eventually(lambda: self.http.get("/readyz").status_code == 200, "ready")
         return self
+
+    def metric(self, name: str) -> float:
+        """The value of one metric that has no labels, such as klamm_image_loads_total."""
+        found = re.search(rf"^{name} (\S+)$", self.http.get("/metrics").text, re.MULTILINE)
+        assert found is not None, name
+        return float(found[1])
 
     def post(self, path: str, body: Json, status: int = 200) -> Json:
         """Post this body and insist on the status."""

@@ -245,5 +245,5 @@ async def test_a_role_that_does_not_wait_for_the_disk_is_overruled(
     )
     await database.execute("CREATE TRIGGER look BEFORE INSERT ON acl EXECUTE FUNCTION look()")
 
-    with pytest.raises(asyncpg.PostgresError, match="^on$"):
+    with pytest.raises(asyncpg.PostgresError, match=r"^on$"):
         await store.write([create(topic("a"))])

@@ -186,6 +186,8 @@ def test_by_resource_type_wants_a_concrete_operation(operation: AclOperation) ->
         ([deny(topic("orders")), prefixed("orders")], Verdict.ALLOWED_BY_ACL),
         ([deny(topic("orders"))], Verdict.DENIED_BY_ACL),
         ([prefixed("h")], Verdict.ALLOWED_BY_ACL),
+        ([topic("*"), deny(prefixed("h"))], Verdict.ALLOWED_BY_ACL),
+        ([deny(topic("hardcode"))], Verdict.DENIED_BY_ACL),
         ([topic("hardcode")], Verdict.ALLOWED_BY_ACL),
         ([replace(topic("orders"), host="10.0.0.2")], Verdict.DEFAULT_DENY),
         ([replace(topic("orders"), host="10.0.0.0/24")], Verdict.ALLOWED_BY_ACL),

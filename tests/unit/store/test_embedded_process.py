@@ -14,6 +14,8 @@ from app.store.embedded_process import Account, EmbeddedPostgresError, Launcher
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its account")
 NOBODY = pwd.getpwnam("nobody")
 STRANGER = Account("nobody", NOBODY.pw_uid, NOBODY.pw_gid)
+# Whoever runs the tests, this is somebody else.
+FOREIGN = Account("somebody", os.geteuid() + 4711, os.getegid() + 4711)
 SHELL = "/bin/sh"
 
 
@@ -77,7 +79,7 @@ def test_the_first_closed_folder_on_the_way_is_found(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     (closed / "inner").mkdir(parents=True)
     closed.chmod(0o700)
-    way = Launcher(STRANGER).closed_parent(closed / "inner" / "data")
+    way = Launcher(FOREIGN).closed_parent(closed / "inner" / "data")
     # Above the test's own folder the machine decides.
     assert way is not None
     assert way == closed or way in closed.parents
@@ -103,7 +105,7 @@ def test_without_proc_a_closed_folder_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Path, "is_dir", lambda _: False)
     with (
         pytest.raises(EmbeddedPostgresError, match="is closed to the account"),
-        Launcher(STRANGER).reach(tmp_path / "x"),
+        Launcher(FOREIGN).reach(tmp_path / "x"),
     ):
         pass
 
@@ -174,7 +176,7 @@ def _appears(path: Path) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux sends the death signal")
 def test_a_server_is_told_of_the_death_of_its_parent(tmp_path: Path) -> None:
-    parent = subprocess.Popen([sys.executable, "-c", _PARENT, tmp_path])  # noqa: S603 - our own code
+    parent = subprocess.Popen([sys.executable, "-c", _PARENT, tmp_path])
     _appears(tmp_path / "pid")
     parent.kill()
     parent.wait(30)

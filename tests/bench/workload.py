@@ -1,0 +1,144 @@
+"""ACL sets and questions after facts measured on Kafka's own authorizer: realistic, nested, onetopic, cidr.
+
+Seeded, so every run and every machine asks the same.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from app.core.bindings import AclRow
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+
+_Key = tuple[int, int, int, int, str, str, str]
+
+_TOPIC, _GROUP = int(ResourceType.TOPIC), int(ResourceType.GROUP)
+_LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
+_ALLOW, _DENY = int(AclPermissionType.ALLOW), int(AclPermissionType.DENY)
+_OPERATIONS = (int(AclOperation.READ), int(AclOperation.WRITE), int(AclOperation.DESCRIBE))
+_STEMS = 1_261
+_NESTED_NAMES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One action of one caller."""
+
+    principal: str
+    address: str
+    operation: int
+    resource_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """An ACL set in list order, and a way to draw questions about it."""
+
+    name: str
+    rows: list[AclRow]
+    ask: Callable[[random.Random], Question]
+
+    def questions(self, count: int, seed: int = 7) -> list[Question]:
+        """So many questions, whose texts are objects of their own, as they are when they come from a socket."""
+        draw = random.Random(seed)
+        return [_fresh(self.ask(draw)) for _ in range(count)]
+
+
+def realistic(size: int) -> Workload:
+    """78 % literal topic ALLOW, 2 % literal topic DENY, 10 % groups, 10 % prefixes; about 100 ACLs a principal."""
+    draw = random.Random(1)
+    principals = [f"User:svc-{at:05d}" for at in range(max(10, size // 100))]
+    topics = [_topic(at, size) for at in range(max(20, size // 5))]
+    groups = [f"group-{at:06d}" for at in range(max(10, size // 10))]
+    keys: set[_Key] = set()
+    while len(keys) < size:
+        keys.add(_realistic_key(draw, principals, topics, groups))
+    rows = _in_list_order(keys)
+    asked = [(row[6], row[5]) for row in rows[:: max(1, size // 20_000)]]
+
+    def ask(draw: random.Random) -> Question:
+        principal, name = draw.choice(asked)
+        if draw.random() < 0.25:
+            name = f"unknown-{draw.randrange(10**9)}"
+        elif draw.random() < 0.3:
+            principal = draw.choice(principals)
+        return Question(principal, f"10.1.{draw.randrange(250)}.{draw.randrange(250)}", draw.choice(_OPERATIONS), name)
+
+    return Workload(f"realistic {size:,}", rows, ask)
+
+
+def nested(size: int) -> Workload:
+    """Prefixes of one name, each held by many users: every one of a caller's prefixes matches."""
+    users = max(1, size // _NESTED_NAMES)
+    name = "n" * _NESTED_NAMES
+    keys: set[_Key] = {
+        (_TOPIC, _PREFIXED, _OPERATIONS[0], _ALLOW, name[:length], f"User:u{user}", "*")
+        for user in range(users)
+        for length in range(1, _NESTED_NAMES + 1)
+    }
+
+    def ask(draw: random.Random) -> Question:
+        return Question(f"User:u{draw.randrange(users)}", "10.1.2.3", draw.choice(_OPERATIONS), name)
+
+    return Workload(f"nested {size:,}", _in_list_order(keys), ask)
+
+
+def onetopic(size: int) -> Workload:
+    """Every user's ACL stands on one topic."""
+    keys: set[_Key] = {(_TOPIC, _LITERAL, _OPERATIONS[0], _ALLOW, "orders", f"User:u{at}", "*") for at in range(size)}
+
+    def ask(draw: random.Random) -> Question:
+        return Question(f"User:u{draw.randrange(size)}", "10.1.2.3", draw.choice(_OPERATIONS), "orders")
+
+    return Workload(f"onetopic {size:,}", _in_list_order(keys), ask)
+
+
+def cidr(size: int) -> Workload:
+    """Each ACL on one topic has a user and a range of its own."""
+    keys: set[_Key] = {
+        (_TOPIC, _LITERAL, _OPERATIONS[0], _ALLOW, "orders", f"User:u{at}", f"10.{at >> 8 & 255}.{at & 255}.0/24")
+        for at in range(size)
+    }
+
+    def ask(draw: random.Random) -> Question:
+        at = draw.randrange(size)
+        address = f"10.{at >> 8 & 255}.{at & 255}.{draw.randrange(250)}"
+        return Question(f"User:u{at}", address, draw.choice(_OPERATIONS), "orders")
+
+    return Workload(f"cidr {size:,}", _in_list_order(keys), ask)
+
+
+def _topic(at: int, size: int) -> str:
+    return f"team{at * 7919 % max(1, size // 500 + 1):04d}.app{at % 97:02d}.topic-{at:06d}"
+
+
+def _realistic_key(draw: random.Random, principals: list[str], topics: list[str], groups: list[str]) -> _Key:
+    kind, principal = draw.random(), draw.choice(principals)
+    operation = draw.choice(_OPERATIONS)
+    if kind < 0.78:
+        return (_TOPIC, _LITERAL, operation, _ALLOW, draw.choice(topics), principal, "*")
+    if kind < 0.80:
+        return (_TOPIC, _LITERAL, operation, _DENY, draw.choice(topics), principal, "*")
+    if kind < 0.90:
+        return (_GROUP, _LITERAL, _OPERATIONS[0], _ALLOW, draw.choice(groups), principal, "*")
+    if kind < 0.95:
+        return (_TOPIC, _PREFIXED, operation, _ALLOW, f"team{draw.randrange(_STEMS):04d}.", principal, "*")
+    return (_TOPIC, _PREFIXED, operation, _ALLOW, f"own.{principal[5:]}.{draw.randrange(5)}.", principal, "*")
+
+
+def _in_list_order(keys: set[_Key]) -> list[AclRow]:
+    ids = random.Random(2)
+    ordered = sorted(keys, key=lambda key: (key[0], key[4], key[1], key[5], key[6], key[2], key[3]))
+    return [(ids.randbytes(16), *key) for key in ordered]
+
+
+def _fresh(question: Question) -> Question:
+    texts = (question.principal, question.address, question.resource_name)
+    principal, address, name = (text.encode().decode() for text in texts)
+    return Question(principal, address, question.operation, name)
+
+
+def rows_in_slices(rows: list[AclRow], size: int = 500) -> Iterator[list[AclRow]]:
+    """The rows as a snapshot hands them over."""
+    for at in range(0, len(rows), size):
+        yield rows[at : at + size]

@@ -1,0 +1,63 @@
+"""Clients that ask for decisions all the time and know the right answers."""
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from tests.e2e.service import PATIENCE_S, Json, Service
+
+
+class Asking:
+    """Some threads that post this body to authorize for as long as the block lasts.
+
+    `wrong` holds whatever came back that was not the expected results; `answers` counts all that came back.
+    """
+
+    def __init__(self, service: Service, body: Json, expected: list[str], threads: int = 2) -> None:
+        self.answers = 0
+        self.wrong: list[str] = []
+        self.slowest_s = 0.0
+        self._url = service.url
+        self._body = body
+        self._expected = expected
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._ask) for _ in range(threads)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+
+    def _ask(self) -> None:
+        with httpx.Client(base_url=self._url, timeout=PATIENCE_S) as http:
+            while not self._done.is_set():
+                began_at = time.monotonic()
+                self._note(self._fault_of(http), time.monotonic() - began_at)
+                time.sleep(0.005)
+
+    def _fault_of(self, http: httpx.Client) -> str | None:
+        try:
+            reply = http.post("/v1/authorize", json=self._body)
+        except httpx.HTTPError as fault:
+            return repr(fault)
+        if reply.status_code != httpx.codes.OK or reply.json()["results"] != self._expected:
+            return f"{reply.status_code} {reply.text}"
+        return None
+
+    def _note(self, fault: str | None, took_s: float) -> None:
+        with self._lock:
+            self.answers += 1
+            self.slowest_s = max(self.slowest_s, took_s)
+            if fault is not None:
+                self.wrong.append(fault)

@@ -1,0 +1,82 @@
+"""Nothing acknowledged is lost and nothing is made up, whatever is killed, started or restarted meanwhile."""
+
+import logging
+from collections import Counter
+
+from tests.e2e.crowd import Answer, Crowd, judge
+from tests.e2e.history import History, seven_of
+from tests.e2e.keepers import Keeper
+from tests.e2e.outside import Outside
+from tests.e2e.service import Service, action, binding
+
+_log = logging.getLogger(__name__)
+
+WRITERS = 8
+FIRE_S = 20.0
+KILL_EVERY_S = 0.25
+
+
+def replica_on(database_url: str) -> Service:
+    return Service([], {"KLAMM_DATABASE_URL": database_url})
+
+
+def test_what_8_writers_were_told_is_what_is_stored_while_connections_are_killed(migrated_database_url: str) -> None:
+    keepers = [Keeper(f"keeper-{each}") for each in range(WRITERS)]
+    names = [key.name for keeper in keepers for key in keeper.keys]
+    with (
+        Outside(migrated_database_url) as outside,
+        replica_on(migrated_database_url) as one,
+        replica_on(migrated_database_url) as other,
+    ):
+        replicas = [one.ready(), other.ready()]
+        urls = [each.url for each in replicas]
+        with Crowd() as crowd:
+            for keeper in keepers:
+                crowd.start(keeper.work, crowd, urls)
+            asking = [crowd.start(crowd.ask, url, names, gap_s=0.01) for url in urls]
+            crowd.start(_set_fire, crowd, migrated_database_url)
+            crowd.go_on_for(FIRE_S)
+        history = _settled(outside, replicas)
+        for each in asking:
+            judge(each.result(), names, history)
+        _log_outcomes(keepers, asking[0].result() + asking[1].result(), history)
+        _check_keepers(keepers, history)
+        for replica in replicas:
+            # A lost connection is no reason to distrust the image.
+            assert replica.metric("klamm_feed_mismatches_total") == 0
+            assert replica.metric("klamm_image_loads_total") == 1
+
+
+def _set_fire(crowd: Crowd, database_url: str) -> None:
+    killed: Counter[str | None] = Counter()
+    with Outside(database_url) as outside:
+        while crowd.going:
+            killed[outside.kill_any()] += 1
+            crowd.pause(KILL_EVERY_S)
+    _log.info("killed: %s", dict(killed))
+    assert {"klamm writer", "klamm feed", "klamm listener"} <= killed.keys()
+
+
+def _settled(outside: Outside, replicas: list[Service]) -> History:
+    """The history of the store, which both replicas now equal, as the table does."""
+    token = replicas[0].create(binding("the last one"))["token"]
+    for replica in replicas:
+        assert replica.authorize("User:alice", action("the last one"), at_least=token) == ["ALLOWED"]
+        assert {seven_of(acl): acl["id"] for acl in replica.acls()} == outside.acls()
+    history = outside.history()
+    assert history.acls == outside.acls()
+    return history
+
+
+def _check_keepers(keepers: list[Keeper], history: History) -> None:
+    for keeper in keepers:
+        assert keeper.outcomes["200"] > 0
+        assert keeper.offsets == sorted(keeper.offsets)
+        for key in keeper.keys:
+            if key.present is not None:
+                assert history.holds(key.name, history.last_offset) is key.present, key
+
+
+def _log_outcomes(keepers: list[Keeper], answers: list[Answer], history: History) -> None:
+    outcomes = sum((keeper.outcomes for keeper in keepers), Counter[str]())
+    _log.info("%s, %d records, %d batches answered", dict(outcomes), history.last_offset, len(answers))

@@ -1,0 +1,254 @@
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from app.core.configs import AuthorizerConfig
+from app.ops.settings import SettingsError, read_settings
+from tests.vectors.loader import Line, lines
+
+DSN = "postgresql://klamm:planted-secret@db:5432/klamm"
+
+
+@pytest.fixture(autouse=True)
+def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of ours, and a working folder without klamm.toml."""
+    for name in [name for name in os.environ if name.upper().startswith("KLAMM_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def _refusal(flags: dict[str, object] | None = None) -> str:
+    with pytest.raises(SettingsError) as refused:
+        read_settings(flags)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def _toml(text: str) -> None:
+    Path("klamm.toml").write_text(text)
+
+
+def _vectors(kind: str) -> list[Line]:
+    return [line for line in lines("validation") if line["kind"] == kind]
+
+
+def test_without_anything_the_defaults_are_safe() -> None:
+    settings = read_settings()
+    assert settings.database_url is None
+    assert settings.data_dir == Path(".klamm")
+    assert (settings.host, settings.port) == ("127.0.0.1", 8080)
+    assert settings.authorizer_enabled
+    assert settings.authorizer_config == AuthorizerConfig()
+
+
+def test_a_flag_stands_over_a_variable_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    _toml('host = "file"\nport = 1\nlog.level = "ERROR"')
+    monkeypatch.setenv("KLAMM_HOST", "variable")
+    monkeypatch.setenv("KLAMM_PORT", "2")
+    settings = read_settings({"port": "3", "uds": None})
+    assert (settings.log_level, settings.host, settings.port) == ("ERROR", "variable", 3)
+
+
+def test_dotted_keys_and_tables_of_the_file_are_properties() -> None:
+    dotted = 'super.users = "User:a; User:b"\n"feed.poll.ms" = 50'
+    _toml(f'{dotted}\n[database]\nurl = "{DSN}"\n[allow.everyone.if.no]\nacl.found = true')
+    settings = read_settings()
+    assert settings.super_users == {"User:a", "User:b"}
+    assert settings.feed_poll_ms == 50
+    assert settings.database_url == SecretStr(DSN)
+    assert settings.allow_everyone_if_no_acl_found
+
+
+def test_settings_can_not_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        read_settings().port = 1  # type: ignore[misc]  # that is the point
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("KLAMM_SUPERUSERS", "KLAMM_SUPER_USERS"),
+        ("KLAMM_DATABASE_URI", "KLAMM_DATABASE_URL"),
+        ("klamm_port", "KLAMM_PORT"),
+        ("KLAMM_XPORT", "KLAMM_PORT"),
+    ],
+)
+def test_an_unknown_variable_refuses_the_start(name: str, nearest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "1")
+    assert _refusal() == f"{name}: there is no such variable; did you mean {nearest}?"
+
+
+def test_an_unknown_key_of_the_file_refuses_the_start() -> None:
+    _toml('[super]\nuser = "User:a"')
+    assert _refusal() == "`klamm.toml`: there is no property `super.user`; did you mean super.users?"
+
+
+def test_a_file_that_is_not_toml_refuses_the_start() -> None:
+    _toml("port =")
+    assert _refusal().startswith("`klamm.toml` can't be read: ")
+
+
+def test_the_variables_that_kubernetes_makes_of_a_service_are_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "KLAMM_SERVICE_HOST": "10.0.0.1",
+        "KLAMM_SERVICE_PORT_HTTP": "8080",
+        "KLAMM_PORT": "tcp://10.0.0.1:8080",
+        "KLAMM_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+        "KLAMM_PORT_8080_TCP_ADDR": "10.0.0.1",
+        "KLAMM_METRICS_SERVICE_HOST": "10.0.0.2",
+        "KLAMM_METRICS_PORT": "tcp://10.0.0.2:9090",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert read_settings().port == 8080
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "why"),
+    [
+        ("KLAMM_PORT", "http", "it should be a valid integer"),
+        ("KLAMM_PORT", "65536", "less than or equal to 65535"),
+        ("KLAMM_PORT", "", "is empty; leave it out for the default"),
+        ("KLAMM_DATA_DIR", "", "is empty"),
+        ("KLAMM_DATABASE_URL", "", "is empty"),
+        ("KLAMM_REQUEST_TIMEOUT_MS", "0", "greater than or equal to 1"),
+        ("KLAMM_LOG_LEVEL", "LOUD", "it should be 'DEBUG', 'INFO', 'WARN' or 'ERROR'"),
+        ("KLAMM_AUTHORIZER_ENABLED", "1", "expected true or false"),
+        ("KLAMM_MAX_STALENESS_MS", "0", "Invalid value 0 for configuration max.staleness.ms: Value must be at least 1"),
+        ("KLAMM_AUDIT_LEVEL", "LOUD", "Invalid value LOUD for configuration audit.level"),
+    ],
+)
+def test_a_bad_value_names_its_variable(variable: str, value: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, value)
+    assert _refusal().startswith(f"{variable}: ")
+    assert why in _refusal()
+
+
+def test_a_bad_flag_and_a_bad_key_are_named() -> None:
+    assert _refusal({"data_dir": ""}).startswith("--data-dir: ")
+    _toml("super.users = ['User:a']")
+    assert _refusal() == "`klamm.toml`: super.users: expected text"
+
+
+@pytest.mark.parametrize("value", ["true", "TRUE", " True "])
+def test_the_authorizer_can_be_switched_by_either_word(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_AUTHORIZER_ENABLED", value)
+    assert read_settings().authorizer_enabled
+    _toml("authorizer.enabled = false")
+    monkeypatch.delenv("KLAMM_AUTHORIZER_ENABLED")
+    assert not read_settings().authorizer_enabled
+
+
+@pytest.mark.parametrize("line", _vectors("super.users"), ids=lambda line: line["case"])
+def test_super_users_are_read_as_kafka_reads_them(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_SUPER_USERS", line["case"])
+    if "exception_message" in line:
+        assert _refusal() == f"KLAMM_SUPER_USERS: {line['exception_message']}"
+    else:
+        assert f"[{', '.join(sorted(read_settings().super_users))}]" == line["super_users"]
+
+
+@pytest.mark.parametrize("line", _vectors("allow.everyone.if.no.acl.found"), ids=lambda line: line["case"])
+def test_only_true_in_any_case_allows_everyone(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND", line["case"])
+    assert read_settings().allow_everyone_if_no_acl_found == (line["default_result"] == "ALLOWED")
+
+
+def test_the_start_up_configuration_is_all_five_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "SUPER_USERS": "User:a",
+        "ALLOW_EVERYONE_IF_NO_ACL_FOUND": "true",
+        "EARLY_START_LISTENERS": "CONTROLLER, INTERNAL",
+        "MAX_STALENESS_MS": "60000",
+        "AUDIT_LEVEL": "debug",
+    }.items():
+        monkeypatch.setenv(f"KLAMM_{name}", value)
+    assert read_settings().authorizer_config == AuthorizerConfig(
+        super_users=frozenset({"User:a"}),
+        allow_everyone_if_no_acl_found=True,
+        early_start_listeners=frozenset({"CONTROLLER", "INTERNAL"}),
+        max_staleness_ms=60_000,
+        audit_level="DEBUG",
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://klamm:planted-secret@db/klamm",
+        "klamm:planted-secret@db",
+        "postgresql+asyncpg://klamm:planted-secret@db/klamm",
+        "postgresql://klamm:planted-secret@db:port/klamm",
+        "postgresql://klamm:planted-secret@[::1/klamm",
+        "postgresql://klamm:planted/secret@db/klamm",
+        "postgresql://klamm:planted-secret@db/klamm?sslmode=always",
+    ],
+)
+def test_a_database_url_that_can_not_be_used_is_refused_without_showing_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KLAMM_DATABASE_URL", url)
+    assert _refusal().startswith("KLAMM_DATABASE_URL: ")
+    assert "planted" not in _refusal()
+    assert "db" not in _refusal()
+
+
+@pytest.mark.parametrize(
+    "url", [DSN, "postgres://db", "postgresql://a@[::1]:5432/x", "postgresql://a@h1:1,h2:2/x?sslmode=require"]
+)
+def test_database_urls_of_many_forms_are_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_DATABASE_URL", url)
+    assert read_settings().database_url == SecretStr(url)
+
+
+def test_a_secret_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dsn").write_text(f"{DSN}\n")
+    _toml('database.url = "postgresql://other"')
+    monkeypatch.setenv("KLAMM_DATABASE_URL_FILE", str(tmp_path / "dsn"))
+    assert read_settings().database_url == SecretStr(DSN)
+
+
+def test_a_secret_given_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
+    monkeypatch.setenv("KLAMM_DATABASE_URL_FILE", str(tmp_path / "dsn"))
+    assert _refusal() == "KLAMM_DATABASE_URL_FILE: KLAMM_DATABASE_URL is set, too; give one of them"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file or directory"), (b"\xff\xfe", "not UTF-8 text")], ids=["missing", "bytes"]
+)
+def test_a_secrets_file_that_can_not_be_read_is_named(
+    content: bytes | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "dsn"
+    if content is not None:
+        path.write_bytes(content)
+    monkeypatch.setenv("KLAMM_DATABASE_URL_FILE", str(path))
+    assert _refusal() == f"KLAMM_DATABASE_URL_FILE: can't read `{path}` ({why})"
+
+
+def test_a_bad_secret_from_a_file_names_the_variable_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dsn").write_text("planted")
+    monkeypatch.setenv("KLAMM_DATABASE_URL_FILE", str(tmp_path / "dsn"))
+    assert _refusal().startswith("KLAMM_DATABASE_URL_FILE: expected postgresql://")
+
+
+def test_only_secrets_have_a_file_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_HOST_FILE", "x")
+    assert "there is no such variable" in _refusal()
+
+
+def test_redacted_settings_show_everything_but_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
+    monkeypatch.setenv("KLAMM_SUPER_USERS", "User:b;User:a")
+    settings = read_settings()
+    shown = settings.redacted()
+    assert shown["super.users"] == "User:a;User:b"
+    assert shown["port"] == "8080"
+    assert shown["authorizer.enabled"] == "true"
+    assert shown["cluster.id"] == ""
+    assert shown["database.url"] == "**********"
+    assert "planted" not in f"{shown} {settings!r} {settings}"

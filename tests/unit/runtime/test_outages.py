@@ -1,0 +1,89 @@
+"""The store is away or hangs: decisions go on, and all flows again when it is back."""
+
+import asyncio
+import logging
+
+import pytest
+
+from app.runtime.readiness import State
+from tests.fakes import FakeStore
+from tests.unit.runtime.world import (
+    create,
+    may_read,
+    serving,
+    until,
+    until_ready,
+)
+from tests.virtual_time import in_virtual_time, now
+
+
+@in_virtual_time
+async def test_without_the_store_it_serves_on_and_says_how_old_it_is() -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        store.unreachable = True
+        await until(lambda: authorizer.readiness.state is State.LAGGING, 1.1)
+        began_at = now()
+        while now() < began_at + 20:
+            assert may_read(authorizer, "a")
+            assert authorizer.readiness.ready()
+            await asyncio.sleep(0.1)
+        assert 20 < authorizer.readiness.age_s < 22
+        assert authorizer.metrics.poll_failures_total < 60
+        store.unreachable, back_at = False, now()
+        store.commit([create("b")])
+        await until(lambda: may_read(authorizer, "b"))
+        assert now() - back_at < 1
+        await until_ready(authorizer)
+        assert authorizer.readiness.age_s < 0.1
+        assert authorizer.metrics.loads_total == 1
+
+
+@in_virtual_time
+async def test_a_store_that_hangs_is_noticed_and_come_back_to() -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        store.hang("poll")
+        await until(lambda: authorizer.readiness.state is State.LAGGING, 3.1)
+        assert "no answer in time" in str(authorizer.readiness.checks())
+        await asyncio.sleep(20)
+        assert may_read(authorizer, "a")
+        store.release("poll")
+        back_at = now()
+        await until_ready(authorizer)
+        assert now() - back_at < 2
+
+
+@in_virtual_time
+async def test_looks_that_never_end_are_replaced_by_a_snapshot_which_comes_in_parts() -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        feed = authorizer._loader._feed
+        ask = feed.poll
+
+        async def slow(applied_offset: int, limit: int) -> object:
+            if applied_offset == 1 < store.tables.last_offset:
+                await asyncio.sleep(60)
+            return await ask(applied_offset, limit)
+
+        feed.poll = slow  # type: ignore[method-assign,assignment]  # a look that takes too long for its size
+        store.commit([create("b")])
+        await until(lambda: may_read(authorizer, "b"))
+        assert authorizer.metrics.loads_total == 2
+        assert authorizer.metrics.poll_failures_total == 3
+
+
+@in_virtual_time
+async def test_troubles_are_logged_when_they_begin_and_end_not_at_every_try(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "klamm.loader")
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        caplog.clear()
+        store.unreachable = True
+        await asyncio.sleep(30)
+        store.unreachable = False
+        await until_ready(authorizer)
+    assert [record.message for record in caplog.records] == ["feed_in_trouble", "feed_recovered"]

@@ -1,0 +1,147 @@
+"""A feed that is not the image's any more: a fresh snapshot beside the image in use, swapped in whole."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from app.runtime.readiness import State
+from tests.fakes import FakeStore
+from tests.unit.runtime.world import (
+    OPTIONS,
+    create,
+    delete,
+    may_read,
+    names_in,
+    names_of,
+    serving,
+    until,
+    until_ready,
+)
+from tests.virtual_time import in_virtual_time, now
+
+
+def other_epoch(store: FakeStore) -> None:
+    store.restore(3)
+
+
+def same_offset_other_history(store: FakeStore) -> None:
+    store.restore(3, new_epoch=False)
+    store.commit([create("x"), create("y")])
+
+
+def gone_back(store: FakeStore) -> None:
+    store.restore(2, new_epoch=False)
+
+
+def ahead_with_another_history(store: FakeStore) -> None:
+    store.restore(1, new_epoch=False)
+    store.commit([create("x", "y", "z", "w", "v", "u")])
+
+
+def trimmed(store: FakeStore) -> None:
+    store.commit([create("x", "y", "z")])
+    store.trim(8)
+
+
+def trimmed_wholly(store: FakeStore) -> None:
+    store.commit([create("x", "y", "z")])
+    store.trim(9)
+
+
+def record_gone(store: FakeStore) -> None:
+    store.commit([create("x")])
+    store.trim(6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        other_epoch,
+        same_offset_other_history,
+        gone_back,
+        ahead_with_another_history,
+        trimmed,
+        trimmed_wholly,
+        record_gone,
+    ],
+)
+@in_virtual_time
+async def test_another_history_is_noticed_at_the_next_look_and_reloaded(change: Callable[[FakeStore], None]) -> None:
+    store = FakeStore()
+    store.commit([create("a", "b", "c", "d", "e")])
+    async with serving(store) as authorizer:
+        old = authorizer.image
+        store.notify_lost = True
+        change(store)
+        store.hang("slice")
+        await until(lambda: authorizer.readiness.state is State.LAGGING, 1.1)
+        await asyncio.sleep(3)
+        # The old image serves on until the new one is whole.
+        assert authorizer.image is old
+        assert may_read(authorizer, "a")
+        assert authorizer.readiness.ready()
+        store.release("slice")
+        await until_ready(authorizer)
+        assert names_in(authorizer.image) == names_of(store)
+        assert (authorizer.image.epoch, authorizer.image.offset) == (store.epoch, store.tables.last_offset)
+        assert authorizer.metrics.feed_mismatches_total == 1
+        assert authorizer.metrics.loads_total == 2
+        assert old.index is not authorizer.image.index
+        await until(lambda: not old.index.table.names)
+
+
+@in_virtual_time
+async def test_trimming_up_to_the_image_needs_no_reload() -> None:
+    store = FakeStore()
+    store.commit([create("a", "b")])
+    async with serving(store) as authorizer:
+        store.trim(2)
+        await asyncio.sleep(5)
+        store.commit([create("c")])
+        await until(lambda: may_read(authorizer, "c"))
+        assert authorizer.metrics.loads_total == 1
+
+
+@in_virtual_time
+async def test_a_reload_that_fails_is_tried_again_beside_the_old_image() -> None:
+    store = FakeStore()
+    store.commit([create(*map(str, range(30)))])
+    async with serving(store) as authorizer:
+        store.restore(20)
+        store.fail_after_slices = 0
+        await until(lambda: authorizer.metrics.load_failures_total > 5)
+        assert authorizer.readiness.state is State.LAGGING
+        assert may_read(authorizer, "29")
+        store.fail_after_slices, back_at = None, now()
+        await until_ready(authorizer)
+        assert now() - back_at < 2
+        assert names_in(authorizer.image) == names_of(store)
+
+
+@in_virtual_time
+async def test_a_store_whose_head_contradicts_its_records_is_not_reloaded_in_a_frenzy() -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        store.wrong_hash = b"nothing fits"
+        await until(lambda: now() > 60, 120)
+        assert authorizer.readiness.state is State.LAGGING
+        assert may_read(authorizer, "a")
+        assert 5 < authorizer.metrics.load_failures_total < 20
+        store.wrong_hash = None
+        await until_ready(authorizer)
+
+
+@in_virtual_time
+async def test_a_transaction_too_large_for_one_step_comes_by_a_snapshot() -> None:
+    store = FakeStore()
+    async with serving(store, replace(OPTIONS, max_step_records=10)) as authorizer:
+        store.commit([create(*map(str, range(11)))])
+        await until(lambda: authorizer.image.offset == 11)
+        assert authorizer.metrics.loads_total == 2
+        assert authorizer.metrics.transactions_applied_total == 0
+        store.commit([delete(*map(str, range(10)))])
+        await until(lambda: authorizer.image.offset == 21)
+        assert authorizer.metrics.loads_total == 2

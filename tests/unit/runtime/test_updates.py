@@ -1,0 +1,197 @@
+"""createAcls, deleteAcls and alterConfigs: durable and visible here when the call returns."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation
+from app.core.configs import CONFIG_NAMES
+from app.core.errors import (
+    ApiException,
+    AuthorizerNotReadyException,
+    InvalidRequestException,
+    PolicyViolationException,
+    RequestTimedOutException,
+    StoreUnavailableException,
+    UnknownServerException,
+)
+from app.core.filters import AclBindingFilter
+from app.core.mutations import AlterConfigsOutcome, CreatedAcl
+from app.runtime.authorizer import ConfigEntry
+from tests.fakes import FakeStore
+from tests.unit.runtime.world import (
+    ROOT,
+    acl,
+    create,
+    may_read,
+    named,
+    names_of,
+    replica,
+    serving,
+)
+from tests.virtual_time import in_virtual_time, now
+
+REFUSAL = InvalidRequestException("this entry is refused by an earlier hand")
+
+
+@in_virtual_time
+async def test_created_acls_are_durable_and_visible_here_when_the_call_returns() -> None:
+    store = FakeStore()
+    store.notify_lost = True
+    async with serving(store) as authorizer:
+        began_at = now()
+        results, token = await authorizer.create_acls(ROOT, [acl("a"), acl("a"), acl("b")], None)
+        assert now() - began_at < 0.1
+        assert may_read(authorizer, "a")
+        assert [isinstance(each, CreatedAcl) and each.created for each in results] == [True, False, True]
+        assert token == authorizer.image.token
+        assert authorizer.acl_count() == 2
+        assert store.tables.records[0].actor == "User:root"
+        metrics = authorizer.metrics
+        assert sum(metrics.create_acls_local_time.counts) == sum(metrics.create_acls_remote_time.counts) == 1
+        assert sum(metrics.delete_acls_local_time.counts) == 0
+
+
+@in_virtual_time
+async def test_deleted_acls_are_gone_when_the_call_returns() -> None:
+    store = FakeStore()
+    store.commit([create("a", "b")])
+    async with serving(store) as authorizer:
+        results, token = await authorizer.delete_acls(ROOT, [named("a"), named("nothing"), named("a")], None)
+        assert not may_read(authorizer, "a")
+        assert [[each.binding for each in some] for some in results if isinstance(some, list)] == [
+            [acl("a")],
+            [],
+            [acl("a")],
+        ]
+        assert token.offset == 3
+        assert sum(authorizer.metrics.delete_acls_local_time.counts) == 1
+        assert sum(authorizer.metrics.delete_acls_remote_time.counts) == 1
+
+
+@in_virtual_time
+async def test_refused_entries_stay_in_their_places_and_are_not_written() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        entries: list[AclBinding | ApiException] = [acl("a"), REFUSAL, acl("b", "no colon"), acl("c"), acl("")]
+        results, _ = await authorizer.create_acls(ROOT, entries, None)
+        assert [isinstance(each, ApiException) for each in results] == [False, True, True, False, True]
+        assert results[1] is REFUSAL
+        assert names_of(store) == ["a", "c"]
+        bad = AclBindingFilter(operation=AclOperation.UNKNOWN)
+        deleted, _ = await authorizer.delete_acls(ROOT, [REFUSAL, bad, named("a")], None)
+        assert [isinstance(each, ApiException) for each in deleted] == [True, True, False]
+        assert names_of(store) == ["c"]
+
+
+@in_virtual_time
+async def test_without_a_valid_entry_nothing_is_written() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        token = authorizer.image.token
+        assert await authorizer.create_acls(ROOT, [REFUSAL], None) == ([REFUSAL], token)
+        assert await authorizer.delete_acls(ROOT, [REFUSAL], None) == ([REFUSAL], token)
+        assert await authorizer.alter_configs(ROOT, [], None) == ([], token)
+        assert await authorizer.create_acls(ROOT, [], None) == ([], token)
+        assert store.groups == []
+
+
+@in_virtual_time
+async def test_too_many_new_acls_are_refused_whole() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        with pytest.raises(PolicyViolationException, match="excessively large"):
+            await authorizer.create_acls(ROOT, [acl(str(number)) for number in range(10_001)], None)
+        assert names_of(store) == []
+
+
+@in_virtual_time
+async def test_an_update_waits_no_longer_than_the_caller_and_never_shorter_than_zero() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        store.unreachable = True
+        for timeout_s, took_s in ((None, 5.0), (1.5, 1.5), (-1.0, 0.0), (1e9, 300.0)):
+            began_at = now()
+            with pytest.raises(StoreUnavailableException, match="was not written"):
+                await authorizer.create_acls(ROOT, [acl("a")], timeout_s)
+            assert now() - began_at == pytest.approx(took_s, abs=0.01)
+
+
+@in_virtual_time
+async def test_a_write_that_this_image_does_not_show_in_time_is_told_as_such() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        store.hang("poll")
+        with pytest.raises(RequestTimedOutException, match="is written") as refusal:
+            await authorizer.create_acls(ROOT, [acl("a")], 1)
+        assert names_of(store) == ["a"]
+        store.release("poll")
+        token = refusal.value.message.split("`")[1]
+        await authorizer.wait_for(token)
+        assert may_read(authorizer, "a")
+
+
+@in_virtual_time
+async def test_a_write_into_another_epoch_than_the_images_returns_when_the_image_is_there() -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        store.hang("write")
+        task = asyncio.create_task(authorizer.create_acls(ROOT, [acl("b")], None))
+        await asyncio.sleep(0.1)
+        store.restore(1)
+        store.release("write")
+        _, token = await task
+        assert token.epoch == store.epoch
+        assert may_read(authorizer, "b")
+
+
+@in_virtual_time
+async def test_a_store_that_answers_to_something_else_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+
+        async def confused(mutations: list[Any]) -> object:
+            return replace(store.commit(mutations), outcomes=[AlterConfigsOutcome()])
+
+        monkeypatch.setattr(store, "write", confused)
+        with pytest.raises(UnknownServerException):
+            await authorizer.create_acls(ROOT, [acl("a")], None)
+
+
+@in_virtual_time
+async def test_configs_are_altered_in_the_feed_and_described_with_their_source() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        changes = [("super.users", "User:root;User:eve"), ("nonsense", "x"), ("max.staleness.ms", "soon")]
+        results, token = await authorizer.alter_configs(ROOT, changes, None)
+        assert [result is None for result in results] == [True, False, False]
+        assert token.offset == 1
+        assert may_read(authorizer, "a", "User:eve")
+        entries = {entry.name: entry for entry in authorizer.describe_configs(ROOT)}
+        assert list(entries) == list(CONFIG_NAMES)
+        assert entries["super.users"] == ConfigEntry("super.users", "User:root;User:eve", "STORE")
+        assert entries["allow.everyone.if.no.acl.found"].source == "STARTUP"
+        await authorizer.alter_configs(ROOT, [("super.users", None)], None)
+        assert not may_read(authorizer, "a", "User:eve")
+        assert authorizer.describe_configs(None)[0] == ConfigEntry("super.users", "User:root", "STARTUP")
+
+
+@in_virtual_time
+async def test_configs_reach_another_replica_at_the_same_offset_as_the_acls_around_them() -> None:
+    store = FakeStore()
+    async with serving(store) as one, serving(store) as other:
+        await one.create_acls(ROOT, [acl("a")], None)
+        _, token = await one.alter_configs(ROOT, [("super.users", "User:eve")], None)
+        await other.wait_for(str(token))
+        assert other.image.config == one.image.config
+        assert other.image.token == token
+
+
+@in_virtual_time
+async def test_an_image_that_is_lost_meanwhile_has_no_token_to_give() -> None:
+    with pytest.raises(AuthorizerNotReadyException):
+        await replica(FakeStore())._updates.create_acls([REFUSAL], "User:root", 1)
