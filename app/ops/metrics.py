@@ -120,6 +120,9 @@ class Metrics:
     def count_verdicts(self, verdicts: list[Verdict]) -> None:
         """Count the decisions of one request."""
         decisions = self.decisions
+        if len(verdicts) == 1:
+            decisions[VERDICTS.index(verdicts[0])] += 1
+            return
         for at, verdict in enumerate(VERDICTS):
             decisions[at] += verdicts.count(verdict)
 

@@ -235,17 +235,17 @@ class Loader:
         self._in_trouble(why)
         if isinstance(fault, PoisonedRecordException):
             self._metrics.poisoned_records_total += 1
-        if isinstance(fault, TimeoutError) and not self._loading:
+        if isinstance(fault, TimeoutError):
             self._timed_out(why)
-        elif not isinstance(fault, StoreUnavailableException | TimeoutError):
+        elif not isinstance(fault, StoreUnavailableException):
             self._damaged(why)
         return self._backoff.next_s()
 
     def _timed_out(self, why: str) -> None:
-        """A look that hung has waited enough; looks that never end may be too large, and a snapshot comes in parts."""
+        """What hung has waited enough. A look that never ends may be too large; a snapshot comes in parts."""
         self._backoff.reset()
         self._timeouts += 1
-        if self._timeouts >= _TIMEOUTS_BEFORE_RELOAD:
+        if self._reload is None and self._timeouts >= _TIMEOUTS_BEFORE_RELOAD:
             self._want_reload(why)
 
     def _damaged(self, why: str) -> None:

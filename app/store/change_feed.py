@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-import asyncpg
-
 from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.store.engine import KeptConnection, StoreTimeouts, close_gently, connect
 from app.store.faults import NotMigratedError, faults_told
 from app.store.listener import FeedListener
 from app.store.retention import trim
-from app.store.rows import check_order, head_of, record_of
+from app.store.rows import OrderCheck, Row, head_of, record_of
 from app.store.slices import in_slices
 from app.store.snapshot import PostgresSnapshot, open_snapshot
 
@@ -58,11 +56,11 @@ class PostgresChangeFeed:
             if not rows:
                 raise NotMigratedError
         head, hash_at = head_of(rows[0]), rows[0]["hash_at"]
-        found = [row for row in rows if row["offset"] is not None]
+        # The head comes alone, with an empty record beside it, if there is nothing after the offset.
+        found = rows if rows[0]["offset"] is not None else []
         if hash_at is None or applied_offset + 1 < head.log_start_offset:
             return FeedPoll(head, hash_at, ())
-        check_order(found, applied_offset, head.last_offset)
-        return FeedPoll(head, hash_at, await _records(found))
+        return FeedPoll(head, hash_at, await _records(found, OrderCheck(applied_offset, head.last_offset)))
 
     async def wait(self, timeout_s: float) -> None:
         """Returns when there may be something to poll (NOTIFY, a lost or new connection), or after the timeout."""
@@ -88,8 +86,10 @@ class PostgresChangeFeed:
         await self._polls.close()
 
 
-async def _records(rows: Sequence[asyncpg.Record]) -> list[Record]:
+async def _records(rows: Sequence[Row], order: OrderCheck) -> list[Record]:
     records: list[Record] = []
     async for some in in_slices(rows):
+        order.pass_through(some)
         records.extend(record_of(row) for row in some)
+    order.end()
     return records

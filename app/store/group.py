@@ -86,7 +86,7 @@ class Group:
             outcomes.append(outcome)
             if isinstance(outcome, CreateAclsOutcome):
                 ids.update((key, acl.id) for key, acl in new.items())
-                rows.extend(self._draft_creates(new, mutation.actor))
+                rows.extend(await self._draft_creates(new, mutation.actor))
             await self._pace.worked(len(its_keys))
         for start in range(0, len(rows), _ROWS_PER_STATEMENT):
             columns = map(list, zip(*rows[start : start + _ROWS_PER_STATEMENT], strict=True))
@@ -129,14 +129,16 @@ class Group:
                 results.append(CreatedAcl(new[key].id, created=True))
         return CreateAclsOutcome(results)
 
-    def _draft_creates(self, new: Mapping[bytes, StandardAcl], actor: str) -> list[tuple[object, ...]]:
+    async def _draft_creates(self, new: Mapping[bytes, StandardAcl], actor: str) -> list[tuple[object, ...]]:
+        """Drafts the records, and tells the rows for `acl`."""
         rows: list[tuple[object, ...]] = []
-        for key, acl in new.items():
-            offset = self._next_offset()
-            self.drafts.append(AccessControlEntryRecord(offset, 0, acl, self._head.recorded_at, actor, b""))
-            b = acl.binding
-            codes = (b.resource_type, b.pattern_type, b.operation, b.permission_type)
-            rows.append((acl.id, *codes, b.resource_name, b.principal, b.host, key, offset, actor))
+        async for some in in_slices(list(new.items())):
+            for key, acl in some:
+                offset = self._next_offset()
+                self.drafts.append(AccessControlEntryRecord(offset, 0, acl, self._head.recorded_at, actor, b""))
+                b = acl.binding
+                codes = (b.resource_type, b.pattern_type, b.operation, b.permission_type)
+                rows.append((acl.id, *codes, b.resource_name, b.principal, b.host, key, offset, actor))
         return rows
 
     async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:

@@ -112,18 +112,34 @@ def record_of(row: Row) -> Record:
     raise PoisonedRecordException(offset, f"`{row['kind']}` is no kind of record that this version can read")
 
 
-def check_order(rows: Sequence[Row], after: int, last_offset: int) -> None:
-    """Raises PoisonedRecordException unless the rows are whole transactions that follow this offset without a hole."""
-    expected, tx_last = after + 1, after
-    for row in rows:
-        if row["offset"] != expected:
-            raise PoisonedRecordException(expected, "missing from the feed: offsets are dense, so a hole is damage")
-        if expected > last_offset:
-            raise PoisonedRecordException(expected, "lies beyond the head of the feed")
-        if expected > tx_last:
-            tx_last = row["tx_last"]
-        if row["tx_last"] != tx_last or tx_last < expected:
-            raise PoisonedRecordException(expected, "names another end of its transaction than its neighbours")
-        expected += 1
-    if expected <= max(tx_last, min(last_offset, after + 1)):
-        raise PoisonedRecordException(expected, "missing from the feed: offsets are dense, so a hole is damage")
+class OrderCheck:
+    """Whether rows that come in pieces are whole transactions that follow an offset without a hole."""
+
+    def __init__(self, after: int, last_offset: int) -> None:
+        self._after = after
+        self._last_offset = last_offset
+        self._expected = after + 1
+        self._tx_last = after
+
+    def pass_through(self, rows: Sequence[Row]) -> None:
+        """The next rows. Raises PoisonedRecordException for the first that is out of order."""
+        for row in rows:
+            expected = self._expected
+            if row["offset"] != expected:
+                raise _hole(expected)
+            if expected > self._last_offset:
+                raise PoisonedRecordException(expected, "lies beyond the head of the feed")
+            if expected > self._tx_last:
+                self._tx_last = row["tx_last"]
+            if row["tx_last"] != self._tx_last or self._tx_last < expected:
+                raise PoisonedRecordException(expected, "names another end of its transaction than its neighbours")
+            self._expected += 1
+
+    def end(self) -> None:
+        """No more rows. Raises PoisonedRecordException if there must be more."""
+        if self._expected <= max(self._tx_last, min(self._last_offset, self._after + 1)):
+            raise _hole(self._expected)
+
+
+def _hole(offset: int) -> PoisonedRecordException:
+    return PoisonedRecordException(offset, "missing from the feed: offsets are dense, so a hole is damage")

@@ -22,12 +22,18 @@ _FOUND = """SELECT * FROM (
     FROM unnest($1::int[], $2::smallint[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::smallint[],
         $8::smallint[])
         AS f(n, resource_type, resource_name, pattern_type, principal, host, operation, permission_type)"""
+_ALL_ACLS = "JOIN acl AS a ON"
 # A name is covered by each of its prefixes; as the index knows names by their first 200 characters only, at most 201
-# look-ups find them all.
-_PREFIXES = """CROSS JOIN LATERAL (
+# look-ups find them all. OFFSET 0 holds the planner to look-ups, as it expects many more prefixes than names have.
+_COVERING_ACLS = """CROSS JOIN LATERAL (
         SELECT '*' UNION SELECT left(f.resource_name, length)
         FROM generate_series(0, least(200, char_length(f.resource_name))) AS length
-    ) AS prefix(head)"""
+    ) AS prefix(head)
+    JOIN LATERAL (
+        SELECT * FROM acl
+        WHERE acl.resource_type = f.resource_type AND left(acl.resource_name, 200) = prefix.head
+        OFFSET 0
+    ) AS a ON"""
 _SORTED = """LIMIT $9
 ) AS found
 ORDER BY n, resource_type, resource_name, pattern_type, principal, host, operation, permission_type"""
@@ -36,9 +42,8 @@ ORDER BY n, resource_type, resource_name, pattern_type, principal, host, operati
 _CONDITIONS = {
     "resource_type": "a.resource_type = f.resource_type",
     "resource_name": "left(a.resource_name, 200) = left(f.resource_name, 200) AND a.resource_name = f.resource_name",
-    "covering": """left(a.resource_name, 200) = prefix.head
-        AND CASE a.pattern_type WHEN 4 THEN starts_with(f.resource_name, a.resource_name)
-            ELSE a.resource_name IN (f.resource_name, '*') END""",
+    "covering": """CASE a.pattern_type WHEN 4 THEN starts_with(f.resource_name, a.resource_name)
+        ELSE a.resource_name IN (f.resource_name, '*') END""",
     "pattern_type": "a.pattern_type = f.pattern_type",
     "principal": "left(a.principal, 200) = left(f.principal, 200) AND a.principal = f.principal",
     "host": "a.host = f.host",
@@ -65,8 +70,7 @@ def _shape(wanted: AclBindingFilter) -> tuple[str, ...]:
 @cache
 def _statement(shape: tuple[str, ...]) -> str:
     conditions = " AND ".join(_CONDITIONS[name] for name in shape) or "true"
-    prefixes = [_PREFIXES] if "covering" in shape else []
-    return "\n".join([_FOUND, *prefixes, "JOIN acl AS a ON", conditions, _SORTED])
+    return "\n".join([_FOUND, _COVERING_ACLS if "covering" in shape else _ALL_ACLS, conditions, _SORTED])
 
 
 def _columns(numbered: Sequence[tuple[int, AclBindingFilter]]) -> list[list[int] | list[str | None]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from tests.e2e.crowd import Crowd
-from tests.e2e.history import offset_of
+from tests.e2e.history import History, offset_of
 from tests.e2e.service import PATIENCE_S, Json, binding, context
 
 
@@ -19,6 +19,29 @@ class Key:
     name: str
     present: bool | None = False
     acl_id: str | None = None
+    ask_at: str | None = None
+    """The replica that may still be about that update; as it does one after the other, its next answer settles it."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """One call: a key, created or deleted, at this replica."""
+
+    http: httpx.Client
+    replica: str
+    key: Key
+    create: bool
+    timeout_ms: int | None
+
+    @property
+    def url(self) -> str:
+        return f"{self.replica}/v1/acls" if self.create else f"{self.replica}/v1/acls/delete"
+
+    @property
+    def body(self) -> Json:
+        name = self.key.name
+        change: Json = {"bindings": [binding(name)]} if self.create else {"filters": [{"resource_name": name}]}
+        return {"context": context(), "timeout_ms": self.timeout_ms, **change}
 
 
 @dataclass
@@ -34,26 +57,22 @@ class Keeper:
     def __post_init__(self) -> None:
         self.keys = [Key(f"{self.name}-{each}") for each in range(4)]
 
-    def work(self, crowd: Crowd, urls: Sequence[str], pause_s: float = 0.0) -> None:
-        """Update one key after the other, each time at any of the replicas, until the crowd is stopped."""
+    def work(self, crowd: Crowd, urls: Sequence[str]) -> None:
+        """Update one key after the other until the crowd is stopped, each at any of the replicas that there are now."""
         draw = random.Random(self.name)  # noqa: S311 - a test's dice
-        clients = [httpx.Client(base_url=url, timeout=PATIENCE_S) for url in urls]
-        try:
+        with httpx.Client(timeout=PATIENCE_S) as http:
             while crowd.going:
+                key = draw.choice(self.keys)
+                url = key.ask_at if key.ask_at in urls else draw.choice(urls)
                 # An impatient one every now and then, to be refused while it stands in line.
                 timeout_ms = draw.choice([None, None, 5, 20])
-                self.update(draw.choice(clients), draw.choice(self.keys), draw.random() < 0.5, timeout_ms)
-                crowd.pause(pause_s)
-        finally:
-            for client in clients:
-                client.close()
+                self.update(Update(http, url, key, draw.random() < 0.5, timeout_ms))
 
-    def update(self, http: httpx.Client, key: Key, create: bool, timeout_ms: int | None) -> None:  # noqa: FBT001 - drawn
+    def update(self, update: Update) -> None:
         """One update, and what the answer lets know of the key."""
-        change: Json = {"bindings": [binding(key.name)]} if create else {"filters": [{"resource_name": key.name}]}
-        body = {"context": context(), "timeout_ms": timeout_ms, **change}
+        key = update.key
         try:
-            reply = http.post("/v1/acls" if create else "/v1/acls/delete", json=body)
+            reply = update.http.post(update.url, json=update.body)
         except httpx.ConnectError:
             self.outcomes["not reached"] += 1
             return
@@ -64,18 +83,20 @@ class Keeper:
         outcome = str(answer.get("code", reply.status_code))
         if reply.status_code == 504:
             self._learn(key, outcome, None)
+            key.ask_at = update.replica
         elif reply.status_code == 503:
             # The promise: it was not written, so all that was known of the key is still true.
             assert outcome in {"STORE_UNAVAILABLE", "AUTHORIZER_NOT_READY"}, reply.text
             self.outcomes[outcome] += 1
         else:
             assert reply.status_code == 200, reply.text
-            self._acknowledged(key, answer, create=create)
-            self._learn(key, outcome, create)
+            self._acknowledged(key, answer, create=update.create)
+            self._learn(key, outcome, update.create)
 
     def _learn(self, key: Key, outcome: str, present: bool | None) -> None:
         self.outcomes[outcome] += 1
         key.present = present
+        key.ask_at = None
 
     def _acknowledged(self, key: Key, answer: Json, *, create: bool) -> None:
         (result,) = answer["results"]
@@ -89,3 +110,11 @@ class Keeper:
             return
         found = [match["id"] for match in result["matches"]]
         assert key.present is None or found == ([key.acl_id] if key.present else []), (key, result)
+
+    def check(self, history: History) -> None:
+        """What was acknowledged is what is stored; what was refused changed nothing."""
+        assert self.outcomes["200"] > 0
+        assert self.offsets == sorted(self.offsets), "a later update got an earlier offset"
+        for key in self.keys:
+            if key.present is not None:
+                assert history.holds(key.name, history.last_offset) is key.present, key

@@ -107,11 +107,6 @@ def test_a_file_in_the_place_of_a_unix_socket_is_left_alone(tmp_path: Path) -> N
     assert path.read_text() == "mine"
 
 
-@pytest.fixture
-def no_signal_is_left_over() -> None:
-    """A signal that `serve` does not take would end the test run: here it only fails the test."""
-
-
 def _serve_until(signum: signal.Signals, app: _App, *, once: Callable[[str], Awaitable[None]] | None = None) -> None:
     """Serves `app`, and sends the signal to this very process once `once` has been done (or at once)."""
 
@@ -133,17 +128,16 @@ def test_a_signal_ends_serving_and_not_the_process(signum: signal.Signals) -> No
 
 
 def test_what_is_under_way_is_answered_before_the_end() -> None:
-    app, answers = _App(), list[str]()
+    app, tasks = _App(), list[asyncio.Task[None]]()
 
     async def ask(address: str) -> None:
         async def one_request() -> None:
             async with httpx.AsyncClient(base_url=address, timeout=30) as client:
-                answers.append((await client.get("/")).text)
+                await client.get("/")
 
         tasks.append(asyncio.create_task(one_request()))
         await app.started.wait()
 
-    tasks: list[asyncio.Task[None]] = []
     _serve_until(signal.SIGTERM, app, once=ask)
     assert app.seen == ["start", "answered", "stop"]
 
@@ -174,7 +168,7 @@ def test_each_second_is_called_while_serving() -> None:
 
 
 def test_an_application_that_does_not_start_ends_the_process() -> None:
-    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+    async def broken(*_: object) -> None:
         raise RuntimeError("planted")
 
     app: ASGIApp = broken

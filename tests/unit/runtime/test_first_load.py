@@ -1,6 +1,8 @@
 """The initial load: never ready from half of it, ready by itself once it can be had."""
 
+import asyncio
 import gc
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from app.core.configs import AuthorizerConfig
 from app.core.errors import AuthorizerNotReadyException
 from app.core.mutations import AlterConfigs
+from app.core.records import FeedPoll
 from app.runtime.readiness import State
 from tests.fakes import FakeStore, Step
 from tests.unit.runtime.world import (
@@ -166,6 +169,7 @@ async def test_many_transactions_during_the_load_are_caught_up_with_before_it_co
         store.release("slice")
         await until_ready(authorizer)
         assert authorizer.image.offset == 50
+        assert authorizer.metrics.transactions_applied_total == 0
 
 
 @in_virtual_time
@@ -244,3 +248,24 @@ async def test_the_snapshot_is_one_state_whatever_is_committed_meanwhile() -> No
         await until_ready(authorizer)
         assert authorizer.image.index.find(acl("t029")) is None
         assert authorizer.image.index.find(acl("t028")) is not None
+
+
+@in_virtual_time
+async def test_a_load_tells_the_images_age_even_before_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled()
+    async with running(replica(store, startup=replace(STARTUP, max_staleness_ms=1000))) as authorizer:
+        store.hang("slice")
+        await until(lambda: now() > 5)
+        feed = authorizer._loader._feed
+        ask, asked = feed.poll, itertools.count()
+
+        async def only_once(applied_offset: int, limit: int) -> FeedPoll:
+            if next(asked):
+                await asyncio.sleep(60)
+            return await ask(applied_offset, limit)
+
+        monkeypatch.setattr(feed, "poll", only_once)
+        store.release("slice")
+        await until(lambda: authorizer.readiness.started)
+        assert authorizer.readiness.state is State.READY
+        assert authorizer.readiness.age_s < 0.1

@@ -218,3 +218,31 @@ async def test_reloads_leave_collection_on() -> None:
             store.commit([create("a")])
             await until(lambda: authorizer.image.epoch != epoch)  # noqa: B023 - awaited within the turn
         assert gc.isenabled()
+
+
+@in_virtual_time
+async def test_hints_that_bring_news_are_always_followed_at_once() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        for number in range(100):
+            store.commit([create(f"t{number}")])
+            await asyncio.sleep(0.002)
+            assert authorizer.image.offset == number + 1
+
+
+@in_virtual_time
+async def test_a_wait_for_hints_that_never_ends_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+    authorizer = replica(store)
+    feed = authorizer._loader._feed
+    wait, waits = feed.wait, itertools.count()
+
+    async def first_hangs(timeout_s: float) -> None:
+        await (wait(timeout_s) if next(waits) else asyncio.sleep(1e6))
+
+    monkeypatch.setattr(feed, "wait", first_hangs)
+    async with running(authorizer):
+        await until(lambda: now() > 5)
+        store.commit([create("a")])
+        await asyncio.sleep(0.01)
+        assert may_read(authorizer, "a")

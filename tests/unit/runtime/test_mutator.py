@@ -388,3 +388,21 @@ async def test_close_before_open_is_fine() -> None:
     await mutator.close()
     with pytest.raises(StoreUnavailableException):
         await task
+
+
+@in_virtual_time
+async def test_each_outage_begins_with_short_rests() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        for _ in range(3):
+            store.unreachable = True
+            task = submit(mutator, create("a"), 30)
+            await asyncio.sleep(10)
+            store.unreachable = False
+            await task
+            store.unreachable = True
+            task = submit(mutator, create("b"), 30)
+            await asyncio.sleep(0.06)
+            store.unreachable, back_at = False, now()
+            await task
+            assert now() - back_at < 0.15

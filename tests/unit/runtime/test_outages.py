@@ -48,7 +48,10 @@ async def test_a_store_that_hangs_is_noticed_and_come_back_to() -> None:
         store.hang("poll")
         await until(lambda: authorizer.readiness.state is State.LAGGING, 3.1)
         assert "no answer in time" in str(authorizer.readiness.checks())
-        await asyncio.sleep(20)
+        polls = authorizer.metrics.polls_total
+        await asyncio.sleep(21)
+        # One every two seconds and a little: after a look that hung there is no long rest.
+        assert authorizer.metrics.polls_total - polls >= 10
         assert may_read(authorizer, "a")
         store.release("poll")
         back_at = now()
@@ -87,3 +90,18 @@ async def test_troubles_are_logged_when_they_begin_and_end_not_at_every_try(capl
         store.unreachable = False
         await until_ready(authorizer)
     assert [record.message for record in caplog.records] == ["feed_in_trouble", "feed_recovered"]
+
+
+@in_virtual_time
+async def test_the_age_counts_from_before_a_look_not_from_its_answer() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        await asyncio.sleep(0.5)
+        store.hang("poll")
+        store.disconnect()
+        await asyncio.sleep(1.5)
+        store.release("poll")
+        polls = authorizer.metrics.polls_total
+        await asyncio.sleep(0.1)
+        assert authorizer.metrics.polls_total == polls
+        assert 1.59 < authorizer.readiness.age_s < 1.61

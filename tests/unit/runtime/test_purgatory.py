@@ -1,5 +1,6 @@
 import asyncio
 from dataclasses import replace
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -220,3 +221,20 @@ async def test_an_offset_that_comes_right_behind_the_deadline_in_the_same_step_c
     at.reach(6)
     await task
     assert at.metrics.purgatory_expirations_total == 0
+
+
+@in_virtual_time
+async def test_a_purge_keeps_the_order_of_those_who_wait() -> None:
+    at, random = At(0), Random(7)
+    offsets = random.sample(range(1, 10_000), 3000)
+    tasks = {offset: at.wait(offset, timeout_s=0.5 if number % 3 else 1e6) for number, offset in enumerate(offsets)}
+    await asyncio.sleep(1)
+    stay = {offset: task for offset, task in tasks.items() if not task.done()}
+    await asyncio.gather(*(tasks[offset] for offset in tasks if offset not in stay), return_exceptions=True)
+    stay[10_000] = at.wait(10_000)
+    await asyncio.sleep(0.1)
+    assert at.metrics.purgatory_size == 1001
+    for reached in range(500, 10_001, 500):
+        at.reach(reached)
+        await asyncio.sleep(0.1)
+        assert {offset for offset, task in stay.items() if task.done()} == {each for each in stay if each <= reached}

@@ -151,7 +151,7 @@ async def test_waiting_ends_when_all_listeners_are_ready_or_at_the_deadline() ->
     await readiness.wait_until_ready(["CONTROLLER", "EXTERNAL"], 2)
     assert now() == pytest.approx(2, abs=0.01)
     loop = asyncio.get_running_loop()
-    loop.call_later(1, readiness.troubled, "slow")
+    loop.call_later(1, readiness.current, 0.0)
     loop.call_later(2, readiness.published, image(CONFIG))
     await asyncio.gather(*(readiness.wait_until_ready(["EXTERNAL"], 10) for _ in range(3)))
     assert now() == pytest.approx(4, abs=0.01)

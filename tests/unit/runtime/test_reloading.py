@@ -1,11 +1,12 @@
 """A feed that is not the image's any more: a fresh snapshot beside the image in use, swapped in whole."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
+from app.core.index import AclIndex
 from app.runtime.readiness import State
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (
@@ -56,19 +57,21 @@ def record_gone(store: FakeStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "why"),
     [
-        other_epoch,
-        same_offset_other_history,
-        gone_back,
-        ahead_with_another_history,
-        trimmed,
-        trimmed_wholly,
-        record_gone,
+        (other_epoch, "another epoch"),
+        (same_offset_other_history, "another history"),
+        (gone_back, "gone back"),
+        (ahead_with_another_history, "another history"),
+        (trimmed, "trimmed"),
+        (trimmed_wholly, "trimmed"),
+        (record_gone, "is gone"),
     ],
 )
 @in_virtual_time
-async def test_another_history_is_noticed_at_the_next_look_and_reloaded(change: Callable[[FakeStore], None]) -> None:
+async def test_another_history_is_noticed_at_the_next_look_and_reloaded(
+    change: Callable[[FakeStore], None], why: str
+) -> None:
     store = FakeStore()
     store.commit([create("a", "b", "c", "d", "e")])
     async with serving(store) as authorizer:
@@ -77,6 +80,7 @@ async def test_another_history_is_noticed_at_the_next_look_and_reloaded(change: 
         change(store)
         store.hang("slice")
         await until(lambda: authorizer.readiness.state is State.LAGGING, 1.1)
+        assert why in str(authorizer.readiness.checks())
         await asyncio.sleep(3)
         # The old image serves on until the new one is whole.
         assert authorizer.image is old
@@ -145,3 +149,27 @@ async def test_a_transaction_too_large_for_one_step_comes_by_a_snapshot() -> Non
         store.commit([delete(*map(str, range(10)))])
         await until(lambda: authorizer.image.offset == 21)
         assert authorizer.metrics.loads_total == 2
+
+
+@in_virtual_time
+async def test_what_a_failed_load_had_built_is_freed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed: list[int] = []
+    dismantle = AclIndex.dismantle
+
+    def counted(index: AclIndex) -> Iterator[None]:
+        freed.append(len(index))
+        return dismantle(index)
+
+    monkeypatch.setattr(AclIndex, "dismantle", counted)
+    store = FakeStore()
+    store.rows_per_slice = 10
+    store.commit([create(*map(str, range(30)))])
+    async with serving(store) as authorizer:
+        assert freed == [0]
+        store.restore(30)
+        store.fail_after_slices = 2
+        await until(lambda: authorizer.metrics.load_failures_total > 0)
+        store.fail_after_slices = None
+        await until_ready(authorizer)
+        await until(lambda: not authorizer._loader._freeing)
+    assert freed[1:] == [20] * authorizer.metrics.load_failures_total + [30]

@@ -85,7 +85,12 @@ async def test_closing_lets_the_update_in_flight_be_seen_and_answered() -> None:
         closing = asyncio.create_task(authorizer.close())
         await asyncio.sleep(0.1)
         assert authorizer.readiness.state is State.DRAINING
+        store.hang("poll")
         store.release("write")
+        await asyncio.sleep(0.5)
+        assert names_of(store) == ["a"]
+        assert not task.done()
+        store.release("poll")
         _, token = await task
         assert token.offset == 1
         assert may_read(authorizer, "a")
@@ -108,6 +113,7 @@ async def test_closing_ends_waits_that_nothing_will_end() -> None:
         assert now() - began_at < 6
         with pytest.raises(OffsetNotAvailableException):
             await task
+        assert now() - began_at < 6
 
 
 @in_virtual_time

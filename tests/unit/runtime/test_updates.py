@@ -195,3 +195,17 @@ async def test_configs_reach_another_replica_at_the_same_offset_as_the_acls_arou
 async def test_an_image_that_is_lost_meanwhile_has_no_token_to_give() -> None:
     with pytest.raises(AuthorizerNotReadyException):
         await replica(FakeStore())._updates.create_acls([REFUSAL], "User:root", 1)
+
+
+@in_virtual_time
+async def test_one_timeout_covers_the_write_and_the_wait_until_it_is_visible() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        store.hang("write")
+        store.hang("poll")
+        began_at = now()
+        asyncio.get_running_loop().call_later(0.8, store.release, "write")
+        with pytest.raises(RequestTimedOutException, match="is written"):
+            await authorizer.create_acls(ROOT, [acl("a")], 1)
+        assert now() - began_at == pytest.approx(1, abs=0.01)
+        store.release("poll")

@@ -1,0 +1,190 @@
+"""The end of a `klamm serve` on embedded PostgreSQL, by whatever signal: nothing is left running, nothing is lost."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.asking import Asking
+from tests.e2e.postgres import Frozen, processes_in
+from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually
+
+QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders"), action("payments")]}
+ANSWER = ["ALLOWED", "DENIED"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A data folder; whatever a failed test leaves running in it is ended."""
+    yield tmp_path / "data"
+    for process in processes_in(tmp_path / "data"):
+        os.kill(process, signal.SIGKILL)
+
+
+def serve(folder: Path) -> Service:
+    return Service(["--data-dir", str(folder)])
+
+
+def nothing_runs(folder: Path) -> None:
+    eventually(lambda: processes_in(folder) == [], "no process of PostgreSQL is left")
+
+
+class Writers:
+    """Clients that create ACLs until the service is gone; `acknowledged` holds the topics whose ACLs were."""
+
+    def __init__(self, service: Service, threads: int = 4) -> None:
+        self.acknowledged: list[str] = []
+        self._url = service.url
+        self._names = count()
+        self._threads = [threading.Thread(target=self._write) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+
+    def _write(self) -> None:
+        with httpx.Client(base_url=self._url, timeout=PATIENCE_S) as http:
+            while True:
+                name = f"topic-{next(self._names)}"
+                try:
+                    reply = http.post("/v1/acls", json={"context": context(), "bindings": [binding(name)]})
+                except httpx.TransportError:
+                    return
+                if reply.status_code == httpx.codes.OK:
+                    self.acknowledged.append(name)
+                else:
+                    assert reply.json()["code"] in ("STORE_UNAVAILABLE", "REQUEST_TIMED_OUT"), reply.text
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_ends_postgresql_too_and_what_was_acknowledged_is_there_after_the_restart(
+    folder: Path, sig: signal.Signals
+) -> None:
+    first = serve(folder).ready()
+    assert len(processes_in(folder)) > 3
+    writers = Writers(first)
+    eventually(lambda: len(writers.acknowledged) > 50, "updates flow")
+    code = first.stop(sig)
+    nothing_runs(folder)
+    writers.join()
+    assert code == (-signal.SIGKILL if sig == signal.SIGKILL else 0)
+    with serve(folder) as second:
+        second.ready()
+        found = {acl["resource_name"] for acl in second.acls()}
+        assert set(writers.acknowledged) <= found
+        assert second.authorize("User:alice", action(writers.acknowledged[-1])) == ["ALLOWED"]
+        # At most what was in flight at the end may be there without having been acknowledged.
+        assert len(found - set(writers.acknowledged)) <= 4
+        assert second.create(binding("after"))["results"][0]["created"]
+    nothing_runs(folder)
+
+
+def test_sigterm_lets_every_request_end(folder: Path) -> None:
+    service = serve(folder).ready()
+    service.create(binding("orders"))
+    with Asking(service, QUESTION, ANSWER, threads=4) as asking:
+        eventually(lambda: asking.answers > 100, "answers flow")
+        assert service.stop() == 0
+    # Answered rightly, or not taken any more; never cut off, never wrong.
+    assert all("ConnectError" in fault or "server disconnected" in fault.lower() for fault in asking.wrong), (
+        asking.wrong
+    )
+
+
+def test_connections_that_idle_or_never_finish_their_request_do_not_keep_the_process(folder: Path) -> None:
+    service = serve(folder).ready()
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as silent, socket.create_connection((host, int(port))) as half:
+        half.sendall(
+            b"POST /v1/acls HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+        )
+        assert service.stop() == 0
+        assert silent.recv(1) == b""
+    nothing_runs(folder)
+
+
+def test_a_second_process_on_the_same_folder_is_told_who_holds_it(folder: Path) -> None:
+    with serve(folder) as first:
+        first.ready()
+        second = klamm_serve(folder)
+        said, _ = second.communicate(timeout=PATIENCE_S)
+        assert second.returncode == 2
+        assert f"in use by the Klamm process {first.process.pid}" in said
+        assert "Traceback" not in said
+        assert first.create(binding("orders"))["results"][0]["created"]
+
+
+def klamm_serve(folder: Path) -> subprocess.Popen[str]:
+    """The bare process, from its very first moment on."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    return subprocess.Popen(
+        [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", "--data-dir", str(folder)],
+        cwd=ROOT,
+        env={**clean, "KLAMM_SUPER_USERS": ADMIN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder_to_start_from(
+    folder: Path, sig: signal.Signals
+) -> None:
+    codes = set()
+    for delay_s in (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5):
+        starting = klamm_serve(folder)
+        time.sleep(delay_s)
+        starting.send_signal(sig)
+        said, _ = starting.communicate(timeout=PATIENCE_S)
+        codes.add(starting.returncode)
+        assert "Traceback" not in said, said
+        nothing_runs(folder)
+    # The handler is there only once Python has loaded it.
+    assert codes <= {0, -sig}
+    with serve(folder) as service:
+        service.ready().create(binding("orders"))
+        assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
+
+
+@pytest.mark.parametrize("standing", ["the postmaster", "its backends"])
+def test_sigterm_ends_a_postgresql_that_stands_still(folder: Path, standing: str) -> None:
+    service = serve(folder).ready()
+    token = service.create(binding("orders"))["token"]
+    postmaster = int((folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
+    frozen = (
+        [postmaster] if standing == "the postmaster" else [each for each in processes_in(folder) if each != postmaster]
+    )
+    with Frozen(frozen):
+        assert service.stop() == 0
+        nothing_runs(folder)
+    with serve(folder) as again:
+        assert again.ready().authorize("User:alice", action("orders"), at_least=token) == ["ALLOWED"]
+
+
+def test_a_postgresql_that_dies_is_started_again(folder: Path) -> None:
+    with serve(folder) as service:
+        service.ready().create(binding("orders"))
+        with Asking(service, QUESTION, ANSWER) as asking:
+            for process in processes_in(folder):
+                os.kill(process, signal.SIGKILL)
+            eventually(lambda: service.http.post("/v1/acls", json=another()).is_success, "updates flow again")
+            eventually(lambda: service.http.get("/readyz").text == "ok", "current again")
+        assert asking.wrong == []
+        assert {acl["resource_name"] for acl in service.acls()} == {"orders", "another"}
+    nothing_runs(folder)
+
+
+def another() -> Json:
+    return {"context": context(), "bindings": [binding("another")], "timeout_ms": 1000}

@@ -1,0 +1,117 @@
+"""Replicas that start at the same moment on nothing, and replicas that come and go under load."""
+
+import logging
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+
+from tests.e2e.crowd import Answer, Crowd, answer_in, judge, question_of
+from tests.e2e.keepers import Keeper
+from tests.e2e.outside import Outside
+from tests.e2e.service import PATIENCE_S, ROOT, Service, action, binding
+
+_log = logging.getLogger(__name__)
+
+REPLICAS = 3
+
+
+def replica_on(database_url: str) -> Service:
+    return Service([], {"KLAMM_DATABASE_URL": database_url})
+
+
+def migrate(database_url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("klamm")), "migrate"],
+        cwd=ROOT,
+        env={"KLAMM_DATABASE_URL": database_url},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_two_replicas_and_four_migrations_that_start_at_once_make_one_store(database_url: str) -> None:
+    with ThreadPoolExecutor() as pool:
+        replicas = [pool.submit(replica_on, database_url) for _ in range(2)]
+        migrations = [pool.submit(migrate, database_url) for _ in range(4)]
+        for migration in migrations:
+            assert migration.result().returncode == 0, migration.result().stderr
+    with replicas[0].result() as one, replicas[1].result() as other, Outside(database_url) as outside:
+        one.ready()
+        other.ready()
+        created = one.create(binding("orders"))
+        assert other.authorize("User:alice", action("orders"), at_least=created["token"]) == ["ALLOWED"]
+        deleted = other.delete({"resource_name": "orders"})
+        assert deleted["results"][0]["matches"][0]["id"] == created["results"][0]["id"]
+        assert one.authorize("User:alice", action("orders"), at_least=deleted["token"]) == ["DENIED"]
+        assert outside.history().last_offset == 2
+
+
+def test_replicas_that_restart_under_load_answer_rightly_or_not_at_all(migrated_database_url: str) -> None:
+    keepers = [Keeper(f"keeper-{each}") for each in range(3)]
+    names = [key.name for keeper in keepers for key in keeper.keys]
+    replicas = [replica_on(migrated_database_url) for _ in range(REPLICAS)]
+    try:
+        urls = [replica.ready().url for replica in replicas]
+        with Crowd() as crowd:
+            for keeper in keepers:
+                crowd.start(keeper.work, crowd, urls)
+            asking = [crowd.start(_ask_anyone, crowd, urls, names, dice) for dice in range(3)]
+            for each in range(2 * REPLICAS):
+                _restart(replicas, urls, each, migrated_database_url)
+        with Outside(migrated_database_url) as outside:
+            for replica in replicas:
+                replica.create(binding("the last one"))
+            history = outside.history()
+            assert history.acls == outside.acls()
+        for keeper in keepers:
+            keeper.check(history)
+        for answers, refusals in (each.result() for each in asking):
+            _log.info("%s, %d answers", dict(refusals), sum(map(len, answers.values())))
+            assert refusals.keys() <= {"ConnectError", "ReadError", "RemoteProtocolError", "AUTHORIZER_NOT_READY"}
+            for of_one_process in answers.values():
+                judge(of_one_process, names, history)
+        _log.info("updates: %s", dict(sum((keeper.outcomes for keeper in keepers), Counter())))
+    finally:
+        for replica in replicas:
+            replica.stop()
+
+
+def _restart(replicas: list[Service], urls: list[str], each: int, database_url: str) -> None:
+    """One after the other, by SIGTERM and SIGKILL by turns; asked from the moment on that it listens."""
+    at = each % len(replicas)
+    killed = each % 2 == 1
+    assert replicas[at].stop(signal.SIGKILL if killed else signal.SIGTERM) == (-signal.SIGKILL if killed else 0)
+    replicas[at] = replica_on(database_url)
+    urls[at] = replicas[at].url
+    replicas[at].ready()
+
+
+def _ask_anyone(
+    crowd: Crowd, urls: Sequence[str], names: Sequence[str], dice: int
+) -> tuple[dict[str, list[Answer]], Counter[str]]:
+    """The answers of each process, and what else came of asking."""
+    draw = random.Random(dice)  # noqa: S311 - a test's dice
+    answers: defaultdict[str, list[Answer]] = defaultdict(list)
+    refusals: Counter[str] = Counter()
+    with httpx.Client(timeout=PATIENCE_S) as http:
+        while crowd.going:
+            url = draw.choice(urls)
+            try:
+                reply = http.post(f"{url}/v1/authorize", json=question_of(names))
+            except httpx.TransportError as fault:
+                refusals[type(fault).__name__] += 1
+                continue
+            if reply.status_code == httpx.codes.OK:
+                answers[url].append(answer_in(reply.json()))
+            else:
+                refusals[reply.json()["code"]] += 1
+    return answers, refusals

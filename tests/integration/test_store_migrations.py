@@ -1,0 +1,218 @@
+"""The schema: made, undone and made again, by many at once, and the views that others read."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import asyncpg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection as SyncConnection
+
+import migrations
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.errors import InconsistentClusterIdException, StoreUnavailableException
+from app.core.filters import AclBindingFilter
+from app.core.records import GENESIS_HASH
+from app.store.acl_store import PostgresAclStore
+from app.store.change_feed import PostgresChangeFeed
+from app.store.engine import Connection
+from app.store.migrate import downgrade, migrate, migration_engine
+from app.store.tables import metadata
+from tests.updates import ACTOR, alter, create, created, delete, topic
+
+RECORD_COLUMNS = [
+    "offset",
+    "tx_last",
+    "kind",
+    "acl_id",
+    "resource_type",
+    "resource_name",
+    "pattern_type",
+    "principal",
+    "host",
+    "operation",
+    "permission_type",
+    "config_name",
+    "config_value",
+    "recorded_at",
+    "actor",
+    "hash",
+]
+
+
+async def tables(database_url: str) -> set[str]:
+    connection = await asyncpg.connect(database_url)
+    rows = await connection.fetch("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace")
+    await connection.close()
+    return {row["relname"] for row in rows} - {"alembic_version", "alembic_version_pkc"}
+
+
+async def test_a_store_is_born_with_an_empty_head(database_url: str) -> None:
+    await migrate(database_url)
+
+    feed = PostgresChangeFeed(database_url)
+    head = (await feed.poll(0, 1)).head
+    assert (head.last_offset, head.hash, head.log_start_offset) == (0, GENESIS_HASH, 1)
+    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", head.cluster_id)
+    assert head.epoch != UUID(int=0)
+    await migrate(database_url)
+    assert (await feed.poll(0, 1)).head == head
+    await feed.close()
+
+
+async def test_the_cluster_id_is_fixed_at_birth(database_url: str) -> None:
+    await migrate(database_url, cluster_id="MkU3OEVBNTcwNTJENDM2Qg")
+    await migrate(database_url)
+    await migrate(database_url, cluster_id="MkU3OEVBNTcwNTJENDM2Qg")
+
+    with pytest.raises(InconsistentClusterIdException, match="belongs to cluster `MkU3OEVBNTcwNTJENDM2Qg`"):
+        await migrate(database_url, cluster_id="other")
+
+
+async def test_up_down_and_up_again(database_url: str) -> None:
+    await migrate(database_url)
+    there = await tables(database_url)
+    assert {"acl_head", "acl", "acl_record", "config", "code_name", "acl_v1", "acl_record_v1"} <= there
+    await downgrade(database_url, "base")
+    assert await tables(database_url) == set()
+    await migrate(database_url)
+    assert await tables(database_url) == there
+
+
+async def test_four_at_once_on_an_empty_database(database_url: str) -> None:
+    await asyncio.gather(*[migrate(database_url, cluster_id="same") for _ in range(4)])
+
+    feed = PostgresChangeFeed(database_url)
+    assert (await feed.poll(0, 1)).head.cluster_id == "same"
+    await feed.close()
+
+
+async def test_two_processes_at_once_on_an_empty_database(database_url: str) -> None:
+    script = f"import asyncio; from app.store.migrate import migrate; asyncio.run(migrate({database_url!r}))"
+    processes = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", script, stderr=subprocess.PIPE) for _ in range(2)
+    ]
+    said = [(await process.communicate())[1] for process in processes]
+
+    assert said == [b"", b""]
+    assert "acl_head" in await tables(database_url)
+
+
+async def test_the_tables_in_code_are_those_of_the_migrations(store_url: str) -> None:
+    def differences(connection: SyncConnection) -> list[object]:
+        return list(compare_metadata(MigrationContext.configure(connection), metadata))
+
+    engine = migration_engine(store_url)
+    async with engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+    await engine.dispose()
+
+
+async def test_alembic_itself_can_be_run_on_a_url(store_url: str) -> None:
+    root = Path(__file__).parents[2]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "alembic", "-x", f"database_url={store_url}", "check"),
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+
+    assert b"No new upgrade operations detected" in said
+
+
+def test_migrations_are_named_by_their_day() -> None:
+    names = [path.stem for path in Path(migrations.__path__[0], "versions").glob("*.py") if path.stem != "__init__"]
+
+    assert names
+    assert all(re.fullmatch(r"20\d\d_[01]\d_[0-3]\d_[a-z0-9_]+", name) for name in names)
+
+
+async def test_a_database_of_another_encoding_is_refused(database_url: str, database: Connection) -> None:
+    name = f"{database_url.rpartition('/')[2]}_latin"
+    await database.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    try:
+        with pytest.raises(StoreUnavailableException, match="encoding UTF8"):
+            await migrate(f"{database_url}_latin")
+    finally:
+        await database.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def test_a_lock_on_the_tables_is_not_waited_for_without_bound(store_url: str, database: Connection) -> None:
+    async with database.transaction():
+        await database.execute("LOCK TABLE acl IN ACCESS SHARE MODE")
+        with pytest.raises(StoreUnavailableException, match="another writer"):
+            await downgrade(store_url, "base")
+
+    assert "acl" in await tables(store_url)
+
+
+async def test_an_unreachable_database_is_an_outage() -> None:
+    with pytest.raises(StoreUnavailableException):
+        await migrate("postgresql://klamm:planted@127.0.0.1:1/klamm")
+
+
+async def test_the_views_speak_kafkas_words(store: PostgresAclStore, database: Connection) -> None:
+    outcome = await store.write([create(topic("orders", pattern_type=PatternType.PREFIXED)), alter(("a", "b"))])
+    (made,) = created(outcome.outcomes[0])
+    await store.write([delete(AclBindingFilter(resource_name="orders")), create(topic("payments"))])
+
+    rows = [dict(row) for row in await database.fetch('SELECT * FROM acl_record_v1 ORDER BY "offset"')]
+    assert list(rows[0]) == RECORD_COLUMNS
+    first, config, removed, _ = rows
+    words = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+    assert [first[word] for word in words] == ["TOPIC", "orders", "PREFIXED", "User:alice", "*", "READ", "ALLOW"]
+    assert (first["acl_id"], first["kind"], first["actor"]) == (made.id, "AccessControlEntryRecord", ACTOR)
+    assert [removed[word] for word in words] == [first[word] for word in words]
+    assert (removed["kind"], removed["acl_id"]) == ("RemoveAccessControlEntryRecord", made.id)
+    assert (config["kind"], config["config_name"], config["config_value"]) == ("ConfigRecord", "a", "b")
+    assert {config[word] for word in (*words, "acl_id")} == {None}
+    (acl,) = [dict(row) for row in await database.fetch("SELECT * FROM acl_v1")]
+    assert list(acl) == ["id", *words, "created_offset", "created_at", "created_by"]
+    assert (acl["resource_name"], acl["operation"], acl["created_offset"]) == ("payments", "READ", 4)
+    assert (acl["created_by"], acl["created_at"]) == (ACTOR, rows[3]["recorded_at"])
+
+
+async def test_the_views_know_every_code_and_say_unknown_to_others(database: Connection) -> None:
+    named = {(row["field"], row["code"], row["name"]) for row in await database.fetch("SELECT * FROM code_name")}
+    await database.execute(
+        """INSERT INTO acl SELECT gen_random_uuid(), 98, 98, 98, 98, 'x', 'x', 'x', sha256('x'), 1, now(), 'x';
+        INSERT INTO acl_record ("offset", tx_last, kind, resource_type, pattern_type, operation, permission_type,
+            recorded_at, actor, hash) VALUES (1, 1, 'x', 98, 98, 98, 98, now(), 'x', sha256('x'))"""
+    )
+
+    for field, codes in (
+        ("resource_type", ResourceType),
+        ("pattern_type", PatternType),
+        ("operation", AclOperation),
+        ("permission_type", AclPermissionType),
+    ):
+        assert {(field, int(code), code.name) for code in codes} <= named
+        for view in ("acl_v1", "acl_record_v1"):
+            assert await database.fetchval(f"SELECT {field} FROM {view}") == "UNKNOWN"  # noqa: S608 - names from above
+
+
+async def test_names_that_a_newer_version_added_stay(store_url: str, database: Connection) -> None:
+    await database.execute("INSERT INTO code_name VALUES ('operation', 98, 'FUTURE')")
+    await database.execute("DELETE FROM code_name WHERE name = 'READ'")
+
+    await migrate(store_url)
+
+    assert await database.fetchval("SELECT count(*) FROM code_name WHERE name IN ('FUTURE', 'READ')") == 2
+
+
+async def test_views_and_their_columns_are_explained(database: Connection) -> None:
+    comments = await database.fetch(
+        """SELECT c.relname, obj_description(c.oid) AS said,
+            count(col_description(c.oid, a.attnum)) AS columns_explained
+        FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+        WHERE c.relname IN ('acl_v1', 'acl_record_v1') GROUP BY c.oid, c.relname"""
+    )
+
+    assert len(comments) == 2
+    assert all(row["said"] and row["columns_explained"] > 5 for row in comments)

@@ -1,0 +1,155 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import __version__, cli
+from app.cli import main
+from app.core.errors import StoreUnavailableException
+from app.rest.openapi import build_openapi
+
+DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/klamm"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No variable of ours, a working folder of its own; logs and signals as they were before."""
+    for name in [name for name in os.environ if name.upper().startswith("KLAMM_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "configure_logging", lambda _: None)
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, handler)
+
+
+class _Migrations:
+    """Takes the place of `migrate`; tells what it was asked, and may refuse."""
+
+    def __init__(self, refusal: BaseException | None = None) -> None:
+        self.asked: list[tuple[str, str | None]] = []
+        self._refusal = refusal
+
+    async def __call__(self, database_url: str, *, cluster_id: str | None = None) -> None:
+        self.asked.append((database_url, cluster_id))
+        if self._refusal is not None:
+            raise self._refusal
+
+
+def _told(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line for the operator."""
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert text.startswith("klamm: ")
+    return text.removeprefix("klamm: ").rstrip("\n")
+
+
+def test_openapi_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["openapi"]) == 0
+    assert json.loads(capsys.readouterr().out) == build_openapi()
+
+
+def test_openapi_goes_to_a_file(tmp_path: Path) -> None:
+    assert main(["openapi", "--output", str(tmp_path / "openapi.json")]) == 0
+    text = (tmp_path / "openapi.json").read_text()
+    assert json.loads(text) == build_openapi()
+    assert text.endswith("}\n")
+
+
+def test_a_file_that_can_not_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "missing" / "openapi.json"
+    assert main(["openapi", "--output", str(path)]) == 2
+    assert _told(capsys) == f"--output: can't write `{path}` (No such file or directory)"
+
+
+def test_migrate_works_on_the_given_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    migrations = _Migrations()
+    monkeypatch.setattr(cli, "migrate", migrations)
+    monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
+    monkeypatch.setenv("KLAMM_CLUSTER_ID", "lkc-1")
+    assert main(["migrate"]) == 0
+    assert migrations.asked == [(DSN, "lkc-1")]
+
+
+def test_a_database_that_refuses_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "migrate", _Migrations(StoreUnavailableException("PostgreSQL can't be reached")))
+    monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
+    assert main(["migrate"]) == 1
+    assert _told(capsys) == "PostgreSQL can't be reached"
+
+
+def test_an_interruption_is_an_orderly_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "migrate", _Migrations(KeyboardInterrupt()))
+    monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
+    assert main(["migrate"]) == 0
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate"])
+def test_a_bad_setting_is_told_in_one_line(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KLAMM_PROT", "1")
+    assert main([command]) == 2
+    assert _told(capsys) == "KLAMM_PROT: there is no such variable; did you mean KLAMM_PORT?"
+
+
+def test_a_bad_flag_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", "http"]) == 2
+    assert _told(capsys).startswith("--port: ")
+
+
+def test_a_folder_that_can_not_be_used_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["serve", "--data-dir", str(tmp_path / "file" / "data")]) == 2
+    assert _told(capsys).startswith("can't keep data in ")
+
+
+def test_a_missing_example_is_told_before_anything_is_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--example", "nowhere.json"]) == 2
+    assert _told(capsys) == "can't read `nowhere.json` (No such file or directory)"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_example_needs_a_port(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--uds", "k.sock", "--example", "acls.json"]) == 2
+    assert _told(capsys) == "--example speaks to host and port; leave out --uds (KLAMM_UDS)"
+
+
+@pytest.mark.parametrize("arguments", [[], ["sing"], ["serve", "--workers", "2"]])
+def test_what_is_no_command_gets_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: klamm")
+
+
+@pytest.mark.parametrize("command", [[], ["serve"], ["migrate"], ["openapi"]])
+def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+    assert ended.value.code == 0
+    assert "klamm" in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"klamm {__version__}\n"
+
+
+def test_nothing_embedded_is_imported_before_it_is_needed() -> None:
+    code = "import sys, app.cli; print([name for name in sys.modules if 'embedded' in name])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
