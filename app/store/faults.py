@@ -20,7 +20,7 @@ _ANSWERS = {
 }
 _ANSWERS_BY_CLASS = {
     "08": "the connection to PostgreSQL broke; retry",
-    "28": "PostgreSQL refused the credentials of `database.url`",
+    "28": "PostgreSQL refused the credentials of `database.url`; correct them",
     "57": "PostgreSQL is starting or shutting down; retry",
 }
 # Classes of SQLSTATE that blame what was sent: data, integrity, limits of a statement. They pass through as they are,

@@ -18,7 +18,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD_LENGTH = 199
+HEAD_LENGTH = 200
 """Names are indexed by this many leading characters: a btree row holds 2,704 bytes, a name has up to 32,767."""
 
 metadata = MetaData(

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.e2e.bodies import BODIES, ENDPOINT, refusal
-from tests.e2e.probes import metric, status, verbose
 from tests.e2e.postgres import OwnPostgres, migrated, sql
+from tests.e2e.probes import metric, status, verbose
 from tests.e2e.service import ADMIN, Json, Service, action, binding, context, eventually
 
 NO_TOKEN_YET = f"{uuid.uuid4()}:0"

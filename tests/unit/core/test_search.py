@@ -53,6 +53,7 @@ def test_thousands_are_listed_in_order_and_in_bounded_steps(
     steps = list(search(index, acl_filter))
     assert [acl for step in steps for acl in step] == scan(stored, acl_filter)
     assert max(map(len, steps)) <= 1_000
+    assert len(steps) <= len(stored) // 100
 
 
 def test_a_search_that_finds_nothing_still_yields_now_and_then() -> None:

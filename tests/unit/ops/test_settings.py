@@ -5,7 +5,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.core.configs import AuthorizerConfig
-from app.ops.settings import SettingsError, read_settings
+from app.ops.settings import Settings, SettingsError, read_settings
 from tests.vectors.loader import Line, lines
 
 DSN = "postgresql://klamm:planted-secret@db:5432/klamm"
@@ -252,3 +252,10 @@ def test_redacted_settings_show_everything_but_secrets(monkeypatch: pytest.Monke
     assert shown["cluster.id"] == ""
     assert shown["database.url"] == "**********"
     assert "planted" not in f"{shown} {settings!r} {settings}"
+
+
+def test_the_readme_tells_every_variable_with_its_property() -> None:
+    table = (Path(__file__).parents[3] / "README.md").read_text()
+    for field in Settings.model_fields:
+        assert f"`KLAMM_{field.upper()}`" in table
+        assert f"`{field.replace('_', '.')}`" in table

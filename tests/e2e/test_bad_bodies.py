@@ -1,0 +1,303 @@
+"""Bodies that are no JSON, too deep, too large, of another type or in another place: a clear 4xx on every route."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.e2e.bodies import BODIES, LARGE, pointers, refusal
+from tests.e2e.service import Json, Service, action, binding, context
+
+JSON_TYPE = {"content-type": "application/json"}
+MIB = 1024 * 1024
+LIMITS = {path: (8 if path in LARGE else 1) * MIB for path in BODIES}
+
+every_route = pytest.mark.parametrize("path", BODIES)
+
+
+def send(service: Service, path: str, content: bytes | Iterator[bytes], **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return service.http.post(path, content=content, headers={**JSON_TYPE, **named})
+
+
+# Each makes bytes of a route's valid body.
+ENCODED: dict[str, Callable[[str], bytes]] = {
+    "nothing": lambda _: b"",
+    "white space": lambda _: b" \r\n\t ",
+    "a NUL": lambda _: b"\x00",
+    "a byte order mark": lambda text: text.encode("utf-8-sig"),
+    "a byte order mark at the end": lambda text: text.encode() + b"\xef\xbb\xbf",
+    "UTF-16": lambda text: text.encode("utf-16"),
+    "UTF-16, big end first": lambda text: text.encode("utf-16-be"),
+    "UTF-16, little end first": lambda text: text.encode("utf-16-le"),
+    "UTF-32": lambda text: text.encode("utf-32"),
+    "UTF-32, little end first": lambda text: text.encode("utf-32-le"),
+    "UTF-7": lambda _: b"+AHsAfQ-",
+    "latin 1 in a text": lambda text: text.replace(":", ': "\xe4", "', 1).encode("latin-1"),
+    "an overlong NUL in a text": lambda text: text.encode().replace(b'"', b'"\xc0\x80', 1),
+    "an encoded surrogate in a text": lambda text: text.encode().replace(b'"', b'"\xed\xa0\x80', 1),
+    "beyond Unicode in a text": lambda text: text.encode().replace(b'"', b'"\xf5\x80\x80\x80', 1),
+    "a cut character at the end": lambda text: text.encode() + b"\xe2\x82",
+    "the first half": lambda text: text[: len(text) // 2].encode(),
+    "all but the last brace": lambda text: text[:-1].encode(),
+    "one brace too many": lambda text: f"{text}}}".encode(),
+    "two bodies": lambda text: f"{text}{text}".encode(),
+    "two bodies on two lines": lambda text: f"{text}\n{text}".encode(),
+    "a body in a list": lambda text: f"[{text}]".encode(),
+    "a body in a text": lambda text: json.dumps(text).encode(),
+    "a comma too many": lambda text: f"{text[:-1]},}}".encode(),
+    "a comment": lambda text: f"{text}//".encode(),
+    "a form": lambda _: b"context=1&actions=2",
+    "null": lambda _: b"null",
+    "a number": lambda _: b"17",
+    "a text": lambda _: b'"text"',
+    "a list": lambda _: b"[]",
+    "NaN": lambda _: b"NaN",
+    "an empty object": lambda _: b"{}",
+    "a number of 100,000 digits": lambda text: f'{text[:-1]},"n":{"9" * 100_000}}}'.encode(),
+    "a fraction of 100,000 digits": lambda text: f'{text[:-1]},"n":1.{"9" * 100_000}}}'.encode(),
+    "17 levels of lists": lambda text: f'{text[:-1]},"n":{"[" * 16}{"]" * 16}}}'.encode(),
+    "17 levels of objects": lambda text: (
+        f'{text[:-1]},"n":{chr(123) + (chr(34) + "a" + chr(34) + ":{") * 15}{"}" * 17}'.encode()
+    ),
+    "100,000 lists": lambda _: b"[" * 100_000,
+    "100,000 lists that end": lambda _: b"[" * 100_000 + b"]" * 100_000,
+    "100,000 lists in a field": lambda text: f'{text[:-1]},"n":{"[" * 100_000}{"]" * 100_000}}}'.encode(),
+    "100,000 objects": lambda _: b'{"a":' * 100_000,
+    "100,000 objects that end": lambda _: b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "100,000 brackets that don't match": lambda _: b"[{" * 50_000,
+    "closing brackets": lambda _: b"]" * 100_000,
+    "half a million commas": lambda _: b'{"a":[' + b"," * 500_000 + b"]}",
+    "half a million zeros": lambda _: b'{"a":[' + b"0," * 450_000 + b"0]}",
+    "100,000 keys": lambda text: (text[:-1] + "".join(f',"{n}":0' for n in range(90_000)) + "}").encode(),
+    "one key 60,000 times": lambda text: (text[:-1] + ',"k":0' * 60_000 + "}").encode(),
+    "a megabyte of quotes": lambda _: b'"' * 900_000,
+    "a megabyte of backslashes": lambda _: b'{"a":"' + b"\\" * 900_000,
+}
+
+
+@every_route
+def test_a_body_that_is_no_valid_json_is_refused(patient: Service, path: str) -> None:
+    text = json.dumps(BODIES[path])
+    faults = []
+    for what, make in ENCODED.items():
+        reply = send(patient, path, make(text))
+        if reply.status_code != 400:
+            faults.append(f"{what}: {reply.status_code} {reply.text[:300]}")
+        else:
+            assert len(refusal(reply, 400, "INVALID_REQUEST")["detail"]) < 1000, what
+    assert faults == []
+
+
+@every_route
+def test_16_levels_are_not_too_deep(patient: Service, path: str) -> None:
+    text = json.dumps(BODIES[path])
+    problem = refusal(send(patient, path, f'{text[:-1]},"n":{"[" * 15}{"]" * 15}}}'.encode()), 400, "INVALID_REQUEST")
+    # It is read to its end: what is wrong with it is the field.
+    assert pointers(problem) == {"/n"}
+
+
+@every_route
+def test_valid_json_in_an_unusual_dress_is_fine(patient: Service, path: str) -> None:
+    text = json.dumps(BODIES[path])
+    escaped = "".join(f"\\u{ord(each):04x}" if each.isalpha() else each for each in text)
+    quoted = json.dumps(BODIES[path]).replace("/", "\\/")
+    for content in (f"\r\n {text}\t", json.dumps(BODIES[path], indent=8), quoted):
+        assert send(patient, path, content.encode()).status_code == 200
+    if all(word not in text for word in ("true", "false", "null")):
+        assert send(patient, path, escaped.encode()).status_code == 200
+
+
+def padded(path: str, size: int) -> bytes:
+    """The route's valid body with white space up to this size."""
+    text = json.dumps(BODIES[path]).encode()
+    return text[:-1] + b" " * (size - len(text)) + text[-1:]
+
+
+def chunks_of(content: bytes) -> Iterator[bytes]:
+    for start in range(0, len(content), 65_536):
+        yield content[start : start + 65_536]
+
+
+@every_route
+def test_a_body_may_be_as_large_as_the_limit_and_no_larger(patient: Service, path: str) -> None:
+    limit = LIMITS[path]
+    for content in (padded(path, limit), chunks_of(padded(path, limit))):
+        assert send(patient, path, content).status_code == 200
+    for larger in (limit + 1, limit + 300_000):
+        for content in (padded(path, larger), chunks_of(padded(path, larger))):
+            problem = refusal(send(patient, path, content), 413, "INVALID_REQUEST")
+            assert str(limit) in problem["detail"]
+
+
+TOO_MANY: list[tuple[str, str, object]] = [
+    ("/v1/authorize", "actions", action("orders")),
+    ("/v1/authorized-operations", "resources", {"resource_type": "TOPIC", "resource_name": "orders"}),
+    ("/v1/list-groups", "groups", "group"),
+    ("/v1/configs", "configs", {"name": "audit.level", "value": "INFO"}),
+    ("/v1/start", "endpoints", BODIES["/v1/start"]["endpoints"][0]),
+]
+
+
+@pytest.mark.parametrize(("path", "field", "entry"), TOO_MANY)
+def test_1000_entries_are_answered_and_1001_are_not(patient: Service, path: str, field: str, entry: object) -> None:
+    assert patient.http.post(path, json={**BODIES[path], field: [entry] * 1000}).status_code == 200
+    problem = refusal(patient.http.post(path, json={**BODIES[path], field: [entry] * 1001}), 400, "INVALID_REQUEST")
+    assert pointers(problem) == {f"/{field}"}
+    assert "1001" in problem["detail"]
+    assert "1000" in problem["detail"]
+
+
+@pytest.mark.parametrize(("path", "field", "entry"), TOO_MANY)
+def test_no_entries_at_all_are_answered(patient: Service, path: str, field: str, entry: object) -> None:
+    assert entry
+    assert patient.http.post(path, json={**BODIES[path], field: []}).status_code == 200
+
+
+TYPES = [
+    "text/plain",
+    "text/json",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "application/jsonp",
+    "application/json5",
+    "application/xml",
+    "application/problem+json",
+    "application/json; charset=utf-16",
+    "application/json; charset=iso-8859-1",
+    "application/json, text/plain",
+    "json",
+    "",
+    "*/*",
+    "\xff",
+]
+
+
+@every_route
+def test_another_content_type_is_refused(patient: Service, path: str) -> None:
+    content = json.dumps(BODIES[path]).encode()
+    for value in TYPES:
+        headers = {"content-type": value.encode("latin-1")}
+        problem = refusal(patient.http.post(path, content=content, headers=headers), 415, "INVALID_REQUEST")
+        assert "application/json" in problem["detail"]
+    refusal(patient.http.post(path, content=content), 415, "INVALID_REQUEST")
+    refusal(send(patient, path, content, content_encoding="gzip"), 415, "INVALID_REQUEST")
+    refusal(send(patient, path, content, content_encoding="br"), 415, "INVALID_REQUEST")
+
+
+@every_route
+def test_other_spellings_of_the_content_type_are_fine(patient: Service, path: str) -> None:
+    content = json.dumps(BODIES[path]).encode()
+    for value in ("APPLICATION/JSON", "application/json; charset=utf-8", 'application/json;charset="UTF-8"'):
+        assert send(patient, path, content, content_type=value).status_code == 200
+    assert send(patient, path, content, content_encoding="identity").status_code == 200
+
+
+@every_route
+def test_other_methods_are_refused_naming_those_that_there_are(patient: Service, path: str) -> None:
+    gets = path == "/v1/configs"
+    for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "BREW"):
+        reply = patient.http.request(method, path, headers=JSON_TYPE)
+        if method == "GET" and gets:
+            assert reply.status_code == 200
+            continue
+        assert reply.status_code in ((400, 405) if method == "BREW" else (405,)), method
+        if reply.status_code == 405:
+            assert "POST" in reply.headers["allow"]
+            assert reply.headers["content-type"] == "application/problem+json"
+
+
+GETS = [
+    "/livez",
+    "/readyz",
+    "/readyz/A",
+    "/startupz",
+    "/metrics",
+    "/v1/acls/count",
+    f"/v1/acls/{'0' * 8}-{'0' * 4}-{'0' * 4}-{'0' * 4}-{'0' * 12}",
+]
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_what_is_read_can_not_be_written(patient: Service, path: str) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        reply = patient.http.request(method, path, json={})
+        problem = refusal(reply, 405, "INVALID_REQUEST")
+        assert "GET" in problem["detail"]
+        assert "GET" in reply.headers["allow"]
+
+
+PATHS = [
+    "/", "/v1", "/v1/", "/v2/authorize", "/authorize", "/v1/authorize/", "//v1/authorize", "/v1//authorize",
+    "/V1/AUTHORIZE", "/v1/authorize%00", "/v1/authorize%2F", "/v1/%61uthorize/x", "/v1/authorize;x", "/v1/acls/",
+    "/v1/acls/x/y", "/v1/acl", "/openapi.json", "/docs", "/redoc", "/favicon.ico", "/v1/../etc/passwd",
+    "/%2e%2e/%2e%2e/etc/passwd", "/livez/", "/readyz/", "/readyz/a/b", "/metrics/x", "/" + "x" * 8_000, "/%ff%fe",
+    "/%00", "/v1/authorize%0d%0aX: y", "/v1/explain/x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_that_leads_nowhere_is_not_found(patient: Service, path: str) -> None:
+    for method in ("GET", "POST"):
+        reply = patient.http.request(method, path, json={} if method == "POST" else None)
+        problem = refusal(reply, 404, "RESOURCE_NOT_FOUND")
+        assert problem["error_code"] == 91
+        assert len(problem["detail"]) < 1000
+
+
+IDS = [
+    "x",
+    "0",
+    "count2",
+    "00000000-0000-0000-0000-00000000000g",
+    "00000000000000000000000000000000",
+    "%00",
+    "%0a",
+    "🙂",
+]
+
+
+@pytest.mark.parametrize("acl_id", IDS)
+def test_an_id_that_is_none_is_not_found(patient: Service, acl_id: str) -> None:
+    reply = patient.http.get(f"/v1/acls/{acl_id}")
+    assert reply.status_code in (400, 404)
+    refusal(reply, reply.status_code, "INVALID_REQUEST" if reply.status_code == 400 else "RESOURCE_NOT_FOUND")
+
+
+def test_a_listener_name_that_is_none_of_ours_is_answered(patient: Service) -> None:
+    for name in ("A", "a" * 249, "%0a%0d", "%00", "%f0%9f%98%80", "%ff", "%1b[31m"):
+        reply = patient.http.get(f"/readyz/{name}?verbose")
+        assert reply.status_code == 200
+        assert len(reply.text.splitlines()) == 2
+    refusal(patient.http.get("/readyz/" + "a" * 250), 400, "INVALID_REQUEST")
+
+
+def test_query_parameters_that_there_are_not_do_no_harm(patient: Service) -> None:
+    for path in ("/livez", "/readyz", "/v1/acls/count", "/v1/configs"):
+        for query in ("x=1", "verbose", "verbose=%00", "verbose&verbose", "%ff", "=" * 1000):
+            assert patient.http.get(f"{path}?{query}").status_code == 200
+
+
+def test_what_is_refused_tells_nothing_of_the_inside(patient: Service) -> None:
+    told: list[str] = []
+    for path, body in BODIES.items():
+        for content in (b"{", json.dumps({**body, "bogus": 1}).encode()):
+            told.append(send(patient, path, content).text)
+    told += [patient.http.get(path).text for path in ("/nowhere", "/v1/acls/x")]
+    for text in told:
+        for word in ("Traceback", "pydantic", "msgspec", "asyncpg", "app.", "Exception", "site-packages", ".py"):
+            assert word not in text
+
+
+def body_of_many(count: int) -> Json:
+    return {"context": context(), "bindings": [binding(f"topic-{n}") for n in range(count)]}
+
+
+def test_the_larger_limit_is_for_acls_only(patient: Service) -> None:
+    assert len(json.dumps(body_of_many(10_000))) > MIB
+    names = [action("x" * 1200) for _ in range(1000)]
+    problem = refusal(
+        patient.http.post("/v1/authorize", json={"context": context(), "actions": names}), 413, "INVALID_REQUEST"
+    )
+    assert problem["error_code"] == 42

@@ -1,0 +1,286 @@
+"""The store is not what it was: restored from a backup, trimmed behind a follower, damaged. Never a mixture of two.
+
+What each answer may be is judged by the histories themselves: S(v) of the one before or of the one after, and once
+the one after has been seen, of that one only.
+"""
+
+import logging
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from app.store.acl_store import PostgresAclStore
+from app.store.change_feed import PostgresChangeFeed
+from app.store.embedded import EmbeddedPostgres
+from tests.e2e.crowd import Answer, Crowd, judge, question_of, seconds_until
+from tests.e2e.history import History, offset_of, seven_of
+from tests.e2e.outside import Outside
+from tests.e2e.postgres import Frozen, OwnPostgres, run
+from tests.e2e.service import Service, action, binding, context, eventually
+from tests.updates import create, topic
+
+_log = logging.getLogger(__name__)
+
+SHARED = ["shared-1", "shared-2", "shared-3"]
+LOST = ["lost-1", "lost-2"]
+FOUND = ["found-1", "found-2", "found-3", "found-4"]
+
+
+def replica_on(database_url: str, **more: str) -> Service:
+    return Service([], {"KLAMM_DATABASE_URL": database_url, **more})
+
+
+def write(dsn: str, names: Sequence[str]) -> str:
+    """Create these ACLs, each in a transaction of its own, past all replicas; the last token."""
+
+    async def write_all() -> str:
+        store = PostgresAclStore(dsn)
+        try:
+            outcomes = [await store.write([create(topic(name))]) for name in names]
+        finally:
+            await store.close()
+        return f"{outcomes[-1].epoch}:{outcomes[-1].last_offset}"
+
+    return run(write_all())
+
+
+def equal_to_the_table(replica: Service, outside: Outside) -> bool:
+    return {seven_of(acl): acl["id"] for acl in replica.acls()} == outside.acls()
+
+
+def judge_two(answers: Sequence[Answer], names: Sequence[str], before: History, after: History) -> None:
+    """Each answer is of one of the two, and none is of the one before after one that is of the one after only."""
+    switched = False
+    for answer in answers:
+        is_before = answer.results == before.results(names, answer.offset)
+        is_after = answer.results == after.results(names, answer.offset)
+        assert is_before or is_after, f"of neither history: {answer}"
+        assert is_after or not switched, f"back in the lost history: {answer}"
+        switched = switched or not is_before
+    assert switched
+
+
+def test_a_file_level_backup_put_in_the_place_of_the_store_is_noticed_and_replaces_it_whole(tmp_path: Path) -> None:
+    with OwnPostgres(tmp_path / "data") as server:
+        dsn = server.new_store()
+        write(dsn, SHARED)
+        server.stop()
+        cluster, backup = tmp_path / "data" / "postgres", tmp_path / "data" / "backup"
+        subprocess.run(["cp", "-a", str(cluster), str(backup)], check=True)
+        server.start()
+        with replica_on(dsn) as replica, Crowd() as crowd:
+            replica.ready()
+            for name in LOST:
+                lost_token = replica.create(binding(name))["token"]
+            with Outside(dsn) as outside:
+                before = outside.history()
+            names = [*SHARED, *LOST, *FOUND]
+            asking = crowd.start(crowd.ask, replica.url, names, gap_s=0.001)
+            with Frozen([replica.process.pid]):
+                server.stop()
+                cluster.rename(tmp_path / "data" / "lost")
+                backup.rename(cluster)
+                server.start()
+                write(dsn, FOUND[: len(LOST)])
+            with Outside(dsn) as outside:
+                took_s = seconds_until(lambda: equal_to_the_table(replica, outside), "the backup is noticed")
+                after = outside.history()
+                assert after.last_offset == before.last_offset
+                _log.info("a restored backup of the same length is noticed and loaded: %.2f s", took_s)
+                assert replica.metric("klamm_feed_mismatches_total") == 1
+                assert replica.metric("klamm_image_loads_total") == 2
+            crowd.stop()
+            judge_two(asking.result(), names, before, after)
+            refuses_as_of_another_epoch(replica, lost_token)
+
+
+@contextmanager
+def backup_of(server: EmbeddedPostgres, dsn: str) -> Iterator[Callable[[], None]]:
+    """A copy of the database as it is now; a call puts it in the database's place, and everybody is disconnected."""
+    name = urlsplit(dsn).path.removeprefix("/")
+    with Outside(server.dsn) as outside:
+
+        def restore() -> None:
+            outside.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+            outside.rows("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = $1", name)
+            outside.execute(f'ALTER DATABASE "{name}" RENAME TO "{name}_lost"')
+            outside.execute(f'ALTER DATABASE "{name}_backup" RENAME TO "{name}"')
+
+        outside.execute(f'CREATE DATABASE "{name}_backup" TEMPLATE "{name}"')
+        yield restore
+        outside.execute(f'DROP DATABASE IF EXISTS "{name}_lost" WITH (FORCE)')
+        outside.execute(f'DROP DATABASE IF EXISTS "{name}_backup" WITH (FORCE)')
+
+
+@pytest.mark.parametrize("found", [0, 1, len(LOST), len(FOUND)], ids=["gone back", "shorter", "same length", "longer"])
+def test_a_restored_backup_that_goes_on_by_itself_is_noticed_and_replaces_the_lost_history_whole(
+    postgres_server: EmbeddedPostgres, migrated_database_url: str, found: int
+) -> None:
+    dsn = migrated_database_url
+    write(dsn, SHARED)
+    names = [*SHARED, *LOST, *FOUND]
+    with backup_of(postgres_server, dsn) as restore, replica_on(dsn) as replica, Crowd() as crowd:
+        tokens = [replica.ready().create(binding(name))["token"] for name in LOST]
+        with Outside(dsn) as outside:
+            before = outside.history()
+        asking = crowd.start(crowd.ask, replica.url, names, gap_s=0.001)
+        with Frozen([replica.process.pid]):
+            restore()
+            write(dsn, FOUND[:found])
+        with Outside(dsn) as outside:
+            took_s = seconds_until(lambda: equal_to_the_table(replica, outside), "the backup is noticed")
+            _log.info("a restored backup is noticed and loaded: %.2f s", took_s)
+            after = outside.history()
+        assert replica.metric("klamm_feed_mismatches_total") == 1
+        assert replica.metric("klamm_image_loads_total") == 2
+        # It goes on from there.
+        assert offset_of(replica.create(binding("next"))["token"]) == after.last_offset + 1
+        assert replica.authorize("User:alice", action("next")) == ["ALLOWED"]
+        crowd.stop()
+        with Outside(dsn) as outside:
+            judge_two(asking.result(), names, before, outside.history())
+        for token in tokens:
+            refuses_as_of_another_epoch(replica, token)
+
+
+def refuses_as_of_another_epoch(replica: Service, token: str) -> None:
+    body = {**question_of(LOST), "at_least": token}
+    assert replica.post("/v1/authorize", body, status=409)["code"] == "TOKEN_EPOCH_MISMATCH"
+
+
+def test_a_follower_that_is_left_behind_by_retention_loads_afresh(migrated_database_url: str) -> None:
+    dsn = migrated_database_url
+    with replica_on(dsn) as one, replica_on(dsn) as other, Outside(dsn) as outside:
+        one.ready().create(binding("before"))
+        eventually(lambda: other.ready().metric("klamm_feed_offset") == 1, "both stand at the first record")
+        with Frozen([other.process.pid]):
+            for name in FOUND:
+                one.create(binding(name))
+            one.delete({"resource_name": "before"})
+            assert trim_all_but(dsn, 2) == 4
+        took_s = seconds_until(lambda: equal_to_the_table(other, outside), "the follower has caught up")
+        _log.info("a follower behind the start of the log is current again: %.2f s", took_s)
+        assert other.metric("klamm_feed_mismatches_total") == 1
+        assert other.metric("klamm_image_loads_total") == 2
+
+        # Who is not behind follows on, even from the very end of an empty log.
+        assert trim_all_but(dsn, 0) == 2
+        token = one.create(binding("next"))["token"]
+        assert other.authorize("User:alice", action("next"), at_least=token) == ["ALLOWED"]
+        assert other.metric("klamm_image_loads_total") == 2
+        assert one.metric("klamm_image_loads_total") == 1
+        with replica_on(dsn) as late:
+            assert equal_to_the_table(late.ready(), outside)
+
+
+def trim_all_but(dsn: str, count: int) -> int:
+    """Trim the log to its last records; returns how many went."""
+
+    async def trim() -> int:
+        feed = PostgresChangeFeed(dsn)
+        try:
+            return await feed.trim(keep_age=None, keep_count=count, not_past=None)
+        finally:
+            await feed.close()
+
+    return run(trim())
+
+
+DAMAGES = {
+    "an unknown operation": """UPDATE acl_record SET operation = 99 WHERE resource_name = 'torn-2'""",
+    "an unknown kind": """UPDATE acl_record SET kind = 'PartitionRecord' WHERE resource_name = 'torn-2'""",
+    "another content": """UPDATE acl_record SET principal = 'User:mallory' WHERE resource_name = 'torn-2'""",
+    "a broken chain": """UPDATE acl_record SET hash = sha256('') WHERE resource_name = 'torn-3'""",
+    "a hole": """DELETE FROM acl_record WHERE resource_name = 'torn-2'""",
+    "a hole at the end": """DELETE FROM acl_record WHERE resource_name = 'after'""",
+}
+DAMAGED_TABLE = "UPDATE acl SET operation = 99 WHERE resource_name = 'torn-2'"
+TORN = ["before", "good", "torn-1", "torn-2", "torn-3", "after", "own"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_feed_is_never_half_applied_and_a_sound_table_takes_its_place(
+    migrated_database_url: str, damage: str
+) -> None:
+    with (
+        replica_on(migrated_database_url) as one,
+        replica_on(migrated_database_url) as other,
+        Outside(migrated_database_url) as outside,
+        Crowd() as crowd,
+    ):
+        one.ready().create(binding("before"))
+        eventually(lambda: other.ready().metric("klamm_feed_offset") == 1, "both stand at the first record")
+        asking = crowd.start(crowd.ask, other.url, TORN, gap_s=0.001)
+        with Frozen([other.process.pid]):
+            history = torn(one, outside)
+            outside.execute(DAMAGES[damage])
+        took_s = seconds_until(lambda: other.metric("klamm_feed_offset") == history.last_offset, "recovered")
+        _log.info("%s in the feed, sound table -> current: %.2f s", damage, took_s)
+        assert equal_to_the_table(other, outside)
+        assert other.metric("klamm_image_loads_total") == 2
+        assert other.metric("klamm_records_poisoned_total") > 0
+        assert one.metric("klamm_image_loads_total") == 1
+        crowd.stop()
+        judge(asking.result(), TORN, history)
+
+
+@pytest.mark.parametrize(
+    ("damage", "mended"),
+    [("an unknown operation", "acl"), ("a broken chain", "acl_record"), ("a hole", "acl"), ("another content", "acl_record")],
+)
+def test_a_replica_whose_feed_and_table_are_damaged_stands_still_says_so_and_recovers_when_either_is_mended(
+    migrated_database_url: str, damage: str, mended: str
+) -> None:
+    with (
+        replica_on(migrated_database_url) as one,
+        replica_on(migrated_database_url, KLAMM_REQUEST_TIMEOUT_MS="500") as other,
+        Outside(migrated_database_url) as outside,
+        Crowd() as crowd,
+    ):
+        one.ready().create(binding("before"))
+        eventually(lambda: other.ready().metric("klamm_feed_offset") == 1, "both stand at the first record")
+        asking = crowd.start(crowd.ask, other.url, TORN, gap_s=0.001)
+        with Frozen([other.process.pid]):
+            history = torn(one, outside)
+            outside.execute(f"CREATE TABLE sound AS TABLE {mended}")
+            outside.execute(DAMAGES[damage])
+            outside.execute(DAMAGED_TABLE)
+        stands_still(other, at_offset=2)
+        refused = other.http.post("/v1/acls", json={"context": context(), "bindings": [binding("own")]})
+        assert (refused.status_code, refused.json()["code"]) == (504, "REQUEST_TIMED_OUT")
+        stands_still(other, at_offset=2)
+
+        outside.execute(f"DELETE FROM {mended} WHERE created_offset < 7; INSERT INTO {mended} TABLE sound" if mended == "acl" else f'DELETE FROM {mended} WHERE "offset" < 7; INSERT INTO {mended} TABLE sound')
+        took_s = seconds_until(lambda: other.metric("klamm_feed_offset") == 7, "recovered")
+        _log.info("%s in feed and table, %s mended -> current: %.2f s", damage, mended, took_s)
+        eventually(lambda: other.http.get("/readyz").text == "ok", "ready")
+        assert other.authorize("User:alice", *map(action, TORN)) == ["ALLOWED"] * len(TORN)
+        crowd.stop()
+
+
+def torn(one: Service, outside: Outside) -> History:
+    """A good transaction, one that will be damaged in its middle, one after it; and how things should be."""
+    one.create(binding("good"))
+    one.create(*(binding(f"torn-{each}") for each in (1, 2, 3)))
+    one.create(binding("after"))
+    return outside.history()
+
+
+def stands_still(replica: Service, at_offset: int) -> None:
+    """At the last good offset, answering, and telling."""
+    failures = replica.metric("klamm_image_load_failures_total")
+    eventually(lambda: replica.metric("klamm_image_load_failures_total") >= failures + 2, "it goes on trying")
+    page = replica.http.get("/metrics").text
+    assert 'klamm_readiness_state{state="LAGGING"} 1.0' in page
+    assert replica.metric("klamm_records_poisoned_total") > 0
+    assert replica.metric("klamm_image_loads_total") == 1
+    assert replica.metric("klamm_feed_offset") == at_offset
+    probe = replica.http.get("/readyz?verbose")
+    assert probe.status_code == 200
+    assert "lagging" in probe.text
+    _log.info("readyz says: %s", probe.text.splitlines()[1])
+    assert replica.authorize("User:alice", *map(action, TORN)) == ["ALLOWED"] * 2 + ["DENIED"] * 5

@@ -1,0 +1,80 @@
+"""Which faults are outages, and what they are called."""
+
+import asyncpg
+import pytest
+
+from app.core.errors import StoreUnavailableException
+from app.store.engine import StoreTimeouts, wait_before_retry
+from app.store.faults import NotMigratedError, answer_to, faults_told, is_rolled_back
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        TimeoutError(),
+        ConnectionResetError("planted secret"),
+        OSError("planted secret"),
+        NotMigratedError(),
+        asyncpg.InterfaceError("planted secret"),
+        asyncpg.InternalClientError("planted secret"),
+        asyncpg.PostgresError("planted secret"),
+        asyncpg.ConnectionDoesNotExistError("planted secret"),
+        asyncpg.CannotConnectNowError("planted secret"),
+        asyncpg.InvalidPasswordError("planted secret"),
+        asyncpg.InvalidCatalogNameError("planted secret"),
+        asyncpg.DeadlockDetectedError("planted secret"),
+    ],
+)
+def test_outages_are_told_without_what_the_server_said(fault: Exception) -> None:
+    with pytest.raises(StoreUnavailableException) as told, faults_told():
+        raise fault
+
+    assert "planted secret" not in told.value.message
+    assert told.value.__cause__ is fault
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        asyncpg.UniqueViolationError("x"),
+        asyncpg.CharacterNotInRepertoireError("x"),
+        asyncpg.ProgramLimitExceededError("x"),
+        asyncpg.exceptions.ClientConfigurationError("x"),
+        KeyError("x"),
+    ],
+)
+def test_what_blames_the_sender_passes_through(fault: Exception) -> None:
+    with pytest.raises(type(fault)) as told, faults_told():
+        raise fault
+    assert told.value is fault
+
+
+def test_a_sqlstate_is_told_only_where_there_is_no_better_word() -> None:
+    assert answer_to("28P01") == "PostgreSQL refused the credentials of `database.url`; correct them"
+    assert "57P03" not in answer_to("57P03")
+    assert "XX001" in answer_to("XX001")
+
+
+def test_only_an_error_of_the_server_proves_that_a_commit_was_rolled_back() -> None:
+    error, fatal = asyncpg.DiskFullError("x"), asyncpg.AdminShutdownError("x")
+    error.severity_en, fatal.severity_en = "ERROR", "FATAL"
+
+    assert is_rolled_back(error)
+    assert not is_rolled_back(fatal)
+    assert not is_rolled_back(asyncpg.ConnectionDoesNotExistError("x"))
+    assert not is_rolled_back(TimeoutError())
+
+
+def test_retries_get_rarer_up_to_a_bound_and_are_never_in_step() -> None:
+    waits = [{round(wait_before_retry(failures), 6) for _ in range(20)} for failures in (0, 3, 50)]
+
+    assert all(len(some) > 1 for some in waits)
+    assert 0.05 <= min(waits[0]) <= max(waits[0]) <= 0.1
+    assert 0.4 <= min(waits[1]) <= max(waits[1]) <= 0.8
+    assert 0.75 <= min(waits[2]) <= max(waits[2]) <= 1.5
+
+
+def test_a_commit_is_given_up_before_the_servers_own_limit() -> None:
+    timeouts = StoreTimeouts(statement_s=2.0)
+
+    assert timeouts.commit_s < timeouts.statement_s < timeouts.reply_s

@@ -1,0 +1,106 @@
+"""Rows as core's values, strictly."""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.bindings import AclRow, StandardAcl
+from app.core.errors import PoisonedRecordException
+from app.core.records import AccessControlEntryRecord, ConfigRecord
+from app.store.rows import OrderCheck, acl_rows, record_of
+from tests.updates import topic
+
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+ESCAPES = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+
+
+def as_copied(row: AclRow) -> str:
+    """A line as COPY writes it (PostgreSQL's CopyAttributeOutText)."""
+    fields = [row[0].hex(), *map(str, row[1:5]), *("".join(ESCAPES.get(c, c) for c in text) for text in row[5:])]
+    return "\t".join(fields)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=5))
+def test_what_copy_escapes_comes_back(texts: list[tuple[str, str, str]]) -> None:
+    rows: list[AclRow] = [(uuid4().bytes, 2, 3, 15, 3, *three) for three in texts]
+
+    assert acl_rows([as_copied(row) for row in rows]) == rows
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "00\t2\t3\t3\t3\tname\tprincipal",
+        "00\t2\t3\t3\t3\tname\tprincipal\thost\tmore",
+        "0g\t2\t3\t3\t3\tname\tprincipal\thost",
+        "00\t1\t3\t3\t3\tname\tprincipal\thost",
+        "00\t2\t2\t3\t3\tname\tprincipal\thost",
+        "00\t2\t3\t16\t3\tname\tprincipal\thost",
+        "00\t2\t3\t3\t1\tname\tprincipal\thost",
+        "00\t2\t3\t3\t\\N\tname\tprincipal\thost",
+    ],
+)
+def test_a_line_that_is_no_acl_is_refused(line: str) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        acl_rows([line])
+
+
+def record_row(**changes: object) -> dict[str, Any]:
+    acl = StandardAcl(UUID(int=7), topic("orders"))
+    return {
+        "offset": 5, "tx_last": 5, "kind": "AccessControlEntryRecord", "acl_id": acl.id,
+        "resource_type": 2, "pattern_type": 3, "operation": 3, "permission_type": 3,
+        "resource_name": "orders", "principal": "User:alice", "host": "*", "config_name": None,
+        "config_value": None, "recorded_at": datetime(2026, 1, 1, tzinfo=UTC), "actor": "User:admin",
+        "hash": bytes(32),
+        **changes,
+    }
+
+
+def test_rows_become_the_records_that_they_are() -> None:
+    acl = StandardAcl(UUID(int=7), topic("orders"))
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    assert record_of(record_row()) == AccessControlEntryRecord(5, 5, acl, at, "User:admin", bytes(32))
+    config = record_row(kind="ConfigRecord", config_name="super.users", acl_id=None, operation=None)
+    assert record_of(config) == ConfigRecord(5, 5, "super.users", None, at, "User:admin", bytes(32))
+
+
+def check(last_offset: int, *pieces: list[tuple[int, int]], after: int = 0) -> None:
+    order = OrderCheck(after, last_offset)
+    for piece in pieces:
+        order.pass_through([{"offset": offset, "tx_last": tx_last} for offset, tx_last in piece])
+    order.end()
+
+
+def test_whole_transactions_without_a_hole_pass() -> None:
+    check(0)
+    check(3, after=3)
+    check(9, [(1, 2), (2, 2)])
+    check(5, [(1, 1), (2, 4)], [(3, 4), (4, 4), (5, 5)])
+    check(8, [(7, 8), (8, 8)], after=6)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "offset"),
+    [
+        ([[]], 1),
+        ([[(2, 2)]], 1),
+        ([[(1, 1), (3, 3)]], 2),
+        ([[(1, 2)]], 2),
+        ([[(1, 3)], [(2, 3)]], 3),
+        ([[(1, 0)]], 1),
+        ([[(1, 2), (2, 3), (3, 3)]], 2),
+        ([[(1, 1), (1, 1)]], 2),
+        ([[(1, 1), (2, 2), (3, 3), (4, 4)]], 4),
+    ],
+)
+def test_any_other_order_is_poison_at_its_place(pieces: list[list[tuple[int, int]]], offset: int) -> None:
+    with pytest.raises(PoisonedRecordException) as poison:
+        check(3, *pieces)
+    assert poison.value.offset == offset
