@@ -38,6 +38,11 @@ class Proxy:
         """Back to work; what was said meanwhile is lost."""
         self._deaf = self._mute = False
 
+    def lead_to(self, dsn: str) -> None:
+        """From now on another server answers here, as after a failover; every connection closes."""
+        self._target = urlsplit(dsn)
+        self.cut()
+
     def cut(self) -> None:
         """Every connection closes."""
         for writer in self._writers:
@@ -46,7 +51,11 @@ class Proxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, to its end."""
         self.opened += 1
-        server_reader, server_writer = await asyncio.open_connection(self._target.hostname, self._target.port)
+        try:
+            server_reader, server_writer = await asyncio.open_connection(self._target.hostname, self._target.port)
+        except ConnectionError:  # whoever asks learns it as from the server itself
+            writer.close()
+            return
         self._writers += [writer, server_writer]
         ways = [
             asyncio.create_task(self._pass_requests(reader, server_writer)),

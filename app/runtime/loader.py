@@ -8,13 +8,14 @@ Declares the port `ChangeFeed` that the store implements.
 import asyncio
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from app.core.configs import AuthorizerConfig
 from app.core.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.image import AuthorizerImage
 from app.core.index import AclIndex
 from app.core.records import FeedPoll, Record
+from app.runtime.continuity import mismatch_of, transactions_of
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import Backoff, bounded, stop
 from app.runtime.feed import ChangeFeed, SnapshotReader
@@ -29,6 +30,7 @@ __all__ = ["ChangeFeed", "Loader", "SnapshotReader"]
 
 _logger = logging.getLogger("klamm.loader")
 _TIMEOUTS_BEFORE_RELOAD = 3
+_UNEXPECTED = "unexpected fault, see the log"
 
 
 class _FeedMismatchException(Exception):
@@ -95,8 +97,9 @@ class Loader:
             except (StoreUnavailableException, PoisonedRecordException, TimeoutError, _FeedMismatchException) as fault:
                 await asyncio.sleep(self._fault(fault, str(fault) or "no answer in time"))
             except Exception as fault:
-                _logger.exception("loader_failed")
-                await asyncio.sleep(self._fault(fault, "unexpected fault, see the log"))
+                if self._trouble != _UNEXPECTED:
+                    _logger.exception("loader_failed")
+                await asyncio.sleep(self._fault(fault, _UNEXPECTED))
             else:
                 self._backoff.reset()
                 if not more:
@@ -123,7 +126,7 @@ class Loader:
     async def _follow(self) -> bool:
         asked_at = self._options.clock()
         poll = await self._poll(self.image)
-        for transaction in _transactions(poll.records):
+        for transaction in transactions_of(poll.records):
             self._apply(transaction)
             # Requests get their turn between two transactions, never within one.
             await asyncio.sleep(0)
@@ -149,12 +152,12 @@ class Loader:
             # Come as close to the poisoned record as whole transactions go.
             poll = await self._ask(image.offset, good)
         self._metrics.head_offset = poll.head.last_offset
-        mismatch = _mismatch(image, poll)
+        mismatch = mismatch_of(image, poll)
         if mismatch is not None:
             raise _FeedMismatchException(mismatch)
         if not poll.records and image.offset < poll.head.last_offset:
             raise PoisonedRecordException(image.offset + 1, "the record is missing")
-        if any(len(each) > self._options.max_step_records for each in _transactions(poll.records)):
+        if any(len(each) > self._options.max_step_records for each in transactions_of(poll.records)):
             raise _FeedMismatchException("a transaction is too large to be applied in one step")
         return poll
 
@@ -206,7 +209,7 @@ class Loader:
         poll = await self._poll(image)
         high_watermark = poll.head.last_offset
         while True:
-            for transaction in _transactions(poll.records):
+            for transaction in transactions_of(poll.records):
                 image = image.apply(transaction)
                 await asyncio.sleep(0)
             if image.offset >= high_watermark:
@@ -275,30 +278,3 @@ class Loader:
         """At most `poll_s`; sooner if max.staleness.ms would fence the image before the next look."""
         limit_ms = self.image.config.max_staleness_ms
         return self._options.poll_s if limit_ms is None else min(self._options.poll_s, max(0.02, limit_ms / 2000))
-
-
-def _mismatch(image: AuthorizerImage, poll: FeedPoll) -> str | None:
-    """Why this feed is not the continuation of the image; None if it is."""
-    head = poll.head
-    if head.epoch != image.epoch:
-        return "the store is of another epoch"
-    if head.last_offset < image.offset:
-        return "the store has gone back behind the image"
-    if image.offset + 1 < head.log_start_offset:
-        return "the records behind the image are trimmed"
-    if poll.hash_at is None:
-        return "the record of the image's offset is gone"
-    if poll.hash_at != image.hash:
-        return "the store holds another history"
-    return None
-
-
-def _transactions(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """The records by transaction."""
-    start = 0
-    while start < len(records):
-        end = start + 1
-        while end < len(records) and records[end].tx_last == records[start].tx_last:
-            end += 1
-        yield records[start:end]
-        start = end

@@ -62,9 +62,11 @@ class PostgresAclStore:
                 if group.drafts:
                     chained = await append(connection, head, group.drafts)
                     head = replace(head, last_offset=head.last_offset + len(group.drafts), hash=chained)
-                if head != locked:
+                # Who the server is, is told along with the first change; alone it is nobody's news.
+                changed = (head.epoch, head.last_offset) != (locked.epoch, locked.last_offset)
+                if changed:
                     await move_head(connection, head)
-            await self._end(connection, changed=head != locked)
+            await self._end(connection, changed=changed)
         return GroupOutcome(outcomes, head.epoch, head.last_offset)
 
     async def close(self) -> None:

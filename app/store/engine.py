@@ -107,6 +107,7 @@ class KeptConnection:
         self._turn = asyncio.Lock()
         self._failures = 0
         self._retry_at = 0.0
+        self._why = ""
         self._closed = False
 
     @asynccontextmanager
@@ -147,10 +148,11 @@ class KeptConnection:
     async def _open(self) -> Connection:
         loop = asyncio.get_running_loop()
         if loop.time() < self._retry_at:
-            raise StoreUnavailableException("PostgreSQL could not be reached a moment ago; retry")
+            raise StoreUnavailableException(f"{self._why} (found a moment ago)")
         try:
             connection = await self._connect_and_prepare()
-        except StoreUnavailableException:
+        except StoreUnavailableException as fault:
+            self._why = fault.message
             self._retry_at = loop.time() + wait_before_retry(self._failures)
             self._failures += 1
             raise

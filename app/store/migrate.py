@@ -106,11 +106,15 @@ async def _refuse_other_encodings(connection: AsyncConnection) -> None:
 async def _take_lock(connection: AsyncConnection) -> None:
     # Asked again and again instead of waited for: a waiting statement would hold a snapshot, and lock_timeout is short.
     attempt = 0
-    async with asyncio.timeout(_LOCK_PATIENCE_S):
-        while not await connection.scalar(select(func.pg_try_advisory_lock(_LOCK_KEY))):
-            await connection.commit()
-            await asyncio.sleep(wait_before_retry(attempt))
-            attempt += 1
+    deadline = asyncio.get_running_loop().time() + _LOCK_PATIENCE_S
+    while not await connection.scalar(select(func.pg_try_advisory_lock(_LOCK_KEY))):
+        await connection.commit()
+        if asyncio.get_running_loop().time() > deadline:
+            raise StoreUnavailableException(
+                "another process has been migrating this database for a minute; retry, or see in pg_locks which one",
+            )
+        await asyncio.sleep(wait_before_retry(attempt))
+        attempt += 1
     await connection.commit()
 
 

@@ -247,3 +247,26 @@ async def test_a_role_that_does_not_wait_for_the_disk_is_overruled(
 
     with pytest.raises(asyncpg.PostgresError, match=r"^on$"):
         await store.write([create(topic("a"))])
+
+
+async def test_closing_ends_a_write_that_is_under_way(store: PostgresAclStore, database: Connection) -> None:
+    async with database.transaction():
+        await database.execute("SELECT * FROM acl_head FOR UPDATE")
+        writing = asyncio.create_task(store.write([create(topic("a"))]))
+        await asyncio.sleep(0.2)
+
+        await store.close()
+
+        with pytest.raises(StoreUnavailableException):
+            await writing
+    assert await names(database) == []
+
+
+async def test_closing_does_not_wait_long_for_a_server_that_is_silent(store_url: str) -> None:
+    async with proxy_to(store_url) as proxy:
+        store = PostgresAclStore(proxy.dsn, SHORT)
+        await store.write([create(topic("a"))])
+        proxy.freeze()
+
+        async with asyncio.timeout(15):
+            await store.close()

@@ -205,6 +205,7 @@ async def test_closing_wakes_who_waits(store_url: str) -> None:
 async def test_an_unchanged_store_sends_no_hint(store: PostgresAclStore, database: Connection) -> None:
     heard: list[object] = []
     await database.add_listener("klamm_feed", lambda *told: heard.append(told[-1]))
+    await store.write([delete(AclBindingFilter(resource_name="a"))])
     first = await store.write([create(topic("a")), alter(("audit.level", "INFO"))])
     await store.write([create(topic("a")), delete(AclBindingFilter(resource_name="z")), alter(("audit.level", "INFO"))])
     third = await store.write([create(topic("b")), delete(AclBindingFilter(resource_name="b"))])

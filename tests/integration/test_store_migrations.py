@@ -18,6 +18,7 @@ from app.core.codes import AclOperation, AclPermissionType, PatternType, Resourc
 from app.core.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.core.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH
+from app.store import migrate as migrate_module
 from app.store.acl_store import PostgresAclStore
 from app.store.change_feed import PostgresChangeFeed
 from app.store.engine import Connection
@@ -150,6 +151,20 @@ async def test_a_lock_on_the_tables_is_not_waited_for_without_bound(store_url: s
             await downgrade(store_url, "base")
 
     assert "acl" in await tables(store_url)
+
+
+async def test_a_migration_elsewhere_that_never_ends_is_not_waited_for_without_bound(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await asyncpg.connect(database_url)
+    await other.execute("SELECT pg_advisory_lock($1)", migrate_module._LOCK_KEY)
+    monkeypatch.setattr(migrate_module, "_LOCK_PATIENCE_S", 0.2)
+
+    with pytest.raises(StoreUnavailableException, match="another process"):
+        await migrate(database_url)
+
+    await other.close()
+    await migrate(database_url)
 
 
 async def test_an_unreachable_database_is_an_outage() -> None:

@@ -168,8 +168,8 @@ def test_each_second_is_called_while_serving() -> None:
 
 
 def test_an_application_that_does_not_start_ends_the_process() -> None:
-    async def broken(*_: object) -> None:
-        raise RuntimeError("planted")
+    async def broken(scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise RuntimeError(f"planted into the {scope['type']}")
 
     app: ASGIApp = broken
     with listening(LOOPBACK, 0) as listener, pytest.raises(SystemExit) as ended:

