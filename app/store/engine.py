@@ -56,8 +56,8 @@ class StoreTimeouts:
 
 
 def wait_before_retry(failures: int) -> float:
-    """Seconds to wait after this many failures in a row: doubling from 0.1 to 1.5, with jitter."""
-    longest: float = min(1.5, 0.1 * 2 ** min(failures, 8))
+    """Seconds to wait after this many failures in a row: doubling from 0.1 to 1.0, with jitter."""
+    longest: float = min(1.0, 0.1 * 2 ** min(failures, 8))
     return longest * _jitter.uniform(0.5, 1.0)
 
 

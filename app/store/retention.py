@@ -20,6 +20,9 @@ _TRANSACTION_END = """SELECT coalesce(
     (SELECT tx_last FROM acl_record WHERE "offset" = $1 AND tx_last <= $2)
 )"""
 
+_END_BEFORE_LAST = """SELECT "offset" FROM acl_record
+WHERE "offset" < $1 AND "offset" = tx_last ORDER BY "offset" DESC LIMIT 1"""
+
 _REMOVE = 'DELETE FROM acl_record WHERE "offset" <= $1'
 _MOVE_START = "UPDATE acl_head SET log_start_offset = $1"
 
@@ -38,6 +41,8 @@ async def trim(connection: Connection, keep_age: timedelta | None, keep_count: i
         old = max(old, last - keep_count)
     if not_past is not None:
         old = min(old, not_past)
+    # A follower proves itself by the record at its own offset: without the last transaction every replica would reload.
+    old = min(old, await connection.fetchval(_END_BEFORE_LAST, last) or 0)
     end = await connection.fetchval(_TRANSACTION_END, start, old, start + MOST_AT_ONCE - 1)
     if end is None:
         return 0

@@ -286,11 +286,24 @@ async def test_retention_by_age_stops_at_the_first_young_record(
     assert await feed.trim(keep_age=timedelta(days=3), keep_count=None, not_past=None) == 0
     assert await feed.trim(keep_age=timedelta(days=1), keep_count=None, not_past=1) == 0
     assert await feed.trim(keep_age=timedelta(days=1), keep_count=None, not_past=None) == 3
-    assert await feed.trim(keep_age=timedelta(0), keep_count=None, not_past=None) == 2
+    assert await feed.trim(keep_age=timedelta(0), keep_count=None, not_past=None) == 0
 
     poll = await feed.poll(5, 10)
-    assert poll.head.log_start_offset == 6
+    assert poll.head.log_start_offset == 4
     assert poll.hash_at == poll.head.hash
+
+
+async def test_retention_leaves_the_last_transaction_so_that_followers_at_the_head_go_on(
+    store: PostgresAclStore, feed: PostgresChangeFeed
+) -> None:
+    await three_transactions(store)
+    while await feed.trim(keep_age=timedelta(0), keep_count=0, not_past=None):
+        pass
+    await store.write([create(topic("d"))])
+
+    poll = await feed.poll(5, 10)
+    assert poll.hash_at is not None
+    assert [record.offset for record in poll.records] == [6]
 
 
 async def test_retention_without_rules_keeps_everything(store: PostgresAclStore, feed: PostgresChangeFeed) -> None:
@@ -311,5 +324,5 @@ async def test_retention_goes_in_pieces_but_never_cuts_a_transaction(
 
     removed = [await feed.trim(keep_age=None, keep_count=0, not_past=None) for _ in range(4)]
 
-    assert removed == [12_000, 4_000, 7_000, 0]
+    assert removed == [12_000, 4_000, 0, 0]
     assert (await feed.poll(0, 1)).head.log_start_offset == 23_001
