@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from app.core.bindings import AclRow, StandardAcl
 from app.core.errors import (
@@ -201,7 +201,11 @@ class FakeStore:
         for record in kept:
             self.tables.replay(record)
         if new_epoch:
-            self.epoch = uuid4()
+            self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Tokens are of another epoch from now on."""
+        self.epoch = uuid4()
 
     def trim(self, log_start_offset: int) -> None:
         """Records before this offset are no longer in the feed."""
@@ -313,6 +317,13 @@ class FakeFeed:
             if record.offset == store.poisoned_offset:
                 raise PoisonedRecordException(record.offset, "the record can't be read")
         return FeedPoll(store.head, hash_at, records)
+
+    async def renounce(self, epoch: UUID, offset: int, known_hash: bytes) -> None:
+        store = self.store
+        await store.reach("write")
+        gone_back = store.tables.last_offset < offset
+        if store.epoch == epoch and (gone_back or store.hash_at(offset) not in (None, known_hash)):
+            store.begin_epoch()
 
     async def wait(self, timeout_s: float) -> None:
         await self.store.reach("wait")

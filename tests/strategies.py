@@ -11,7 +11,7 @@ from app.core.filters import AclBindingFilter
 LAW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """How hard a law is tried in every run."""
 
-THOROUGH = settings(LAW, max_examples=2_000)
+THOROUGH = settings(LAW, max_examples=1_000)
 """How hard it is tried in the full run."""
 
 NAMES = ("a", "ab", "abc", "abcd", "b", "*", "**", "*a", "h", "hardcode", "é", "!a", "😀", "a:b,c|d\n", "kafka-cluster")

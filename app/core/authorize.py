@@ -137,24 +137,31 @@ class Authorization:
             return _DEFAULT_ALLOW
         return _DEFAULT_DENY
 
+    @property
+    def host(self) -> str:
+        """The caller's address as ACL hosts are compared with."""
+        return self._address.text
+
     def decision(self, operation: int, resource_type: int, resource_name: str) -> Decision:
         """The same, with the ACL that decided."""
-        return self.decision_of(
-            self.decide(operation, resource_type, resource_name), operation, resource_type, resource_name
-        )
-
-    def decision_of(self, verdict: Verdict, operation: int, resource_type: int, resource_name: str) -> Decision:
-        """The decision behind a verdict that `decide` gave for the same question."""
-        acl = None
-        if verdict.rule is Rule.MATCHING_ACL:
-            permission = AclPermissionType.ALLOW if verdict.allowed else AclPermissionType.DENY
-            covers = ALLOW_MASK if verdict.allowed else DENY_MASK
-            for each in self.matching_acls(resource_type, resource_name):
-                binding = each.binding
-                if binding.permission_type is permission and covers[binding.operation] >> operation & 1:
-                    acl = each
-                    break
+        verdict = self.decide(operation, resource_type, resource_name)
+        acl = self.deciding_acl(verdict, operation, resource_type, resource_name)
         return Decision(verdict, acl, self._image.offset)
+
+    def deciding_acl(
+        self, verdict: Verdict, operation: int, resource_type: int, resource_name: str
+    ) -> StandardAcl | None:
+        """The ACL behind a verdict that `decide` gave for the same question; None if no ACL was."""
+        if verdict is not _DENIED_BY_ACL and verdict is not _ALLOWED_BY_ACL:
+            return None
+        permission = AclPermissionType.ALLOW if verdict.allowed else AclPermissionType.DENY
+        covers = ALLOW_MASK if verdict.allowed else DENY_MASK
+        matching = self.matching_acls(resource_type, resource_name)
+        return next(
+            acl
+            for acl in matching
+            if acl.binding.permission_type is permission and covers[acl.binding.operation] >> operation & 1
+        )
 
     def matching_acls(self, resource_type: int, resource_name: str) -> Iterator[StandardAcl]:
         """Every ACL on this resource that speaks of this caller, whatever its operation; most specific first."""

@@ -174,9 +174,12 @@ class InconsistentClusterIdException(ApiException):
 
 
 class PoisonedRecordException(Exception):
-    """A record of the change feed can't be applied; nothing of its transaction was."""
+    """A record of the change feed can't be applied; nothing of its transaction was.
+
+    The offset is -1 where no single record is to blame.
+    """
 
     def __init__(self, offset: int, why: str) -> None:
-        super().__init__(f"record {offset}: {why}")
+        super().__init__(f"record {offset}: {why}" if offset >= 0 else why)
         self.offset = offset
         self.why = why

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import NamedTuple
+
+import msgspec
 
 from app.core.authorize import Verdict
 from app.core.bindings import StandardAcl
@@ -35,7 +36,7 @@ _LINE_OVERHEAD = 256
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-class AuditEntry(NamedTuple):
+class AuditEntry(msgspec.Struct, gc=False):
     """One decided action, as the log wants it. `acl` is None unless the rule is MatchingAcl."""
 
     level: int
@@ -47,7 +48,7 @@ class AuditEntry(NamedTuple):
     acl: StandardAcl | None
 
 
-class AuditSource(NamedTuple):
+class AuditSource(msgspec.Struct, gc=False):
     """Who asked: the parts of a request's context that an audit line shows."""
 
     principal: str
@@ -59,11 +60,11 @@ _Item = tuple[float, AuditSource, Sequence[AuditEntry], int]
 """When it was decided, who asked, what was decided, and the room that it takes."""
 
 
-def level_of(verdict: Verdict, *, log_if_allowed: bool, log_if_denied: bool) -> int:
-    """The level of Kafka's StandardAuthorizer for this decision."""
+def level_of(verdict: Verdict, log_if_allowed: object, log_if_denied: object) -> int:
+    """The level of Kafka's StandardAuthorizer for this decision. Flags count as true unless they are False."""
     if verdict.allowed:
-        return DEBUG if log_if_allowed else TRACE
-    return INFO if log_if_denied else TRACE
+        return DEBUG if log_if_allowed is not False else TRACE
+    return INFO if log_if_denied is not False else TRACE
 
 
 class AuditLog:
@@ -150,14 +151,14 @@ class AuditLog:
 
 def audit_message(source: AuditSource, entry: AuditEntry) -> str:
     """The message of Kafka's StandardAuthorizer, control characters escaped."""
-    _, operation, resource_type, name, count, verdict, acl = entry
-    rule = verdict.rule_word if acl is None else f"{verdict.rule_word}(acl={acl})"
+    verdict = entry.verdict
+    rule = verdict.rule_word if entry.acl is None else f"{verdict.rule_word}(acl={entry.acl})"
     message = (
         f"Principal = {source.principal} is {'Allowed' if verdict.allowed else 'Denied'} "
-        f"operation = {_OPERATIONS[operation]} from host = {source.host} "
-        f"on resource = {_RESOURCE_TYPES[resource_type]}:LITERAL:{name} "
+        f"operation = {_OPERATIONS[entry.operation]} from host = {source.host} "
+        f"on resource = {_RESOURCE_TYPES[entry.resource_type]}:LITERAL:{entry.resource_name} "
         f"for request = {request_name(source.request_type)} "
-        f"with resourceRefCount = {count} based on rule {rule}"
+        f"with resourceRefCount = {entry.resource_reference_count} based on rule {rule}"
     )
     return message if message.isprintable() else _UNSAFE.sub(_escaped, message)
 
@@ -184,5 +185,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _size(entries: Sequence[AuditEntry]) -> int:
-    # Without a look at each name: none is longer than Kafka's wire takes, and the bound is there for the many.
-    return _LINE_OVERHEAD * len(entries) + sum([len(entry[3]) for entry in entries])
+    size = _LINE_OVERHEAD * len(entries)
+    for entry in entries:
+        size += len(entry.resource_name)
+    return size

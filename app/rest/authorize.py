@@ -9,7 +9,7 @@ from msgspec import UNSET
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from app.core.authorize import Authorization, Rule, Verdict
+from app.core.authorize import Authorization, Verdict
 from app.core.image import AuthorizerImage
 from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
 from app.ops.metrics import Metrics
@@ -91,18 +91,13 @@ class AuthorizeEndpoint:
     ) -> None:
         entries = []
         for action, verdict in zip(request.actions, verdicts, strict=True):
-            level = level_of(
-                verdict,
-                log_if_allowed=action.log_if_allowed is not False,
-                log_if_denied=action.log_if_denied is not False,
-            )
+            level = level_of(verdict, action.log_if_allowed, action.log_if_denied)
             if level >= audit_level:
                 entries.append(_audit_entry(level, action, verdict, authorization))
         if entries:
             context = request.context
             api_key = context.request_type
-            host = client_address(context.client_address).text
-            source = AuditSource(context.principal, host, None if api_key is UNSET else api_key)
+            source = AuditSource(context.principal, authorization.host, None if api_key is UNSET else api_key)
             self._audit.log(source, entries)
 
 
@@ -135,10 +130,6 @@ def _refusal(actions: list[Action]) -> InvalidFieldsException:
 
 def _audit_entry(level: int, action: Action, verdict: Verdict, authorization: Authorization) -> AuditEntry:
     operation, resource_type = OPERATION_CODES[action.operation], RESOURCE_TYPE_CODES[action.resource_type]
-    acl = None
-    if verdict.rule is Rule.MATCHING_ACL:
-        acl = authorization.decision_of(verdict, operation, resource_type, action.resource_name).acl
-    count = action.resource_reference_count
-    return AuditEntry(
-        level, operation, resource_type, action.resource_name, 1 if count is UNSET else count, verdict, acl
-    )
+    name, count = action.resource_name, action.resource_reference_count
+    acl = authorization.deciding_acl(verdict, operation, resource_type, name)
+    return AuditEntry(level, operation, resource_type, name, 1 if count is UNSET else count, verdict, acl)

@@ -1,9 +1,29 @@
 """Whether a look at the feed continues an image, and how it falls into transactions."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
 
 from app.core.image import AuthorizerImage
 from app.core.records import FeedPoll, Record
+
+
+@dataclass(frozen=True, slots=True)
+class LostHistory:
+    """A place in a history that the store has left without a change of epoch: a backup came back, say."""
+
+    epoch: UUID
+    offset: int
+    hash: bytes
+
+
+def lost_history(image: AuthorizerImage, poll: FeedPoll) -> LostHistory | None:
+    """The image's place, if its epoch's offsets are handed out for the second time; else None."""
+    if image.epoch is None or poll.head.epoch != image.epoch:
+        return None
+    if poll.head.last_offset < image.offset or poll.hash_at not in (None, image.hash):
+        return LostHistory(image.epoch, image.offset, image.hash)
+    return None
 
 
 def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:

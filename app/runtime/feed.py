@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
+from uuid import UUID
 
 from app.core.bindings import AclRow
 from app.core.records import FeedHead, FeedPoll
@@ -34,6 +35,12 @@ class ChangeFeed(Protocol):
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """The head, the hash at the offset, and whole transactions behind it: `limit` records or one transaction."""
+
+    async def renounce(self, epoch: UUID, offset: int, known_hash: bytes) -> None:
+        """Begin a new epoch if the store is still in this one but holds another record at the offset, or none yet.
+
+        Where the store can't be written, nothing happens.
+        """
 
     async def wait(self, timeout_s: float) -> None:
         """Return on a hint that there may be news, on loss of the hints' connection, or after the timeout."""

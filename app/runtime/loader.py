@@ -15,7 +15,7 @@ from app.core.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.image import AuthorizerImage
 from app.core.index import AclIndex
 from app.core.records import FeedPoll, Record
-from app.runtime.continuity import mismatch_of, transactions_of
+from app.runtime.continuity import LostHistory, lost_history, mismatch_of, transactions_of
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import Backoff, bounded, stop
 from app.runtime.feed import ChangeFeed, SnapshotReader
@@ -64,6 +64,8 @@ class Loader:
         self._reload_at = 0.0
         self._loading = False
         """Whether the step under way is a load."""
+        self._lost: LostHistory | None = None
+        """What the store's epoch has to be renounced for."""
         self._timeouts = 0
         self._trouble: str | None = None
         self._task: asyncio.Task[None] | None = None
@@ -115,6 +117,7 @@ class Loader:
             return await self._follow()
         except _FeedMismatchException as mismatch:
             self._metrics.feed_mismatches_total += 1
+            await self._renounce()
             if self._reload is not None:
                 raise  # a snapshot is due already, after a rest
             self._want_reload(str(mismatch))
@@ -124,8 +127,10 @@ class Loader:
     # following
 
     async def _follow(self) -> bool:
-        asked_at = self._options.clock()
+        asked_at, askers = self._options.clock(), self._purgatory.askers()
         poll = await self._poll(self.image)
+        self._purgatory.confirmed(askers)
+        await self._renounce()
         for transaction in transactions_of(poll.records):
             self._apply(transaction)
             # Requests get their turn between two transactions, never within one.
@@ -154,12 +159,25 @@ class Loader:
         self._metrics.head_offset = poll.head.last_offset
         mismatch = mismatch_of(image, poll)
         if mismatch is not None:
+            self._lost = lost_history(image, poll) or self._lost
             raise _FeedMismatchException(mismatch)
         if not poll.records and image.offset < poll.head.last_offset:
             raise PoisonedRecordException(image.offset + 1, "the record is missing")
         if any(len(each) > self._options.max_step_records for each in transactions_of(poll.records)):
             raise _FeedMismatchException("a transaction is too large to be applied in one step")
         return poll
+
+    async def _renounce(self) -> None:
+        """Have a new epoch begun once history was lost, so that no token means two states; now or at a later look."""
+        if self._lost is None:
+            return
+        lost, self._lost = self._lost, None
+        self._purgatory.distrust(lost.epoch)
+        try:
+            await bounded(self._feed.renounce(lost.epoch, lost.offset, lost.hash), self._options.poll_timeout_s)
+        except (StoreUnavailableException, TimeoutError) as fault:
+            self._lost = lost
+            _logger.warning("epoch_not_renounced", extra={"why": str(fault) or "no answer in time"})
 
     async def _ask(self, offset: int, limit: int) -> FeedPoll:
         return await bounded(self._feed.poll(offset, limit), self._options.poll_timeout_s)

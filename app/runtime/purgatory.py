@@ -31,19 +31,20 @@ class Purgatory:
         self._closed = False
 
     async def wait_for(self, token: Token, timeout_s: float) -> None:
-        """Return when the image is at or behind this token of its own epoch.
+        """Return when the image is at or behind this token.
 
-        Raises TimeoutError at the deadline, TokenEpochMismatchException for another epoch's token, also when the
-        epoch changes meanwhile, OverloadedException if too many wait.
+        Raises TimeoutError at the deadline, TokenEpochMismatchException once a look at the store has confirmed that it
+        is of another epoch or the image has changed to yet another, OverloadedException if too many wait.
         """
         if self._passed(token):
             return
-        if token.epoch == self._epoch:
-            if self._metrics.num_delayed_operations >= self._bound:
-                raise OverloadedException("too many requests wait for an offset; nothing was done, try again shortly")
-            await self._delay(token, timeout_s)
+        if self._metrics.num_delayed_operations >= self._bound:
+            raise OverloadedException("too many requests wait for an offset; nothing was done, try again shortly")
+        await self._delay(token, timeout_s)
         if token.epoch != self._epoch:
             raise TokenEpochMismatchException("`at_least` is of another epoch of the store; ask again without it")
+        if not self._passed(token):
+            raise TimeoutError
 
     async def wait_for_own(self, token: Token, timeout_s: float) -> None:
         """The same for an update that this process has committed.
@@ -72,6 +73,26 @@ class Purgatory:
         while heap and heap[0][0] <= image.offset:
             _wake([heapq.heappop(heap)])
         self._count_size()
+
+    def askers(self) -> int:
+        """Those who wait now, to be handed to `confirmed`."""
+        return next(self._numbers)
+
+    def confirmed(self, askers: int) -> None:
+        """The store was seen in the image's own epoch, by a look that these askers saw begin: other epochs are over."""
+        for epoch in [each for each in self._heaps if each != self._epoch]:
+            heap = self._heaps.pop(epoch)
+            _wake([entry for entry in heap if entry[1] < askers])
+            later = [entry for entry in heap if entry[1] > askers]
+            if later:
+                heapq.heapify(later)
+                self._heaps[epoch] = later
+        self._count_size()
+
+    def distrust(self, epoch: UUID) -> None:
+        """The image is of a history that the store has lost: its offset vouches for nothing until the next image."""
+        if epoch == self._epoch:
+            self._epoch, self._offset = None, -1
 
     async def drained(self, timeout_s: float) -> None:
         """Return when nobody waits any more, or at the deadline."""

@@ -7,9 +7,11 @@ Why no change is lost, doubled or reordered: DESIGN, store and change feed. `Pos
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from uuid import UUID
 
 from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.store.engine import KeptConnection, StoreTimeouts, close_gently, connect
+from app.store.epoch import renounce
 from app.store.faults import NotMigratedError, faults_told
 from app.store.listener import FeedListener
 from app.store.retention import trim
@@ -62,6 +64,18 @@ class PostgresChangeFeed:
             return FeedPoll(head, hash_at, ())
         return FeedPoll(head, hash_at, await _records(found, OrderCheck(applied_offset, head.last_offset)))
 
+    async def renounce(self, epoch: UUID, offset: int, known_hash: bytes) -> None:
+        """Begins a new epoch if the store is still in this one but holds another record at the offset, or none yet.
+
+        A standby and a role that may not write change nothing. Raises StoreUnavailableException.
+        """
+        connection = await connect(self._dsn, self._timeouts, "epoch")
+        try:
+            with faults_told():
+                await renounce(connection, epoch, offset, known_hash)
+        finally:
+            await close_gently(connection, self._timeouts)
+
     async def wait(self, timeout_s: float) -> None:
         """Returns when there may be something to poll (NOTIFY, a lost or new connection), or after the timeout."""
         await self._listener.wait(timeout_s)
@@ -69,8 +83,9 @@ class PostgresChangeFeed:
     async def trim(self, *, keep_age: timedelta | None, keep_count: int | None, not_past: int | None) -> int:
         """Removes records that are older than `keep_age` or further back than `keep_count`, up to a transaction's end.
 
-        Never one above `not_past`, the offset that an exporter has taken. None switches a rule off. The number of
-        records removed comes back; as a call removes 10,000 or so at most, call again until it is 0.
+        Never one above `not_past`, the offset that an exporter has taken, nor one of the last transaction, by which
+        followers prove themselves. None switches a rule off. The number of records removed comes back; as a call
+        removes 10,000 or so at most, call again until it is 0.
         """
         connection = await connect(self._dsn, self._timeouts, "retention")
         try:

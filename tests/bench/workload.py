@@ -62,7 +62,7 @@ def realistic(size: int) -> Workload:
             name = f"unknown-{draw.randrange(10**9)}"
         elif draw.random() < 0.3:
             principal = draw.choice(principals)
-        return Question(principal, f"10.1.{draw.randrange(250)}.{draw.randrange(250)}", draw.choice(_OPERATIONS), name)
+        return Question(principal, f"10.1.{draw.randrange(8)}.{draw.randrange(250)}", draw.choice(_OPERATIONS), name)
 
     return Workload(f"realistic {size:,}", rows, ask)
 

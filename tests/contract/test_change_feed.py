@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import uuid4
 
 from app.core.bindings import StandardAcl
@@ -148,6 +149,27 @@ async def test_odd_names_come_through_snapshot_feed_and_filters_as_they_are(subj
         assert reader.configs == {"audit.level": "\\N\t\n"}
     await subject.write(*[delete(AclBindingFilter(resource_name=name)) for name in ODD_NAMES])
     assert await subject.acls() == []
+
+
+async def test_an_epoch_is_renounced_for_a_record_that_the_store_does_not_hold(subject: Subject) -> None:
+    await subject.write(create(topic("a")))
+    await subject.write(create(topic("b")))
+    born = await subject.head()
+    first, second = await subject.records()
+
+    for offset, known in ((1, first.hash), (2, second.hash), (0, GENESIS_HASH)):
+        await subject.feed.renounce(born.epoch, offset, known)
+    await subject.feed.renounce(uuid4(), 3, b"another epoch's")
+    assert await subject.head() == born
+
+    epochs = [born.epoch]
+    for offset, known in ((1, second.hash), (2, first.hash), (3, second.hash)):
+        await subject.feed.renounce(epochs[-1], offset, known)
+        epochs.append((await subject.head()).epoch)
+        # Once is enough: whoever comes second knows of the old epoch only.
+        await subject.feed.renounce(epochs[-2], offset, known)
+    assert await subject.head() == replace(born, epoch=epochs[-1])
+    assert len(set(epochs)) == 4
 
 
 async def test_wait_returns_when_a_transaction_commits(subject: Subject) -> None:

@@ -56,3 +56,4 @@ def test_only_what_may_pass_by_itself_is_retriable() -> None:
 def test_a_poisoned_record_says_where_and_why() -> None:
     poisoned = PoisonedRecordException(7, "it is broken")
     assert (poisoned.offset, poisoned.why, str(poisoned)) == (7, "it is broken", "record 7: it is broken")
+    assert str(PoisonedRecordException(-1, "the snapshot is broken")) == "the snapshot is broken"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.authorize import Authorization
+from app.core.authorize import Authorization, Rule
 from app.core.bindings import AclBinding, StandardAcl
 from app.core.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.configs import AuthorizerConfig
@@ -174,6 +174,7 @@ def test_a_decision_names_an_acl_that_says_so(acls: list[AclBinding], caller: Ca
     for operation, resource_type, name in every_question():
         decision = asked.decision(operation, resource_type, name)
         assert decision.verdict is asked.decide(operation, resource_type, name)
+        assert (decision.acl is not None) is (decision.verdict.rule is Rule.MATCHING_ACL)
         speaking = [
             acl.binding
             for acl in asked.matching_acls(resource_type, name)

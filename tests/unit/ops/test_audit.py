@@ -126,7 +126,7 @@ def test_no_request_name_comes_twice() -> None:
     ],
 )
 def test_levels_are_those_of_kafka(verdict: Verdict, log_if_allowed: bool, log_if_denied: bool, level: int) -> None:  # noqa: FBT001 - parameters of a table
-    assert level_of(verdict, log_if_allowed=log_if_allowed, log_if_denied=log_if_denied) == level
+    assert level_of(verdict, log_if_allowed, log_if_denied) == level
 
 
 def test_every_level_that_can_be_configured_is_known() -> None:

@@ -79,11 +79,72 @@ async def test_an_offset_that_comes_in_the_step_of_the_deadline_counts() -> None
 
 
 @in_virtual_time
-async def test_another_epoch_is_refused_at_once() -> None:
+async def test_another_epoch_is_refused_once_a_look_that_began_later_has_confirmed_the_images() -> None:
     at = At(5)
+    early = at.wait(1, OTHER)
+    await asyncio.sleep(1)
+    askers = at.purgatory.askers()
+    late, of_a_third = at.wait(1, OTHER), at.wait(9, THIRD)
+    await asyncio.sleep(1)
+    at.purgatory.confirmed(askers)
     with pytest.raises(TokenEpochMismatchException):
-        await at.wait(1, OTHER)
-    assert now() < 0.01
+        await early
+    await asyncio.sleep(1)
+    assert not late.done()
+    assert at.metrics.purgatory_size == 2
+    at.reach(1, OTHER)
+    await late
+    with pytest.raises(TokenEpochMismatchException):
+        await of_a_third
+
+
+@in_virtual_time
+async def test_an_epoch_that_nobody_can_tell_ends_at_the_deadline() -> None:
+    at = At(5)
+    with pytest.raises(TimeoutError):
+        await at.wait(1, OTHER, timeout_s=3)
+    assert now() == pytest.approx(3, abs=0.001)
+
+
+@in_virtual_time
+async def test_confirming_the_epoch_leaves_those_alone_who_wait_for_an_offset_of_it() -> None:
+    at = At(5)
+    task = at.wait(6)
+    await asyncio.sleep(1)
+    at.purgatory.confirmed(at.purgatory.askers())
+    await asyncio.sleep(1)
+    assert not task.done()
+    at.reach(6)
+    await task
+
+
+@pytest.mark.parametrize(("epoch", "refused"), [(OTHER, True), (ONE, False)])
+@in_virtual_time
+async def test_an_image_of_a_lost_history_vouches_for_nothing_until_the_next(epoch: UUID, refused: bool) -> None:  # noqa: FBT001 - a parameter of pytest
+    at = At(5)
+    at.purgatory.distrust(OTHER)
+    await at.wait(5)
+    at.purgatory.distrust(ONE)
+    task = at.wait(5)
+    await asyncio.sleep(1)
+    assert not task.done()
+    at.reach(5, epoch)
+    if refused:
+        with pytest.raises(TokenEpochMismatchException):
+            await task
+    else:
+        await task
+
+
+@in_virtual_time
+async def test_a_woken_caller_does_not_go_on_with_an_image_that_went_back_meanwhile() -> None:
+    at = At(5)
+    task = at.wait(6)
+    await asyncio.sleep(1)
+    at.reach(6)
+    at.reach(1)
+    with pytest.raises(TimeoutError):
+        await task
 
 
 @in_virtual_time

@@ -39,6 +39,10 @@ class RecordingStore(FakeStore):
         super().append(records)
         self.remember()
 
+    def begin_epoch(self) -> None:
+        super().begin_epoch()
+        self.remember()
+
     def remember(self) -> None:
         self.states[self.epoch, self.tables.last_offset, self.tables.hash] = names_of(self)
 

@@ -53,10 +53,21 @@ def test_a_line_that_is_no_acl_is_refused(line: str) -> None:
 def record_row(**changes: object) -> dict[str, Any]:
     acl = StandardAcl(UUID(int=7), topic("orders"))
     return {
-        "offset": 5, "tx_last": 5, "kind": "AccessControlEntryRecord", "acl_id": acl.id,
-        "resource_type": 2, "pattern_type": 3, "operation": 3, "permission_type": 3,
-        "resource_name": "orders", "principal": "User:alice", "host": "*", "config_name": None,
-        "config_value": None, "recorded_at": datetime(2026, 1, 1, tzinfo=UTC), "actor": "User:admin",
+        "offset": 5,
+        "tx_last": 5,
+        "kind": "AccessControlEntryRecord",
+        "acl_id": acl.id,
+        "resource_type": 2,
+        "pattern_type": 3,
+        "operation": 3,
+        "permission_type": 3,
+        "resource_name": "orders",
+        "principal": "User:alice",
+        "host": "*",
+        "config_name": None,
+        "config_value": None,
+        "recorded_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "actor": "User:admin",
         "hash": bytes(32),
         **changes,
     }
