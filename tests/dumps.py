@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.core.buckets import Bucket, HotBucket, unpack
+from app.core.buckets import Bucket, HotBucket, rows_of, unpack
 from app.core.filters import AclBindingFilter
 from app.core.index import AclIndex, TypeNames, TypeNode
 from app.core.masks import Entry, HostMasks
@@ -41,7 +41,14 @@ def _node(node: TypeNode) -> Dump:
 def _entry(entry: Entry) -> Any:  # noqa: ANN401 (a number, or the parts of a HostMasks)
     if not isinstance(entry, HostMasks):
         return entry
-    return entry.any_host, dict(entry.exact), {bits: dict(networks) for bits, networks in entry.ranges.items()}
+    return (
+        entry.any_host,
+        dict(entry.exact),
+        {
+            bits: {network: dict(texts) for network, texts in networks.items()}
+            for bits, networks in entry.ranges.items()
+        },
+    )
 
 
 def _names(index: AclIndex, names: TypeNames) -> Dump:
@@ -57,4 +64,8 @@ def _ids(index: AclIndex, bucket: Bucket) -> list[str]:
     if not isinstance(bucket, HotBucket):
         return sorted(str(index.table.acl(row).id) for row in unpack(bucket))
     assert bucket.principals.first(len(bucket.principals), None, including=True) == sorted(bucket.by_principal)
-    return sorted(str(index.table.acl(row).id) for rows in bucket.by_principal.values() for row in unpack(rows))
+    return sorted(
+        str(index.table.acl(row).id)
+        for principal in bucket.by_principal
+        for row in rows_of(bucket, principal, index.table)
+    )

@@ -215,10 +215,11 @@ class Authorization:
             return Verdict.DENIED_BY_ACL
         if (literal, WILDCARD) in allowed:
             return Verdict.ALLOWED_BY_ACL
+        lengths = {len(name) for pattern_type, name in denied if pattern_type is prefixed}
         for pattern_type, name in allowed:
             if pattern_type is literal and (literal, name) in denied:
                 continue
-            if not any((prefixed, name[:length]) in denied for length in range(1, len(name) + 1)):
+            if not any((prefixed, name[:length]) in denied for length in lengths):
                 return Verdict.ALLOWED_BY_ACL
         return Verdict.DENIED_BY_ACL if denied else Verdict.DEFAULT_DENY
 

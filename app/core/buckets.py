@@ -1,4 +1,7 @@
-"""The rows that stand on one resource pattern: packed while they are few, by principal when they are many."""
+"""The rows that stand on one resource pattern: packed while they are few, by principal and host as they grow many.
+
+However many ACLs share a pattern, or even a pattern and a principal, finding and removing one looks at some dozens.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,26 +10,29 @@ from app.core.table import AclTable
 
 _HOT = 64
 
+Rows = bytes | dict[str, bytes]
+"""One principal's rows on a pattern: packed row numbers of 4 bytes, or such packs by host."""
+
 
 class HotBucket:
-    """The rows of a pattern that many principals have ACLs on."""
+    """The rows of a pattern that carries many ACLs."""
 
     __slots__ = ("by_principal", "principals")
 
     def __init__(self) -> None:
-        self.by_principal: dict[str, bytes] = {}
+        self.by_principal: dict[str, Rows] = {}
         self.principals = SortedNames()
 
-    def add(self, principal: str, row: int) -> None:
+    def add(self, principal: str, row: int, table: AclTable) -> None:
         """Add this principal's row."""
         rows = self.by_principal.get(principal)
         if rows is None:
             self.principals.add(principal)
-        self.by_principal[principal] = pack((row,), rows or b"")
+        self.by_principal[principal] = _with(rows or b"", row, table)
 
-    def remove(self, principal: str, row: int) -> None:
+    def remove(self, principal: str, row: int, table: AclTable) -> None:
         """Take this principal's row out."""
-        rows = without(self.by_principal[principal], row)
+        rows = _without(self.by_principal[principal], row, table)
         if rows:
             self.by_principal[principal] = rows
         else:
@@ -35,7 +41,7 @@ class HotBucket:
 
 
 Bucket = bytes | HotBucket
-"""The rows of one resource pattern: packed row numbers of 4 bytes, or by principal."""
+"""The rows of one resource pattern."""
 
 
 def pack(rows: Iterable[int], before: bytes = b"") -> bytes:
@@ -48,56 +54,124 @@ def unpack(packed: bytes) -> list[int]:
     return [int.from_bytes(packed[at : at + 4], "little") for at in range(0, len(packed), 4)]
 
 
-def without(packed: bytes, row: int) -> bytes:
-    """The pack without this row number."""
-    return pack(other for other in unpack(packed) if other != row)
-
-
 def with_row(bucket: Bucket | None, principal: str, row: int, table: AclTable) -> Bucket:
     """The bucket with one more row; turns hot when it has grown large."""
     if isinstance(bucket, HotBucket):
-        bucket.add(principal, row)
+        bucket.add(principal, row, table)
         return bucket
     packed = pack((row,), bucket or b"")
     if len(packed) <= 4 * _HOT:
         return packed
     hot = HotBucket()
     for each in unpack(packed):
-        hot.add(table.principals[each], each)
+        hot.add(table.principals[each], each, table)
     return hot
 
 
-def without_row(bucket: Bucket, principal: str, row: int) -> Bucket | None:
+def without_row(bucket: Bucket, principal: str, row: int, table: AclTable) -> Bucket | None:
     """The bucket with one row less; None when it is empty. A hot bucket stays hot until then."""
     if isinstance(bucket, HotBucket):
-        bucket.remove(principal, row)
+        bucket.remove(principal, row, table)
         return bucket if bucket.by_principal else None
-    return without(bucket, row) or None
+    return _without_packed(bucket, row) or None
 
 
 def rows_of(bucket: Bucket | None, principal: str, table: AclTable) -> list[int]:
     """The rows of this principal in the bucket."""
-    if bucket is None:
-        return []
     if isinstance(bucket, HotBucket):
-        return unpack(bucket.by_principal.get(principal, b""))
-    return [row for row in unpack(bucket) if table.principals[row] == principal]
+        rows = bucket.by_principal.get(principal, b"")
+        return unpack(rows if isinstance(rows, bytes) else b"".join(rows.values()))
+    return [row for row in unpack(bucket or b"") if table.principals[row] == principal]
+
+
+def rows_at(bucket: Bucket | None, principal: str, host: str, table: AclTable) -> list[int]:
+    """The rows of this principal with this host in the bucket: some dozens at most, by operation and permission."""
+    if isinstance(bucket, HotBucket):
+        rows = bucket.by_principal.get(principal, b"")
+        if not isinstance(rows, bytes):
+            return unpack(rows.get(host, b""))
+        return [row for row in unpack(rows) if table.hosts[row] == host]
+    return [row for row in rows_of(bucket, principal, table) if table.hosts[row] == host]
 
 
 def first_row(bucket: Bucket) -> int:
     """Any row of the bucket (it is never empty)."""
-    packed = next(iter(bucket.by_principal.values())) if isinstance(bucket, HotBucket) else bucket
+    packed: Rows | HotBucket = bucket
+    if isinstance(packed, HotBucket):
+        packed = next(iter(packed.by_principal.values()))
+    if not isinstance(packed, bytes):
+        packed = next(iter(packed.values()))
     return int.from_bytes(packed[:4], "little")
 
 
-def ordered_rows(bucket: Bucket, after: str | None, table: AclTable) -> Iterator[list[int]]:
-    """The bucket's rows in list order, from principal `after` on, in lists of bounded size."""
+def ordered_rows(
+    bucket: Bucket, principal: str | None, after: tuple[str, str] | None, table: AclTable
+) -> Iterator[list[int]]:
+    """The rows of one principal, or of all, in list order and in lists of bounded size.
+
+    From the principal and host `after` on; some rows before it may come again.
+    """
     if not isinstance(bucket, HotBucket):
-        rows = unpack(bucket)
-        yield sorted((row for row in rows if after is None or table.principals[row] >= after), key=table.key)
-        return
-    including = True
-    while principals := bucket.principals.first(_HOT, after, including=including):
-        rows = [row for principal in principals for row in unpack(bucket.by_principal[principal])]
+        rows = unpack(bucket) if principal is None else rows_of(bucket, principal, table)
         yield sorted(rows, key=table.key)
-        after, including = principals[-1], False
+        return
+    if principal is not None:
+        yield from _ordered_rows_of(bucket, (principal,), after, table)
+        return
+    last, including = None if after is None else after[0], True
+    while principals := bucket.principals.first(_HOT, last, including=including):
+        yield from _ordered_rows_of(bucket, principals, after, table)
+        last, including = principals[-1], False
+
+
+def _ordered_rows_of(
+    bucket: HotBucket, principals: Iterable[str], after: tuple[str, str] | None, table: AclTable
+) -> Iterator[list[int]]:
+    few: list[int] = []
+    # INVARIANT: `few` is empty at a yield's return; row numbers would not survive it.
+    for principal in principals:
+        rows = bucket.by_principal.get(principal, b"")
+        if isinstance(rows, bytes):
+            few += unpack(rows)
+        if few and (len(few) > _HOT or not isinstance(rows, bytes)):
+            rows_now, few = few, []
+            yield sorted(rows_now, key=table.key)
+        if isinstance(rows, bytes):
+            continue
+        from_host = after[1] if after is not None and after[0] == principal else ""
+        hosts = sorted(host for host in rows if host >= from_host)
+        for at in range(0, len(hosts), _HOT):
+            some = [row for host in hosts[at : at + _HOT] for row in unpack(rows.get(host, b""))]
+            yield sorted(some, key=table.key)
+    if few:
+        yield sorted(few, key=table.key)
+
+
+def _with(rows: Rows, row: int, table: AclTable) -> Rows:
+    if not isinstance(rows, bytes):
+        host = table.hosts[row]
+        rows[host] = pack((row,), rows.get(host, b""))
+        return rows
+    packed = pack((row,), rows)
+    if len(packed) <= 4 * _HOT:
+        return packed
+    by_host: Rows = {}
+    for each in unpack(packed):
+        by_host = _with(by_host, each, table)
+    return by_host
+
+
+def _without(rows: Rows, row: int, table: AclTable) -> Rows:
+    if isinstance(rows, bytes):
+        return _without_packed(rows, row)
+    host = table.hosts[row]
+    left = _without_packed(rows[host], row)
+    if left:
+        rows[host] = left
+    else:
+        del rows[host]
+    return rows
+
+
+def _without_packed(packed: bytes, row: int) -> bytes:
+    return pack(other for other in unpack(packed) if other != row)

@@ -7,11 +7,11 @@ place; whoever changes it does so in one step of the event loop, so that no read
 from collections.abc import Iterable, Iterator
 
 from app.core.bindings import AclBinding, AclRow, StandardAcl
-from app.core.buckets import Bucket, HotBucket, first_row, rows_of, unpack, with_row, without_row
+from app.core.buckets import Bucket, first_row, rows_at, rows_of, with_row, without_row
 from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, ResourceType
 from app.core.containers import ShardedDict, SortedNames
 from app.core.hosts import ClientAddress
-from app.core.masks import PACKED_MASKS, Entry, HostMasks, with_acl
+from app.core.masks import PACKED_MASKS, Entry, HostMasks, with_host
 from app.core.table import AclTable, pack_codes
 
 _LITERAL = int(PatternType.LITERAL)
@@ -169,29 +169,29 @@ class AclIndex:
         principal = node.principal
         shared = (acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host)
         at = self.table.add(shared)
-        names.put(pattern_type, name, with_row(bucket, principal, at, self.table))
+        bucket = with_row(bucket, principal, at, self.table)
+        names.put(pattern_type, name, bucket)
         types = node.types[resource_type]
         if types is None:
             types = node.types[resource_type] = TypeNode()
-        entry = with_acl(types.entries(pattern_type).get(name), host, PACKED_MASKS[operation, permission_type])
-        types.put(pattern_type, name, self._share(entry))
+        self._compile(types, pattern_type, name, host, rows_at(bucket, principal, host, self.table))
 
     def remove(self, binding: AclBinding) -> None:
         """Take out an ACL that is there; what is left is compiled anew for its principal and pattern alone."""
         at = self._find(binding)
         names, node = self.types[binding.resource_type], self._principals.get(binding.principal)
-        if at is None or names is None or node is None:
+        types = None if node is None else node.types[binding.resource_type]
+        if at is None or names is None or node is None or types is None:
             raise KeyError(binding)
         pattern_type, name = int(binding.pattern_type), binding.resource_name
         bucket = names.buckets(pattern_type).get(name)
-        left = None if bucket is None else without_row(bucket, binding.principal, at)
+        left = None if bucket is None else without_row(bucket, binding.principal, at, self.table)
         names.put(pattern_type, name, left)
         self.table.remove(at)
-        types = node.types[binding.resource_type]
-        if types is not None:
-            types.put(pattern_type, name, self._compile(rows_of(left, binding.principal, self.table)))
-            if not types.literals and not types.prefixes:
-                node.types[binding.resource_type] = None
+        rows = rows_at(left, binding.principal, binding.host, self.table)
+        self._compile(types, pattern_type, name, binding.host, rows)
+        if not types.literals and not types.prefixes:
+            node.types[binding.resource_type] = None
         if node is not self.everyone and not any(node.types):
             self._principals.remove(binding.principal)
 
@@ -228,28 +228,23 @@ class AclIndex:
             return None
         bucket = names.buckets(binding.pattern_type).get(binding.resource_name)
         codes = pack_codes(binding.resource_type, binding.pattern_type, binding.operation, binding.permission_type)
-        for at in rows_of(bucket, binding.principal, self.table):
-            if self.table.codes[at] == codes and self.table.hosts[at] == binding.host:
+        for at in rows_at(bucket, binding.principal, binding.host, self.table):
+            if self.table.codes[at] == codes:
                 return at
         return None
 
-    def _compile(self, rows: Iterable[int]) -> Entry | None:
-        entry: Entry | None = None
+    def _compile(self, types: TypeNode, pattern_type: int, name: str, host: str, rows: Iterable[int]) -> None:
+        """Set what a principal's ACLs on this pattern with this host amount to; these are their rows."""
+        mask = 0
         for at in rows:
             codes = self.table.codes[at]
-            entry = with_acl(entry, self.table.hosts[at], PACKED_MASKS[codes >> 6 & 15, codes >> 10])
-        return None if entry is None else self._share(entry)
+            mask |= PACKED_MASKS[codes >> 6 & 15, codes >> 10]
+        entry = with_host(types.entries(pattern_type).get(name), host, mask)
+        types.put(pattern_type, name, None if entry is None else self._share(entry))
 
     def _share(self, entry: Entry) -> Entry:
         # Equal masks are one object: a million entries need some hundred numbers.
         return entry if isinstance(entry, HostMasks) else self._masks.setdefault(entry, entry)
-
-
-def bucket_rows(bucket: Bucket) -> list[int]:
-    """Every row of a bucket, in no order."""
-    if isinstance(bucket, HotBucket):
-        return [row for rows in bucket.by_principal.values() for row in unpack(rows)]
-    return unpack(bucket)
 
 
 def _put(entries: dict[str, Entry], name: str, entry: Entry | None) -> None:

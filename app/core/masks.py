@@ -12,6 +12,7 @@ from app.core.operations import ALLOW_MASK, DENY_MASK
 
 DENY_SHIFT = 16
 _BITS = {4: 32, 6: 128}
+_NO_RANGE: dict[str, int] = {}
 
 
 def plain_allow_bit(operation: int) -> int:
@@ -49,58 +50,59 @@ class HostMasks:
     def __init__(self, any_host: int) -> None:
         self.any_host = any_host
         self.exact: dict[str, int] = {}
-        # (IP version, bits to drop) -> network without them -> mask: one look-up a prefix length, however many ranges
-        self.ranges: dict[tuple[int, int], dict[int, int]] = {}
+        # (IP version, bits to drop) -> network without them -> mask by the text of the range: one look-up a prefix
+        # length, however many ranges. Several texts may mean one range.
+        self.ranges: dict[tuple[int, int], dict[int, dict[str, int]]] = {}
 
     def at(self, address: ClientAddress) -> int:
         """The packed mask for a client at this address."""
         mask = self.any_host | self.exact.get(address.text, 0)
         for (version, drop), networks in self.ranges.items():
             if version == address.version:
-                mask |= networks.get(address.value >> drop, 0)
+                for each in networks.get(address.value >> drop, _NO_RANGE).values():
+                    mask |= each
         return mask
 
-    def everywhere(self) -> int:
-        """The packed mask of all hosts together."""
-        mask = self.any_host
-        for each in self.exact.values():
-            mask |= each
-        for networks in self.ranges.values():
-            for each in networks.values():
-                mask |= each
-        return mask
-
-    def add(self, host: str, mask: int) -> None:
-        """Add what an ACL with this host brings."""
+    def put(self, host: str, mask: int) -> None:
+        """Set what all ACLs with this host bring together; 0 takes the host out."""
+        cidr = _range(host) if "/" in host else None
         if host == WILDCARD:
-            self.any_host |= mask
-        elif "/" not in host:
-            self.exact[host] = self.exact.get(host, 0) | mask
-        elif (cidr := _range(host)) is not None:
+            self.any_host = mask
+        elif cidr is None:
+            # Also what is no range for all its slash: no address is spelled like that, so it matches nobody.
+            _put(self.exact, host, mask)
+        else:
             drop = _BITS[cidr.version] - cidr.prefix_length
             networks = self.ranges.setdefault((cidr.version, drop), {})
-            network = cidr.network >> drop
-            networks[network] = networks.get(network, 0) | mask
+            texts = networks.setdefault(cidr.network >> drop, {})
+            _put(texts, host, mask)
+            if not texts:
+                del networks[cidr.network >> drop]
+            if not networks:
+                del self.ranges[cidr.version, drop]
 
 
 Entry = int | HostMasks
 """The packed mask of a principal on a pattern: one number where every ACL is for every host."""
 
 
-def with_acl(entry: Entry | None, host: str, mask: int) -> Entry:
-    """The entry with one more ACL."""
+def with_host(entry: Entry | None, host: str, mask: int) -> Entry | None:
+    """The entry in which the ACLs with this host bring this mask together (0: there are none any more).
+
+    None if the entry is left without any ACL.
+    """
     if host == WILDCARD and not isinstance(entry, HostMasks):
-        return (entry or 0) | mask
+        return mask or None
     if not isinstance(entry, HostMasks):
         entry = HostMasks(entry or 0)
-    entry.add(host, mask)
-    return entry
+    entry.put(host, mask)
+    return entry if entry.exact or entry.ranges else entry.any_host or None
 
 
 def host_matches(host: str, address: ClientAddress) -> bool:
     """Whether an ACL with this host speaks of a client at this address: the one-ACL form of `HostMasks`."""
     masks = HostMasks(0)
-    masks.add(host, 1)
+    masks.put(host, 1)
     return masks.at(address) == 1
 
 
@@ -110,3 +112,10 @@ def _range(host: str) -> Cidr | None:
     except InvalidRequestException:
         # Written by an older version that did not check: such an ACL matches nobody (authorize_quirks.jsonl).
         return None
+
+
+def _put(masks: dict[str, int], host: str, mask: int) -> None:
+    if mask:
+        masks[host] = mask
+    else:
+        masks.pop(host, None)

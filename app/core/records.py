@@ -6,10 +6,12 @@ Offsets are dense and rise in commit order; each record's hash covers the one be
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from app.core.bindings import StandardAcl, canonical_fields
+
+_UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 GENESIS_HASH = bytes(32)
 """The hash before the first record."""
@@ -88,7 +90,7 @@ def record_hash(previous: bytes, record: Record) -> bytes:
 
 
 def _canonical(record: Record) -> bytes:
-    micros = round(record.recorded_at.astimezone(UTC).timestamp() * 1_000_000)
+    micros = (record.recorded_at - _UNIX_EPOCH) // timedelta(microseconds=1)
     parts = [
         type(record).__name__.encode(),
         record.offset.to_bytes(8, "big"),

@@ -7,7 +7,7 @@ listed once, and one that comes or goes meanwhile may be listed or not.
 from collections.abc import Iterator
 
 from app.core.bindings import StandardAcl
-from app.core.buckets import HotBucket, ordered_rows, rows_of
+from app.core.buckets import HotBucket, ordered_rows
 from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
 from app.core.index import AclIndex, TypeNames
@@ -102,12 +102,8 @@ class _Search:
         if after is not None and place < after[:3]:
             return
         within = after if after is not None and place == after[:3] else None
-        principal = self._filter.principal
-        if principal is not None:
-            rows = rows_of(bucket, principal, self._table)
-            self._look(sorted(rows, key=self._table.key), within)
-            return
-        for rows in ordered_rows(bucket, None if within is None else within[3], self._table):
+        place_within = None if within is None else (within[3], within[4])
+        for rows in ordered_rows(bucket, self._filter.principal, place_within, self._table):
             self._look(rows, within)
             # INVARIANT: no row number is held over a yield; rows are used again.
             if self._looked >= _STEP and isinstance(bucket, HotBucket):

@@ -80,9 +80,7 @@ class AclTable:
     def remove(self, at: int) -> None:
         """Forget the ACL in this row."""
         shard = _shard(self.ids[16 * at : 16 * at + 16])
-        rows = self._by_id[shard]
-        if rows is not None:
-            rows.remove(at)
+        (self._by_id[shard] or array("I")).remove(at)
         self.codes[at] = 0
         self.names[at] = self.principals[at] = self.hosts[at] = ""
         self._free.append(at)

@@ -117,7 +117,9 @@ class Loader:
             return await self._follow()
         except _FeedMismatchException as mismatch:
             self._metrics.feed_mismatches_total += 1
-            await self._renounce()
+            if self._lost is not None:
+                self._purgatory.distrust(self._lost.epoch)
+                await self._renounce()
             if self._reload is not None:
                 raise  # a snapshot is due already, after a rest
             self._want_reload(str(mismatch))
@@ -129,7 +131,7 @@ class Loader:
     async def _follow(self) -> bool:
         asked_at, askers = self._options.clock(), self._purgatory.askers()
         poll = await self._poll(self.image)
-        self._purgatory.confirmed(askers)
+        self._purgatory.confirmed(self.image, askers)
         await self._renounce()
         for transaction in transactions_of(poll.records):
             self._apply(transaction)
@@ -172,7 +174,6 @@ class Loader:
         if self._lost is None:
             return
         lost, self._lost = self._lost, None
-        self._purgatory.distrust(lost.epoch)
         try:
             await bounded(self._feed.renounce(lost.epoch, lost.offset, lost.hash), self._options.poll_timeout_s)
         except (StoreUnavailableException, TimeoutError) as fault:

@@ -78,8 +78,9 @@ class Purgatory:
         """Those who wait now, to be handed to `confirmed`."""
         return next(self._numbers)
 
-    def confirmed(self, askers: int) -> None:
-        """The store was seen in the image's own epoch, by a look that these askers saw begin: other epochs are over."""
+    def confirmed(self, image: AuthorizerImage, askers: int) -> None:
+        """The store was seen to continue this image, by a look that these askers saw begin: other epochs are over."""
+        self.reached(image)
         for epoch in [each for each in self._heaps if each != self._epoch]:
             heap = self._heaps.pop(epoch)
             _wake([entry for entry in heap if entry[1] < askers])
@@ -90,7 +91,7 @@ class Purgatory:
         self._count_size()
 
     def distrust(self, epoch: UUID) -> None:
-        """The image is of a history that the store has lost: its offset vouches for nothing until the next image."""
+        """The image is of a history that the store has lost: its offset vouches for nothing until the next one."""
         if epoch == self._epoch:
             self._epoch, self._offset = None, -1
 

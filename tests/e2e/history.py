@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 from app.core.bindings import AclBinding
@@ -71,8 +72,8 @@ class History:
                 self._configs[record.name].append((at, record.value))
             else:
                 self._replay(record, ids)
-        for before, after in zip(records, records[1:], strict=False):
-            assert after.tx_last == before.tx_last or before.tx_last == before.offset, "a transaction is torn"
+        for before, after in pairwise(records):
+            assert before.tx_last in (after.tx_last, before.offset), "a transaction is torn"
         assert (head.last_offset, head.hash) == (len(records), chained)
         assert not records or records[-1].tx_last == head.last_offset
 

@@ -1,4 +1,4 @@
-"""Writers who know what must be stored: each owns a few ACLs, creates and deletes them, and holds the store to its word."""
+"""Writers who know what must be stored: each creates and deletes a few ACLs of its own, and takes the store at its word."""
 
 import random
 from collections import Counter
@@ -59,11 +59,13 @@ class Keeper:
 
     def work(self, crowd: Crowd, urls: Sequence[str]) -> None:
         """Update one key after the other until the crowd is stopped, each at any of the replicas that there are now."""
-        draw = random.Random(self.name)  # noqa: S311 - a test's dice
+        draw = random.Random(self.name)
         with httpx.Client(timeout=PATIENCE_S) as http:
             while crowd.going:
                 key = draw.choice(self.keys)
-                url = key.ask_at if key.ask_at in urls else draw.choice(urls)
+                url = draw.choice(urls)
+                if key.ask_at is not None and key.ask_at in urls:
+                    url = key.ask_at
                 # An impatient one every now and then, to be refused while it stands in line.
                 timeout_ms = draw.choice([None, None, 5, 20])
                 self.update(Update(http, url, key, draw.random() < 0.5, timeout_ms))
@@ -77,12 +79,12 @@ class Keeper:
             self.outcomes["not reached"] += 1
             return
         except httpx.TransportError:
-            self._learn(key, "broken off", None)
+            self._learn(key, "broken off", present=None)
             return
         answer: Json = reply.json()
         outcome = str(answer.get("code", reply.status_code))
         if reply.status_code == 504:
-            self._learn(key, outcome, None)
+            self._learn(key, outcome, present=None)
             key.ask_at = update.replica
         elif reply.status_code == 503:
             # The promise: it was not written, so all that was known of the key is still true.
@@ -91,9 +93,9 @@ class Keeper:
         else:
             assert reply.status_code == 200, reply.text
             self._acknowledged(key, answer, create=update.create)
-            self._learn(key, outcome, update.create)
+            self._learn(key, outcome, present=update.create)
 
-    def _learn(self, key: Key, outcome: str, present: bool | None) -> None:
+    def _learn(self, key: Key, outcome: str, *, present: bool | None) -> None:
         self.outcomes[outcome] += 1
         key.present = present
         key.ask_at = None

@@ -38,9 +38,6 @@ class Outside:
     def rows(self, query: str, *values: object) -> list[asyncpg.Record]:
         return self._wait(self._connection.fetch(query, *values, timeout=60))
 
-    def value(self, query: str, *values: object) -> Any:
-        return self._wait(self._connection.fetchval(query, *values, timeout=60))
-
     def execute(self, statements: str) -> None:
         """One or more statements; several are one transaction."""
         self._wait(self._connection.execute(statements, timeout=60))

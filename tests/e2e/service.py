@@ -152,3 +152,8 @@ class Service:
             cursor = page["next_cursor"]
             if cursor is None:
                 return found
+
+
+def replica_on(database_url: str, **variables: str) -> Service:
+    """A replica on this PostgreSQL, set up by these variables."""
+    return Service([], {"KLAMM_DATABASE_URL": database_url, **variables})

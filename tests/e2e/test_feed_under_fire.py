@@ -7,17 +7,13 @@ from tests.e2e.crowd import Answer, Crowd, judge
 from tests.e2e.history import History, offset_of, seven_of
 from tests.e2e.keepers import Keeper
 from tests.e2e.outside import Outside
-from tests.e2e.service import Service, action, binding
+from tests.e2e.service import Service, action, binding, replica_on
 
 _log = logging.getLogger(__name__)
 
 WRITERS = 8
 FIRE_S = 20.0
 KILL_EVERY_S = 0.25
-
-
-def replica_on(database_url: str) -> Service:
-    return Service([], {"KLAMM_DATABASE_URL": database_url})
 
 
 def test_what_8_writers_were_told_is_what_is_stored_while_connections_are_killed(migrated_database_url: str) -> None:

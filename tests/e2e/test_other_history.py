@@ -5,7 +5,6 @@ the one after has been seen, of that one only.
 """
 
 import logging
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +15,12 @@ import pytest
 from app.store.acl_store import PostgresAclStore
 from app.store.change_feed import PostgresChangeFeed
 from app.store.embedded import EmbeddedPostgres
-from tests.e2e.crowd import Answer, Crowd, judge, question_of, seconds_until
+from tests.e2e.clusters import copy
+from tests.e2e.crowd import Answer, Crowd, question_of, seconds_until
 from tests.e2e.history import History, offset_of, seven_of
 from tests.e2e.outside import Outside
 from tests.e2e.postgres import Frozen, OwnPostgres, run
-from tests.e2e.service import Service, action, binding, context, eventually
+from tests.e2e.service import Service, action, binding, eventually, replica_on
 from tests.updates import create, topic
 
 _log = logging.getLogger(__name__)
@@ -28,10 +28,6 @@ _log = logging.getLogger(__name__)
 SHARED = ["shared-1", "shared-2", "shared-3"]
 LOST = ["lost-1", "lost-2"]
 FOUND = ["found-1", "found-2", "found-3", "found-4"]
-
-
-def replica_on(database_url: str, **more: str) -> Service:
-    return Service([], {"KLAMM_DATABASE_URL": database_url, **more})
 
 
 def write(dsn: str, names: Sequence[str]) -> None:
@@ -70,7 +66,7 @@ def test_a_file_level_backup_put_in_the_place_of_the_store_is_noticed_and_replac
         write(dsn, SHARED)
         server.stop()
         cluster, backup = tmp_path / "data" / "postgres", tmp_path / "data" / "backup"
-        subprocess.run(["cp", "-a", str(cluster), str(backup)], check=True)
+        copy(cluster, backup)
         server.start()
         with replica_on(dsn) as replica, Crowd() as crowd:
             replica.ready()
@@ -188,99 +184,3 @@ def trim_all_but(dsn: str, count: int) -> int:
             await feed.close()
 
     return run(trim())
-
-
-DAMAGES = {
-    "an unknown operation": """UPDATE acl_record SET operation = 99 WHERE resource_name = 'torn-2'""",
-    "an unknown kind": """UPDATE acl_record SET kind = 'PartitionRecord' WHERE resource_name = 'torn-2'""",
-    "another content": """UPDATE acl_record SET principal = 'User:mallory' WHERE resource_name = 'torn-2'""",
-    "a broken chain": """UPDATE acl_record SET hash = sha256('') WHERE resource_name = 'torn-3'""",
-    "a hole": """DELETE FROM acl_record WHERE resource_name = 'torn-2'""",
-    "a hole at the end": """DELETE FROM acl_record WHERE resource_name = 'after'""",
-}
-DAMAGED_TABLE = "UPDATE acl SET operation = 99 WHERE resource_name = 'torn-2'"
-TORN = ["before", "good", "torn-1", "torn-2", "torn-3", "after", "own"]
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_feed_is_never_half_applied_and_a_sound_table_takes_its_place(
-    migrated_database_url: str, damage: str
-) -> None:
-    with (
-        replica_on(migrated_database_url) as one,
-        replica_on(migrated_database_url) as other,
-        Outside(migrated_database_url) as outside,
-        Crowd() as crowd,
-    ):
-        one.ready().create(binding("before"))
-        eventually(lambda: other.ready().metric("klamm_feed_offset") == 1, "both stand at the first record")
-        asking = crowd.start(crowd.ask, other.url, TORN, gap_s=0.001)
-        with Frozen([other.process.pid]):
-            history = torn(one, outside)
-            outside.execute(DAMAGES[damage])
-        took_s = seconds_until(lambda: other.metric("klamm_feed_offset") == history.last_offset, "recovered")
-        _log.info("%s in the feed, sound table -> current: %.2f s", damage, took_s)
-        assert equal_to_the_table(other, outside)
-        assert other.metric("klamm_image_loads_total") == 2
-        assert other.metric("klamm_records_poisoned_total") > 0
-        assert one.metric("klamm_image_loads_total") == 1
-        crowd.stop()
-        judge(asking.result(), TORN, history)
-
-
-@pytest.mark.parametrize(
-    ("damage", "mended"),
-    [("an unknown operation", "acl"), ("a broken chain", "acl_record"), ("a hole", "acl"), ("another content", "acl_record")],
-)
-def test_a_replica_whose_feed_and_table_are_damaged_stands_still_says_so_and_recovers_when_either_is_mended(
-    migrated_database_url: str, damage: str, mended: str
-) -> None:
-    with (
-        replica_on(migrated_database_url) as one,
-        replica_on(migrated_database_url, KLAMM_REQUEST_TIMEOUT_MS="500") as other,
-        Outside(migrated_database_url) as outside,
-        Crowd() as crowd,
-    ):
-        one.ready().create(binding("before"))
-        eventually(lambda: other.ready().metric("klamm_feed_offset") == 1, "both stand at the first record")
-        asking = crowd.start(crowd.ask, other.url, TORN, gap_s=0.001)
-        with Frozen([other.process.pid]):
-            history = torn(one, outside)
-            outside.execute(f"CREATE TABLE sound AS TABLE {mended}")
-            outside.execute(DAMAGES[damage])
-            outside.execute(DAMAGED_TABLE)
-        stands_still(other, at_offset=2)
-        refused = other.http.post("/v1/acls", json={"context": context(), "bindings": [binding("own")]})
-        assert (refused.status_code, refused.json()["code"]) == (504, "REQUEST_TIMED_OUT")
-        stands_still(other, at_offset=2)
-
-        outside.execute(f"DELETE FROM {mended} WHERE created_offset < 7; INSERT INTO {mended} TABLE sound" if mended == "acl" else f'DELETE FROM {mended} WHERE "offset" < 7; INSERT INTO {mended} TABLE sound')
-        took_s = seconds_until(lambda: other.metric("klamm_feed_offset") == 7, "recovered")
-        _log.info("%s in feed and table, %s mended -> current: %.2f s", damage, mended, took_s)
-        eventually(lambda: other.http.get("/readyz").text == "ok", "ready")
-        assert other.authorize("User:alice", *map(action, TORN)) == ["ALLOWED"] * len(TORN)
-        crowd.stop()
-
-
-def torn(one: Service, outside: Outside) -> History:
-    """A good transaction, one that will be damaged in its middle, one after it; and how things should be."""
-    one.create(binding("good"))
-    one.create(*(binding(f"torn-{each}") for each in (1, 2, 3)))
-    one.create(binding("after"))
-    return outside.history()
-
-
-def stands_still(replica: Service, at_offset: int) -> None:
-    """At the last good offset, answering, and telling."""
-    failures = replica.metric("klamm_image_load_failures_total")
-    eventually(lambda: replica.metric("klamm_image_load_failures_total") >= failures + 2, "it goes on trying")
-    page = replica.http.get("/metrics").text
-    assert 'klamm_readiness_state{state="LAGGING"} 1.0' in page
-    assert replica.metric("klamm_records_poisoned_total") > 0
-    assert replica.metric("klamm_image_loads_total") == 1
-    assert replica.metric("klamm_feed_offset") == at_offset
-    probe = replica.http.get("/readyz?verbose")
-    assert probe.status_code == 200
-    assert "lagging" in probe.text
-    _log.info("readyz says: %s", probe.text.splitlines()[1])
-    assert replica.authorize("User:alice", *map(action, TORN)) == ["ALLOWED"] * 2 + ["DENIED"] * 5

@@ -15,17 +15,13 @@ from tests.e2e.history import History
 from tests.e2e.outside import Outside
 from tests.e2e.postgres import Frozen
 from tests.e2e.relay import relay_to
-from tests.e2e.service import Service, action, binding, context, eventually
+from tests.e2e.service import Service, action, binding, context, eventually, replica_on
 
 _log = logging.getLogger(__name__)
 
 TRIES = 1_000
 ALLOWED, DENIED = ["ALLOWED"], ["DENIED"]
 NEVER_POLLS = {"KLAMM_FEED_POLL_MS": "300000"}
-
-
-def replica_on(database_url: str, **more: str) -> Service:
-    return Service([], {"KLAMM_DATABASE_URL": database_url, **more})
 
 
 @pytest.fixture

@@ -15,15 +15,11 @@ import httpx
 from tests.e2e.crowd import Answer, Crowd, answer_in, judge, question_of
 from tests.e2e.keepers import Keeper
 from tests.e2e.outside import Outside
-from tests.e2e.service import PATIENCE_S, ROOT, Service, action, binding
+from tests.e2e.service import PATIENCE_S, ROOT, Service, action, binding, replica_on
 
 _log = logging.getLogger(__name__)
 
 REPLICAS = 3
-
-
-def replica_on(database_url: str) -> Service:
-    return Service([], {"KLAMM_DATABASE_URL": database_url})
 
 
 def migrate(database_url: str) -> subprocess.CompletedProcess[str]:
@@ -99,7 +95,7 @@ def _ask_anyone(
     crowd: Crowd, urls: Sequence[str], names: Sequence[str], dice: int
 ) -> tuple[dict[str, list[Answer]], Counter[str]]:
     """The answers of each process, and what else came of asking."""
-    draw = random.Random(dice)  # noqa: S311 - a test's dice
+    draw = random.Random(dice)
     answers: defaultdict[str, list[Answer]] = defaultdict(list)
     refusals: Counter[str] = Counter()
     with httpx.Client(timeout=PATIENCE_S) as http:

@@ -1,6 +1,6 @@
 from app.core.codes import AclOperation, AclPermissionType
 from app.core.hosts import parse_address
-from app.core.masks import DENY_SHIFT, PACKED_MASKS, HostMasks, plain_allow_bit, with_acl
+from app.core.masks import DENY_SHIFT, PACKED_MASKS, HostMasks, plain_allow_bit, with_host
 
 ALLOW_READ = PACKED_MASKS[AclOperation.READ, AclPermissionType.ALLOW]
 DENY_READ = PACKED_MASKS[AclOperation.READ, AclPermissionType.DENY]
@@ -25,35 +25,56 @@ def test_an_implied_describe_is_told_from_a_plain_one() -> None:
 
 
 def test_acls_for_every_host_make_one_number() -> None:
-    entry = with_acl(with_acl(None, "*", ALLOW_READ), "*", DENY_READ)
-    assert entry == ALLOW_READ | DENY_READ
+    assert with_host(None, "*", ALLOW_READ | DENY_READ) == ALLOW_READ | DENY_READ
 
 
 def test_hosts_ranges_and_every_host_add_up() -> None:
-    entry = with_acl(None, "*", ALLOW_READ)
+    entry = with_host(None, "*", ALLOW_READ)
     for host, mask in (("10.0.0.1", ALLOW_WRITE), ("10.0.0.0/8", DENY_READ), ("10.0.0.0/9", DENY_READ)):
-        entry = with_acl(entry, host, mask)
+        entry = with_host(entry, host, mask)
     assert isinstance(entry, HostMasks)
     assert entry.at(HERE) == ALLOW_READ | ALLOW_WRITE | DENY_READ
     assert entry.at(THERE) == ALLOW_READ
     assert entry.at(IPV6) == ALLOW_READ
-    assert with_acl(entry, "*", ALLOW_WRITE) is entry
-    assert entry.at(THERE) == ALLOW_READ | ALLOW_WRITE
+    assert with_host(entry, "*", ALLOW_WRITE) is entry
+    assert entry.at(THERE) == ALLOW_WRITE
+
+
+def test_a_host_that_goes_leaves_the_others() -> None:
+    entry = HostMasks(0)
+    for host in ("10.0.0.1", "10.0.0.0/8", "10.1.0.0/8", "2001:db8::/32"):
+        entry.put(host, ALLOW_READ)
+    entry.put("10.0.0.0/8", 0)
+    entry.put("10.0.0.1", 0)
+    assert entry.at(HERE) == ALLOW_READ
+    entry.put("10.1.0.0/8", 0)
+    assert entry.at(HERE) == 0
+    assert entry.at(IPV6) == ALLOW_READ
+    assert with_host(entry, "2001:db8::/32", 0) is None
+    assert entry.ranges == {}
+
+
+def test_an_entry_without_hosts_of_its_own_is_one_number_again() -> None:
+    entry = with_host(with_host(None, "*", ALLOW_READ), "10.0.0.1", DENY_READ)
+    assert with_host(entry, "10.0.0.1", 0) == ALLOW_READ
+    assert with_host(ALLOW_READ, "*", 0) is None
 
 
 def test_one_network_takes_masks_from_several_acls() -> None:
     entry = HostMasks(0)
-    entry.add("10.0.0.5/8", ALLOW_READ)
-    entry.add("10.9.9.9/8", ALLOW_WRITE)
-    entry.add("2001:db8::/32", DENY_READ)
+    entry.put("10.0.0.5/8", ALLOW_READ)
+    entry.put("10.9.9.9/8", ALLOW_WRITE)
+    entry.put("2001:db8::/32", DENY_READ)
     assert entry.at(HERE) == ALLOW_READ | ALLOW_WRITE
     assert entry.at(IPV6) == DENY_READ
     assert entry.at(THERE) == 0
 
 
-def test_a_range_that_is_none_matches_nobody() -> None:
+def test_a_range_that_is_none_matches_nobody_but_is_not_lost() -> None:
     entry = HostMasks(0)
-    entry.add("10.0.0/8", DENY_READ)
-    entry.add("10.0.0.0/33", DENY_READ)
+    entry.put("10.0.0/8", DENY_READ)
+    entry.put("10.0.0.0/33", DENY_READ)
     assert entry.at(HERE) == 0
     assert entry.ranges == {}
+    assert with_host(entry, "10.0.0/8", 0) is entry
+    assert with_host(entry, "10.0.0.0/33", 0) is None

@@ -28,6 +28,9 @@ class At:
     def reach(self, offset: int, epoch: UUID | None = ONE) -> None:
         self.purgatory.reached(replace(EMPTY, epoch=epoch, offset=offset))
 
+    def confirm(self, askers: int) -> None:
+        self.purgatory.confirmed(replace(EMPTY, epoch=ONE, offset=5), askers)
+
     def wait(self, offset: int, epoch: UUID = ONE, timeout_s: float = 10.0) -> asyncio.Task[None]:
         return asyncio.create_task(self.purgatory.wait_for(Token(epoch, offset), timeout_s))
 
@@ -86,7 +89,7 @@ async def test_another_epoch_is_refused_once_a_look_that_began_later_has_confirm
     askers = at.purgatory.askers()
     late, of_a_third = at.wait(1, OTHER), at.wait(9, THIRD)
     await asyncio.sleep(1)
-    at.purgatory.confirmed(askers)
+    at.confirm(askers)
     with pytest.raises(TokenEpochMismatchException):
         await early
     await asyncio.sleep(1)
@@ -111,7 +114,7 @@ async def test_confirming_the_epoch_leaves_those_alone_who_wait_for_an_offset_of
     at = At(5)
     task = at.wait(6)
     await asyncio.sleep(1)
-    at.purgatory.confirmed(at.purgatory.askers())
+    at.confirm(at.purgatory.askers())
     await asyncio.sleep(1)
     assert not task.done()
     at.reach(6)

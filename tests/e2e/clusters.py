@@ -1,5 +1,6 @@
-"""A real hot standby, made by pg_basebackup, that streams from its primary and can be promoted."""
+"""Copies of a PostgreSQL: its files as a backup has them, and a real hot standby that streams and can be promoted."""
 
+import os
 import shutil
 import signal
 import socket
@@ -19,22 +20,25 @@ from tests.e2e.postgres import sql
 from tests.e2e.service import PATIENCE_S
 
 
+def copy(cluster: Path, target: Path) -> None:
+    """The files of a server that is stopped."""
+    shutil.copytree(cluster, target, symlinks=True)
+    _own_as(cluster, target)
+
+
 @contextmanager
 def standby_of(primary_dsn: str, folder: Path, primary_cluster: Path) -> Iterator[str]:
     """The DSN of a standby in this folder, for as long as the block lasts; skips where there is no pg_basebackup."""
-    account = Account.choose(primary_cluster)
     cluster = folder / "postgres"
     _back_up(primary_dsn, cluster)
-    if account is not None:
-        for path in (cluster, *cluster.rglob("*")):
-            shutil.chown(path, account.uid, account.gid)
+    _own_as(primary_cluster, cluster)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    launcher = Launcher(account)
-    with launcher.reach(cluster) as (path, descriptors), (folder / "standby.log").open("wb") as log:
+    launcher = Launcher(Account.choose(cluster))
+    with launcher.reach(cluster) as (name, descriptors), (folder / "standby.log").open("wb") as log:
         options = ["-p", str(port), "--listen_addresses=127.0.0.1", "--unix_socket_directories="]
-        command = [find_binaries(launcher).program("postgres"), "-D", path, *options]
+        command = [find_binaries(launcher).program("postgres"), "-D", name, *options]
         server = launcher.spawn(command, descriptors=descriptors, log=log)
     try:
         url = urlsplit(primary_dsn)
@@ -49,6 +53,12 @@ def standby_of(primary_dsn: str, folder: Path, primary_cluster: Path) -> Iterato
 def promote(dsn: str) -> None:
     """Returns once the standby is a primary."""
     assert sql(dsn, "SELECT pg_promote(true, 30)") == [(True,)]
+
+
+def _own_as(original: Path, copied: Path) -> None:
+    owner = original.stat()
+    for path in (copied, *copied.rglob("*")):
+        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _back_up(primary_dsn: str, cluster: Path) -> None:

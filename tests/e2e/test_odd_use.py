@@ -1,0 +1,268 @@
+"""Odd but valid use: strange names, every spelling of an address, many clients at once, timeouts of nothing."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bodies import problem_in
+from tests.e2e.service import ADMIN, Json, Service, action, binding, context, eventually
+
+STRANGE = [
+    "\n", "a\nb", "\r\n", "\t", "a\tb", "\\", "\\.", "\\N", "\\n", "\\\\", "a\\", "\\t\t\\", "'", "''", '"', "`", "$$", "%s", "%",
+    "{0}", "${x}", "; DROP TABLE acl; --", "' OR '1'='1", "<b>", "&amp;", "../..", "a/b", "?", "#", ":", "::", "a:b:c", ",", "|",
+    " ", " a", "a ", "  ", "\x01", "\x1b[31m", "\x7f", "\x85", "\xa0", "\u200b", "\u2028", "\u202e", "\ufeff", "\ufffd",
+    "\uffff", "😀", "👩‍👩‍👧", "\U0010ffff", "é", "é".encode().decode("utf-8"), "e\u0301", "ß", "SS", "ss", "ſ", "İ", "i", "ı",
+    "K", "\u212a", "ﬀ", "日本", "اب", "null", "NULL", "true", "0", "-1", "1e999", "[]", "{}", "None", "undefined",
+    "**", "*a", "a*", "?*", "User:*", "x" * 200, "x" * 201, "x" * 1_000, "é" * 200, "😀" * 300,
+]  # fmt: skip
+NAMES = list(dict.fromkeys(STRANGE))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("odd") / "data"
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[Service]:
+    with Service(["--data-dir", str(folder)], {"KLAMM_AUDIT_LEVEL": "TRACE"}) as service:
+        yield service.ready()
+
+
+def answers(service: Service, principal: str, names: list[str], operation: str = "READ") -> list[str]:
+    return service.authorize(principal, *[action(name, operation) for name in names])
+
+
+def one_allowed(n: int) -> list[str]:
+    return ["ALLOWED" if m == n else "DENIED" for m in range(len(NAMES))]
+
+
+def check_strange_names(service: Service) -> None:
+    """Each name's reader may read that name and no other; each is found, and nothing is changed in it."""
+    for n, name in enumerate(NAMES):
+        assert answers(service, f"User:reader of {name}", NAMES) == one_allowed(n), repr(name)
+        [found] = service.acls(resource_name=name, principal=f"User:reader of {name}")
+        assert (found["resource_name"], found["principal"], found["host"]) == (name, f"User:reader of {name}", "*")
+    listed = [acl["resource_name"] for acl in service.acls(operation="READ", resource_type="TOPIC", host="*")]
+    ours = [name for name in listed if name in NAMES]
+    assert ours == sorted(NAMES)
+
+
+def test_strange_names_mean_themselves_also_after_a_restart(tmp_path: Path) -> None:
+    """The one replica follows the feed, the other reads them by COPY at its start."""
+    folder = ["--data-dir", str(tmp_path / "data")]
+    with Service(folder) as service:
+        results = service.ready().create(*[binding(name, f"User:reader of {name}") for name in NAMES])["results"]
+        assert [result["created"] for result in results] == [True] * len(NAMES)
+        check_strange_names(service)
+    with Service(folder) as restarted:
+        check_strange_names(restarted.ready())
+        again = restarted.create(*[binding(name, f"User:reader of {name}") for name in NAMES])["results"]
+        assert [(result["id"], result["created"]) for result in again] == [(each["id"], False) for each in results]
+        removed = restarted.delete(*[{"resource_name": name} for name in NAMES])["results"]
+        assert [[acl["resource_name"] for acl in result["matches"]] for result in removed] == [[name] for name in NAMES]
+        assert restarted.acls() == []
+
+
+def test_strange_hosts_are_kept_and_never_match(service: Service) -> None:
+    hosts = [name for name in NAMES if "/" not in name and name != "*"]
+    created = service.create(*[binding("host", "User:host", host=host) for host in hosts])["results"]
+    assert [result["code"] for result in created] == ["NONE"] * len(hosts)
+    assert [acl["host"] for acl in service.acls(principal="User:host")] == sorted(hosts)
+    assert answers(service, "User:host", ["host"]) == ["DENIED"]
+
+
+def test_strange_prefixes_cover_what_begins_with_them(service: Service) -> None:
+    prefixes = [name for name in NAMES if len(name) <= 1_000]
+    service.create(*[binding(name, f"User:p{n}", pattern_type="PREFIXED") for n, name in enumerate(prefixes)])
+    for n, prefix in enumerate(prefixes):
+        asked = [prefix, f"{prefix}.more", f"{prefix}\n", prefix[:-1], f".{prefix}"]
+        expected = ["ALLOWED" if each.startswith(prefix) else "DENIED" for each in asked]
+        assert answers(service, f"User:p{n}", asked) == expected, repr(prefix)
+
+
+def test_prefixes_of_prefixes_all_count(service: Service) -> None:
+    name = "foobar.baz"
+    service.create(
+        *[binding(name[:n], f"User:n{n}", pattern_type="PREFIXED") for n in range(1, len(name) + 1)],
+        *[binding(name[:n], "User:all", "ALL", pattern_type="PREFIXED") for n in range(1, 6)],
+        binding(name[:3], "User:all", "WRITE", pattern_type="PREFIXED", permission_type="DENY"),
+    )
+    for n in range(1, len(name) + 1):
+        assert answers(service, f"User:n{n}", [name, name[:n], name[: n - 1], f"{name}!"]) == [
+            "ALLOWED", "ALLOWED", "DENIED", "ALLOWED",
+        ]  # fmt: skip
+    assert answers(service, "User:all", ["f", "fo", "foo", name], "WRITE") == ["ALLOWED", "ALLOWED", "DENIED", "DENIED"]
+    assert answers(service, "User:all", ["f", "foo", name], "READ") == ["ALLOWED"] * 3
+
+
+def test_the_star_is_a_name_a_wildcard_or_a_prefix(service: Service) -> None:
+    service.create(
+        binding("*", "User:literal-star"),
+        binding("*", "User:prefix-star", pattern_type="PREFIXED"),
+        binding("starred", "User:*", "WRITE"),
+        binding("grouped", "Group:*", "WRITE"),
+    )
+    asked = ["a", "*", "*a", "a*", ""]
+    assert answers(service, "User:literal-star", asked) == ["ALLOWED"] * 5
+    assert answers(service, "User:prefix-star", asked) == ["DENIED", "ALLOWED", "ALLOWED", "DENIED", "DENIED"]
+    for principal in ("User:anyone", "Group:anyone", "User:*", ":", "User:"):
+        assert answers(service, principal, ["starred"], "WRITE") == ["ALLOWED"]
+    assert answers(service, "Group:anyone", ["grouped"], "WRITE") == ["DENIED"]
+    assert answers(service, "Group:*", ["grouped"], "WRITE") == ["ALLOWED"]
+
+
+SPELLINGS = {
+    "0:0:0:0:0:0:0:1": ["::1", "0::1", "0:0:0:0:0:0:0:1", "0000:0000:0000:0000:0000:0000:0000:0001", "::0.0.0.1"],
+    "2001:db8:0:0:0:0:ab:c": ["2001:db8::ab:c", "2001:DB8::AB:C", "2001:0db8:0:0::00ab:000c", "2001:db8::0.171.0.12"],
+    "10.1.2.3": ["10.1.2.3", "::ffff:10.1.2.3", "::FFFF:a01:203", "0:0:0:0:0:ffff:0a01:0203"],
+    "fe80:0:0:0:0:0:0:1%eth0": ["fe80::1%eth0", "FE80:0::1%eth0"],
+}
+
+
+@pytest.mark.parametrize("host", SPELLINGS)
+def test_an_address_is_itself_in_every_spelling(service: Service, host: str) -> None:
+    """ACL hosts are compared with the form that Java prints."""
+    service.create(binding("by host", "User:spelled", host=host))
+    for spelling in SPELLINGS[host]:
+        asked = {"context": context("User:spelled", spelling), "actions": [action("by host")]}
+        assert service.post("/v1/authorize", asked)["results"] == ["ALLOWED"], spelling
+    other = {"context": context("User:spelled", "2001:db8::ab:d"), "actions": [action("by host")]}
+    assert service.post("/v1/authorize", other)["results"] == ["DENIED"]
+
+
+RANGES: list[tuple[str, list[str], list[str]]] = [
+    ("10.1.0.0/16", ["10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3"], ["10.2.0.0", "10.0.255.255", "::a01:203"]),
+    ("10.1.2.3/16", ["10.1.0.0"], ["10.2.0.0"]),
+    ("0.0.0.0/0", ["1.2.3.4", "255.255.255.255", "0.0.0.0"], ["::1"]),
+    ("192.168.1.7/32", ["192.168.1.7"], ["192.168.1.8"]),
+    ("2001:db8::/32", ["2001:db8::", "2001:db8:ffff::1", "2001:DB8::1%eth0"], ["2001:db9::", "10.1.2.3"]),
+    ("::/0", ["::", "ffff::"], ["1.2.3.4", "::ffff:1.2.3.4"]),
+    ("::1/128", ["::1"], ["::2"]),
+]
+
+
+@pytest.mark.parametrize(("host", "inside", "outside"), RANGES)
+def test_a_range_covers_its_addresses(service: Service, host: str, inside: list[str], outside: list[str]) -> None:
+    service.create(binding("ranged", f"User:{host}", host=host))
+    for address in [*inside, *outside]:
+        asked = {"context": context(f"User:{host}", address), "actions": [action("ranged")]}
+        expected = ["ALLOWED" if address in inside else "DENIED"]
+        assert service.post("/v1/authorize", asked)["results"] == expected, address
+    # A DENY on a range, too.
+    service.create(
+        binding("ranged", f"User:{host}", host=host, permission_type="DENY"), binding("ranged", f"User:{host}")
+    )
+    for address in [*inside, *outside]:
+        asked = {"context": context(f"User:{host}", address), "actions": [action("ranged")]}
+        expected = ["DENIED" if address in inside else "ALLOWED"]
+        assert service.post("/v1/authorize", asked)["results"] == expected, address
+
+
+def test_twenty_clients_that_create_the_same_acls_get_the_same_ids(service: Service) -> None:
+    wanted = [binding(f"same-{n}", "User:same") for n in range(50)]
+    together = threading.Barrier(20)
+
+    def create(n: int) -> list[Json]:
+        together.wait(60)
+        in_some_order = wanted[n:] + wanted[:n]
+        results: list[Json] = service.create(*in_some_order)["results"]
+        return results[50 - n :] + results[: 50 - n]
+
+    with ThreadPoolExecutor(20) as clients:
+        answered = list(clients.map(create, range(20)))
+    for each in zip(*answered, strict=True):
+        assert len({result["id"] for result in each}) == 1
+        assert sum(result["created"] for result in each) == 1
+    assert len(service.acls(principal="User:same")) == 50
+
+
+def test_twenty_clients_that_delete_the_same_acl_remove_it_once(service: Service) -> None:
+    service.create(*[binding(f"gone-{n}", "User:gone") for n in range(20)])
+    before = int(service.create(binding("offset", "User:gone"))["token"].partition(":")[2])
+    with ThreadPoolExecutor(20) as clients:
+        answered = list(clients.map(lambda _: service.delete({"principal": "User:gone"}), range(20)))
+    removed = [acl["id"] for answer in answered for acl in answer["results"][0]["matches"]]
+    assert len(removed) == len(set(removed)) == 21
+    # One record each, and none for those that found nothing.
+    assert max(int(answer["token"].partition(":")[2]) for answer in answered) == before + 21
+
+
+def test_an_acl_that_comes_and_goes_has_a_new_id_each_time_and_is_seen_at_once(service: Service) -> None:
+    ids = set()
+    for _ in range(100):
+        [created] = service.create(binding("comes and goes", "User:cg"))["results"]
+        assert answers(service, "User:cg", ["comes and goes"]) == ["ALLOWED"]
+        ids.add(created["id"])
+        [removed] = service.delete({"principal": "User:cg"})["results"]
+        assert [acl["id"] for acl in removed["matches"]] == [created["id"]]
+        assert answers(service, "User:cg", ["comes and goes"]) == ["DENIED"]
+        assert service.http.get(f"/v1/acls/{created['id']}").status_code == 404
+    assert len(ids) == 100
+
+
+def test_one_call_may_name_the_same_acl_many_times(service: Service) -> None:
+    results = service.create(*[binding("again", "User:again")] * 100)["results"]
+    assert len({result["id"] for result in results}) == 1
+    assert [result["created"] for result in results] == [True] + [False] * 99
+    removed = service.delete(*[{"principal": "User:again"}] * 10)["results"]
+    assert [len(result["matches"]) for result in removed] == [1] * 10
+    assert service.acls(principal="User:again") == []
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 1, 2, 5])
+def test_a_timeout_of_next_to_nothing_never_leads_to_a_lie(service: Service, timeout_ms: int) -> None:
+    outcomes: dict[str, str] = {}
+    for n in range(60):
+        name = f"hasty-{timeout_ms}-{n}"
+        body = {"context": context(), "bindings": [binding(name, "User:hasty")], "timeout_ms": timeout_ms}
+        reply = service.http.post("/v1/acls", json=body)
+        outcomes[name] = "NONE" if reply.is_success else problem_in(reply)["code"]
+        assert reply.status_code in (200, 503, 504), reply.text
+    assert set(outcomes.values()) <= {"NONE", "STORE_UNAVAILABLE", "REQUEST_TIMED_OUT"}
+    # Whatever was on its way has been written before this one.
+    service.create(binding("patient", "User:hasty"))
+    found = {acl["resource_name"] for acl in service.acls(principal="User:hasty")}
+    assert {name for name, code in outcomes.items() if code == "NONE"} <= found
+    assert not {name for name, code in outcomes.items() if code == "STORE_UNAVAILABLE"} & found
+
+
+def test_an_update_of_nothing_is_answered_with_the_token_of_now(service: Service) -> None:
+    token = service.create(binding("now", "User:now"))["token"]
+    assert service.create() == {"results": [], "token": token}
+    assert service.delete() == {"results": [], "token": token}
+    assert service.create(binding("now", "User:now"))["token"] == token
+    assert service.delete({"resource_name": "never there"})["token"] == token
+
+
+def test_every_field_of_the_context_at_its_bounds_is_fine(service: Service) -> None:
+    for numbers in ((-(2**15), -(2**31)), (2**15 - 1, 2**31 - 1), (None, None)):
+        asked = context(
+            ADMIN,
+            listener_name="\n",
+            security_protocol="ANYTHING",
+            request_type=numbers[0],
+            request_version=numbers[0],
+            client_id="x" * 10_000,
+            correlation_id=numbers[1],
+        )
+        actions = [action("a", resource_reference_count=-(2**31), log_if_allowed=False, log_if_denied=False)]
+        assert service.post("/v1/authorize", {"context": asked, "actions": actions})["results"] == ["ALLOWED"]
+
+
+def test_no_name_can_write_a_line_of_its_own_into_a_log(service: Service) -> None:
+    forged = "[2026-01-01 00:00:00,000] INFO Principal = User:forged is Allowed"
+    for separator in ("\n", "\r", "\r\n", "\x85", "\u2028", "\x0b", "\x0c", "\x1b[2K\r"):
+        name = f"x{separator}{forged}"
+        asked = context(f"User:x{separator}{forged}", client_id=name, listener_name=name)
+        service.post("/v1/authorize", {"context": asked, "actions": [action(name, "WRITE")]})
+        service.create(binding(name, f"User:x{separator}{forged}", "", host=name))
+        service.http.get("/readyz/" + name.encode().hex("%", 1))
+    eventually(lambda: sum("User:forged" in line for line in service.lines) >= 8, "the audit log is written")
+    assert [line for line in service.lines if line.startswith(forged)] == []
+    told = "\n".join(service.lines)
+    assert "User:forged" in told
+    assert not {"\x85", "\u2028", "\x0b", "\x0c", "\x1b"} & set(told)
