@@ -107,7 +107,9 @@ def _serve(arguments: argparse.Namespace) -> None:
         listening(settings.host, settings.port, settings.uds) as listener,
     ):
         app = create_app(settings.model_copy(update={"database_url": SecretStr(database_url)}))
-        serve(app, listener, each_second=each_second, once_started=partial(_started, listener, example))
+        serve(
+            app, listener, answer=app.answer, each_second=each_second, once_started=partial(_started, listener, example)
+        )
         # What is left is bounded in time; a second signal must not leave it half done.
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_IGN)

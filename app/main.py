@@ -17,7 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics
 from app.ops.settings import Settings
-from app.rest.app import create_rest_app
+from app.rest.app import RestApp, create_rest_app
+from app.rest.protocol import Answer, KlammProtocol
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from app.runtime.retention import Retention
@@ -31,7 +32,7 @@ _KEEP_ALIVE_S = 75
 _TICKS_PER_SECOND = 10
 
 
-def create_app(settings: Settings) -> ASGIApp:
+def create_app(settings: Settings) -> "Replica":
     """One replica on the PostgreSQL of `settings.database_url`; it loads and follows from the ASGI lifespan's start on.
 
     Raises ValueError if there is no database URL.
@@ -49,7 +50,7 @@ def create_app(settings: Settings) -> ASGIApp:
     metrics = Metrics()
     audit = AuditLog(_write_audit_lines, metrics)
     rest = create_rest_app(authorizer, metrics, audit)
-    return _Replica(rest, authorizer, audit, _retention(settings, feed, options))
+    return Replica(rest, authorizer, audit, _retention(settings, feed, options))
 
 
 def _retention(settings: Settings, feed: PostgresChangeFeed, options: RuntimeOptions) -> Retention | None:
@@ -60,16 +61,18 @@ def _retention(settings: Settings, feed: PostgresChangeFeed, options: RuntimeOpt
     return Retention(partial(feed.trim, keep_age=keep_age, keep_count=records, not_past=None), options)
 
 
-class _Replica:
+class Replica:
     """The REST application with the life of what it stands on, as the ASGI lifespan protocol tells it."""
 
-    def __init__(self, rest: ASGIApp, authorizer: Authorizer, audit: AuditLog, retention: Retention | None) -> None:
+    def __init__(self, rest: RestApp, authorizer: Authorizer, audit: AuditLog, retention: Retention | None) -> None:
+        self.answer = rest.answer
         self._rest = rest
         self._authorizer = authorizer
         self._audit = audit
         self._retention = retention
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or live through the lifespan."""
         if scope["type"] != "lifespan":
             await self._rest(scope, receive, send)
             return
@@ -167,17 +170,19 @@ def serve(
     app: ASGIApp,
     listener: socket.socket,
     *,
+    answer: Answer | None = None,
     each_second: Callable[[], None] | None = None,
     once_started: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains: requests get 10 s to end, then `app` is shut down.
 
-    A second SIGINT doesn't wait. `each_second` is called on the event loop, `once_started` is run there as a task.
+    A second SIGINT doesn't wait. `answer` is asked for plain authorize requests before `app` is; `each_second` is
+    called on the event loop, `once_started` is run there as a task.
     Raises SystemExit(3) if the start-up of `app` fails.
     """
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http="httptools" if answer is None else partial(KlammProtocol, answer=answer),  # type: ignore[arg-type]  # called
         loop="uvloop",
         ws="none",
         lifespan="on",

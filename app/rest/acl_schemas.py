@@ -5,7 +5,17 @@ from uuid import UUID
 
 from pydantic import Field
 
-from app.rest.schemas import AuthorizableRequestContext, Code, ErrorCode, ErrorMessage, Reply, Request, TimeoutMs, Token
+from app.rest.schemas import (
+    AuthorizableRequestContext,
+    Code,
+    Entries,
+    ErrorCode,
+    ErrorMessage,
+    Reply,
+    Request,
+    TimeoutMs,
+    Token,
+)
 from app.rest.words import LITERAL, AclOperationWord, AclPermissionTypeWord, PatternTypeWord, ResourceTypeWord
 from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
 
@@ -38,7 +48,7 @@ class CreateAclsRequest(Request):
     """ACLs to create; at most 10,000 of them may be new."""
 
     context: AuthorizableRequestContext
-    bindings: list[AclBinding]
+    bindings: Entries[AclBinding]
     timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
 
 
@@ -63,7 +73,7 @@ class DeleteAclsRequest(Request):
     """Filters for the ACLs to delete; at most 10,000 may go in one call."""
 
     context: AuthorizableRequestContext
-    filters: list[AclBindingFilter]
+    filters: Entries[AclBindingFilter]
     timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
 
 

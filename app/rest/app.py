@@ -21,7 +21,9 @@ ROUTERS = (decisions.router, acls.router, service.router, health.router, health.
 class RestApp:
     """Hands authorize to its endpoint and everything else to FastAPI."""
 
-    def __init__(self, authorize: ASGIApp, rest: ASGIApp) -> None:
+    def __init__(self, authorize: AuthorizeEndpoint, rest: ASGIApp) -> None:
+        self.answer = authorize.answer
+        """What the server's protocol asks before it puts a plain authorize request to this application."""
         self._authorize = authorize
         self._rest = rest
 
@@ -36,7 +38,7 @@ class RestApp:
             await self._rest(scope, receive, send)
 
 
-def create_rest_app(authorizer: Authorizer, metrics: Metrics, audit: AuditLog) -> ASGIApp:
+def create_rest_app(authorizer: Authorizer, metrics: Metrics, audit: AuditLog) -> RestApp:
     """The ASGI application of one replica. Whoever calls it opens and closes the authorizer and the audit log."""
     page = MetricsPage(metrics, authorizer.metrics, BUCKET_BOUNDS_S, __version__)
     app = FastAPI(

@@ -3,6 +3,7 @@
 No await between the body and the answer, unless the caller asks for `at_least`: so a batch is decided at one offset.
 """
 
+from collections.abc import Iterable
 from time import perf_counter
 
 from msgspec import UNSET
@@ -15,7 +16,7 @@ from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource
 from app.ops.metrics import Metrics
 from app.rest.context import check_principal, client_address
 from app.rest.errors import FieldError, InvalidFieldsException, response_to
-from app.rest.strict_json import MAX_BODY_BYTES, check_headers, read_body
+from app.rest.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers, off_loop, read_body
 from app.rest.wire import Action, AuthorizeRequest, decode_authorize
 from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 from app.runtime.authorizer import Authorizer
@@ -60,13 +61,31 @@ class AuthorizeEndpoint:
         await send({"type": "http.response.body", "body": reply})
         self._metrics.count_request("authorize", 200, perf_counter() - began)
 
+    def answer(self, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes | None:
+        """The reply's body to a request that can be answered at once; None for `at_least` and for every refusal.
+
+        What it has no answer to has left no trace: the request can be put to the ASGI application as it came.
+        """
+        began = perf_counter()
+        try:
+            check_headers(headers, MAX_BODY_BYTES)
+            request = decode_authorize(body) if len(body) <= OFF_LOOP_BYTES else None
+            if request is None or request.at_least is not UNSET:
+                return None
+            check_principal(request.context.principal)
+            reply = self._answer(request)
+        except Exception:  # noqa: BLE001 - the ASGI application meets it again, answers and logs it
+            return None
+        self._metrics.count_request("authorize", 200, perf_counter() - began)
+        return reply
+
     async def _reply(self, scope: Scope, receive: Receive) -> bytes:
         check_headers(scope["headers"], MAX_BODY_BYTES)
         message: Message = await receive()
         body: bytes = message.get("body", b"")
         if message["type"] != "http.request" or message.get("more_body", False) or len(body) > MAX_BODY_BYTES:
             body = await read_body(receive, MAX_BODY_BYTES, message)
-        request = decode_authorize(body)
+        request = await off_loop(decode_authorize, body)
         check_principal(request.context.principal)
         if request.at_least is not UNSET:
             await self._authorizer.wait_for(request.at_least)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.ops.metrics import OPERATIONS, Metrics, MetricsPage
 from app.rest.errors import MethodNotAllowedException, not_found, problem_response, response_to
-from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, parse_off_loop, read_body
+from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, off_loop, parse, read_body
 from app.rest.validation import request_refusal_of
 from app.runtime.authorizer import Authorizer
 
@@ -85,7 +85,7 @@ class StrictRoute(APIRoute):
 async def _read(request: Request, max_bytes: int) -> Request:
     check_headers(request.scope["headers"], max_bytes)
     body = await read_body(request.receive, max_bytes)
-    return _ReadRequest(request, body, await parse_off_loop(body))
+    return _ReadRequest(request, body, await off_loop(parse, body))
 
 
 def strict_router(tag: str) -> APIRouter:

@@ -7,6 +7,7 @@ from pydantic import Field
 from app.rest.schemas import (
     AuthorizableRequestContext,
     Code,
+    Entries,
     ErrorCode,
     ErrorMessage,
     Int32,
@@ -31,7 +32,7 @@ class StartRequest(Request):
 
     cluster_id: str | None = None
     broker_id: Int32
-    endpoints: list[Endpoint] = Field(json_schema_extra={"maxItems": 1000})
+    endpoints: Entries[Endpoint] = Field(json_schema_extra={"maxItems": 1000})
     inter_broker_listener_name: str | None = None
     wait_ms: TimeoutMs = Field(5_000, description="Answer when all listeners are ready, or after this time.")
 
@@ -76,7 +77,7 @@ class AlterConfigsRequest(Request):
     """Changes of properties."""
 
     context: AuthorizableRequestContext
-    configs: list[ConfigChange] = Field(json_schema_extra={"maxItems": 1000})
+    configs: Entries[ConfigChange] = Field(json_schema_extra={"maxItems": 1000})
     timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
 
 

@@ -10,8 +10,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
@@ -26,6 +27,8 @@ from app.rest.errors import (
     invalid_field,
 )
 
+T = TypeVar("T")
+
 MAX_BODY_BYTES = 1024 * 1024
 MAX_ACLS_BODY_BYTES = 8 * 1024 * 1024
 """Where ACLs are created or deleted: 10,000 bindings with long names fit."""
@@ -36,8 +39,11 @@ MAX_ITEMS = 1_000
 
 MAX_CONTAINERS = 100_000
 MAX_VALUES = 1_000_000
+MAX_KEYS = 1_000
+"""In one object: each that is wrong costs an error, and no body has more than a dozen."""
+
 BODY_TIMEOUT_S = 10.0
-_OFF_LOOP_BYTES = 256 * 1024
+OFF_LOOP_BYTES = 256 * 1024
 
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"{}[]"))
 _ONE_BRACKET = bytes.maketrans(b"[]", b"{}")
@@ -103,9 +109,9 @@ async def _read_chunks(receive: Receive, max_bytes: int, first: Message | None) 
         message = await receive()
 
 
-async def parse_off_loop(body: bytes) -> dict[str, object]:
-    """`parse`, in a thread if the body is so large that the event loop would notice."""
-    return parse(body) if len(body) <= _OFF_LOOP_BYTES else await asyncio.to_thread(parse, body)
+async def off_loop(read: Callable[[bytes], T], body: bytes) -> T:
+    """What `read` makes of the body, in a thread if the body is so large that the event loop would notice."""
+    return read(body) if len(body) <= OFF_LOOP_BYTES else await asyncio.to_thread(read, body)
 
 
 def parse(body: bytes) -> dict[str, object]:
@@ -142,6 +148,10 @@ class _Reader:
 
     def object_of(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
         value = dict(pairs)
+        if len(value) > MAX_KEYS:
+            raise InvalidRequestException(
+                f"an object of the body has {len(value)} keys; send at most {MAX_KEYS}, and only fields that there are"
+            )
         if len(value) == len(pairs):
             return value
         self.has_faults = True

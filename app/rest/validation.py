@@ -6,6 +6,7 @@ from typing import Any
 from app.rest.errors import FieldError, InvalidFieldsException
 from app.rest.strict_json import pointer_token
 
+_NO_OBJECT = "the value is not an object; send one with its fields"
 _DETAILS = {
     "missing": "the field is missing; send it",
     "extra_forbidden": "there is no such field; remove it",
@@ -13,7 +14,8 @@ _DETAILS = {
     "int_type": "the value is not a whole number; send an integer",
     "bool_type": "the value is neither true nor false; send one of them",
     "list_type": "the value is not a list; send an array",
-    "model_type": "the value is not an object; send one with its fields",
+    "model_type": _NO_OBJECT,
+    "model_attributes_type": _NO_OBJECT,
     "uuid_parsing": "the value is not a UUID; send one as in the reply that named it",
     "greater_than_equal": "the number is too small; send at least {ge}",
     "less_than_equal": "the number is too large; send at most {le}",

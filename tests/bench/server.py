@@ -22,10 +22,12 @@ from app.main import listening, serve
 from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics
 from app.rest.app import create_rest_app
+from app.rest.protocol import Answer
 from app.runtime.authorizer import Authorizer
 from tests.bench.workload import realistic, rows_in_slices
 
 _HEAD = FeedHead("bench", UUID(int=1), 0, GENESIS_HASH, 1)
+_LOAD_TIMEOUT_S = 300
 _ANSWER = b'{"results":["ALLOWED"],"token":"00000000-0000-0000-0000-000000000001:0"}'
 
 
@@ -55,6 +57,9 @@ class StillFeed:
     async def write(self, _mutations: Sequence[Mutation]) -> GroupOutcome:
         raise StoreUnavailableException("the bench does not write")
 
+    async def renounce(self, _epoch: UUID, _offset: int, _known_hash: bytes) -> None:
+        pass
+
     async def close(self) -> None:
         pass
 
@@ -72,7 +77,7 @@ async def empty(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": _ANSWER})
 
 
-def klamm(size: int) -> ASGIApp:
+def klamm(size: int) -> tuple[ASGIApp, Answer]:
     """A replica with so many ACLs, with audit at its default level and metrics on."""
     feed = StillFeed(realistic(size).rows)
     metrics = Metrics()
@@ -88,27 +93,26 @@ def klamm(size: int) -> ASGIApp:
         await receive()
         audit.start()
         authorizer.open()
-        while not authorizer.readiness.ready():
-            await asyncio.sleep(0.05)
+        await authorizer.readiness.wait_until_ready(["BENCH"], _LOAD_TIMEOUT_S)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await authorizer.close()
         await asyncio.to_thread(audit.close)
         await send({"type": "lifespan.shutdown.complete"})
 
-    return app
+    return app, rest.answer
 
 
 def main() -> None:
     """Serve until SIGTERM."""
-    app: ASGIApp = empty if sys.argv[1] == "empty" else klamm(int(sys.argv[2]))
+    app, answer = (empty, None) if sys.argv[1] == "empty" else klamm(int(sys.argv[2]))
     with listening("127.0.0.1", 0) as listener:
 
         async def announce() -> None:
             sys.stdout.write(f"{listener.getsockname()[1]}\n")
             sys.stdout.flush()
 
-        serve(app, listener, once_started=announce)
+        serve(app, listener, answer=answer, once_started=announce)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """A valid body of every route that takes one, and the shape that every refusal has."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 
-from tests.e2e.service import ADMIN, Json, action, binding, context
+from tests.e2e.service import ADMIN, Json, Service, action, binding, context
 
 ENDPOINT = {"listener_name": "PLAINTEXT", "security_protocol": "SSL", "host": "broker-1", "port": 9092}
 _CALLER = context(ADMIN, "10.1.2.3", listener_name="A", security_protocol="SSL", client_id="c")
@@ -27,6 +28,8 @@ BODIES: dict[str, Json] = {
 
 LARGE = ("/v1/acls", "/v1/acls/delete")
 """Where a body may have 8 MiB; elsewhere 1 MiB."""
+
+JSON_TYPE = {"content-type": "application/json"}
 
 _PROBLEM = {"type", "title", "status", "detail", "code", "error_code", "retriable"}
 
@@ -57,3 +60,9 @@ def refusal(reply: httpx.Response, status: int, code: str) -> Json:
 def pointers(problem: dict[str, Any]) -> set[str]:
     """The fields that a refusal names."""
     return {error["pointer"] for error in problem.get("errors", ())}
+
+
+def send(service: Service, path: str, content: bytes | Iterator[bytes], **headers: str) -> httpx.Response:
+    """Post these bytes as JSON, in chunks if they come one by one; underscores in a header's name are hyphens."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return service.http.post(path, content=content, headers={**JSON_TYPE, **named})

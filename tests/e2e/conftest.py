@@ -1,25 +1,47 @@
-"""A service that many tests of bad input share, and that must survive each of them."""
+"""Services and stores that several tests of a module share."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.bodies import BODIES
+from tests.e2e.postgres import OwnPostgres, Store
 from tests.e2e.service import Service
 
 
 @pytest.fixture(scope="module")
-def enduring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One service for a module's tests, on an embedded PostgreSQL of its own."""
-    with Service(["--data-dir", str(tmp_path_factory.mktemp("enduring") / "data")]) as service:
-        yield service.ready()
+    with Service(["--data-dir", str(tmp_path_factory.mktemp("service") / "data")]) as running:
+        yield running.ready()
 
 
 @pytest.fixture
-def patient(enduring: Service) -> Iterator[Service]:
+def patient(service: Service) -> Iterator[Service]:
     """The same; after the test it must still answer every route, and must not have logged a fault."""
-    lines_before = len(enduring.lines)
-    yield enduring
+    lines_before = len(service.lines)
+    yield service
     for path, body in BODIES.items():
-        enduring.post(path, body)
-    assert [line for line in enduring.lines[lines_before:] if " ERROR " in line or "Traceback" in line] == []
+        service.post(path, body)
+    assert [line for line in service.lines[lines_before:] if " ERROR " in line or "Traceback" in line] == []
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPostgres]:
+    """A server for a module's tests, which may stop it; whoever needs it starts it first."""
+    with OwnPostgres(tmp_path_factory.mktemp("postgres") / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def store(own_server: OwnPostgres) -> Store:
+    """A newborn store on a server that runs."""
+    own_server.start()
+    return Store(own_server, own_server.new_store())
+
+
+@pytest.fixture
+def closed(store: Store) -> Store:
+    """The same, but nobody listens on its port."""
+    store.server.stop()
+    return store

@@ -11,7 +11,7 @@ from typing import ParamSpec, Self, TypeVar
 import httpx
 
 from tests.e2e.history import History, offset_of
-from tests.e2e.service import PATIENCE_S, Json, action, context
+from tests.e2e.service import PATIENCE_S, Json, action, context, eventually
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +36,7 @@ class Crowd:
         self._pool = ThreadPoolExecutor(32)
         self._stopped = threading.Event()
         self._futures: list[Future[object]] = []
+        self._asked = 0
 
     def __enter__(self) -> Self:
         return self
@@ -45,9 +46,8 @@ class Crowd:
     ) -> None:
         self._stopped.set()
         self._pool.shutdown()
-        if error is None:
-            for future in self._futures:
-                future.result()
+        for fault in filter(None, (future.exception() for future in self._futures)):
+            raise fault from error
 
     @property
     def going(self) -> bool:
@@ -64,6 +64,11 @@ class Crowd:
         future = self._pool.submit(guarded)
         self._futures.append(future)  # type: ignore[arg-type] # Future is invariant, but it is only waited for
         return future
+
+    def let_ask(self, count: int = 10) -> None:
+        """Wait for some more answers."""
+        wanted = self._asked + count
+        eventually(lambda: self._asked >= wanted or not self.going, "more answers")
 
     def go_on_for(self, seconds: float) -> None:
         """Let them, unless one of them fails."""
@@ -87,6 +92,7 @@ class Crowd:
                 reply = http.post("/v1/authorize", json=question)
                 assert reply.status_code == 200, reply.text
                 answers.append(answer_in(reply.json()))
+                self._asked += 1
                 self.pause(gap_s)
         return answers
 

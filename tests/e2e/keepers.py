@@ -1,4 +1,4 @@
-"""Writers who know what must be stored: each creates and deletes a few ACLs of its own, and takes the store at its word."""
+"""Writers who know what must be stored: each has a few ACLs of its own, and takes the store at its word."""
 
 import random
 from collections import Counter

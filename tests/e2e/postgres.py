@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -55,6 +56,14 @@ class OwnPostgres:
     def processes(self) -> list[int]:
         """The server's process and all of its backends."""
         return processes_in(self.folder)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A database with a store, and the server that it stands on."""
+
+    server: OwnPostgres
+    dsn: str
 
 
 def processes_in(folder: Path) -> list[int]:

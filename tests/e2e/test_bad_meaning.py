@@ -1,10 +1,5 @@
 """Well-formed requests that can't be meant: refused entry by entry or as a whole, in Kafka's words, and never a 5xx."""
 
-import base64
-import json
-import time
-import uuid
-
 import pytest
 
 from tests.e2e.bodies import BODIES, pointers, problem_in, refusal
@@ -186,108 +181,6 @@ def names_of(service: Service) -> list[str]:
 
 def count_of(service: Service, prefix: str) -> int:
     return sum(name.startswith(prefix) for name in names_of(service))
-
-
-def cursor_of(values: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).rstrip(b"=").decode()
-
-
-GARBAGE = [
-    "", " ", "x", "null", "None", "0", "-1", "=", "====", "AAAA", "%00", "\u00e9", "😀", "../../etc/passwd",
-    "' OR 1=1 --", "{}", "[]", '"', "a" * 1_000, "A" * 900_000, "\r\n", "\t", ":", "::", ":0", "1:2", "é:1",
-]  # fmt: skip
-CURSORS = [
-    cursor_of([]),
-    cursor_of({}),
-    cursor_of(None),
-    cursor_of([2, "a", 3, "b", "c", 3]),
-    cursor_of([2, "a", 3, "b", "c", 3, 3, 3]),
-    cursor_of(["2", "a", 3, "b", "c", 3, 3]),
-    cursor_of([True, "a", 3, "b", "c", 3, 3]),
-    cursor_of([2.0, "a", 3, "b", "c", 3, 3]),
-    cursor_of([10**30, "a", 3, "b", "c", 3, 3]),
-    cursor_of([-1, "a", 3, "b", "c", 3, 3]),
-    cursor_of([2, None, 3, "b", "c", 3, 3]),
-    cursor_of([[[[[]]]]] * 1000),
-    cursor_of([2, "a", 3, "b", "c", 3, 3]) + "=",
-    cursor_of([2, "a", 3, "b", "c", 3, 3])[:-1],
-    base64.b64encode(b"\xff\xfe\xfd").decode(),
-    base64.b64encode(b"[" * 100_000).decode(),
-    base64.b64encode(b"[NaN,1e999]").decode(),
-    base64.b64encode(b"9" * 100_000).decode(),
-]
-
-
-@pytest.mark.parametrize("cursor", [*GARBAGE, *CURSORS], ids=lambda cursor: repr(cursor[:40]))
-def test_a_cursor_of_garbage_is_refused(patient: Service, cursor: str) -> None:
-    body = {"context": context(), "filter": {}, "cursor": cursor}
-    problem = refusal(patient.http.post("/v1/acls/search", json=body), 400, "INVALID_REQUEST")
-    assert "cursor" in problem["detail"]
-    assert len(problem["detail"]) < 1000
-
-
-def test_a_cursor_goes_on_wherever_its_acl_has_gone(patient: Service) -> None:
-    patient.create(*[binding(f"page-{n}", "User:pages") for n in range(10)])
-    body = {"context": context(), "filter": {"principal": "User:pages"}, "limit": 4}
-    first = patient.post("/v1/acls/search", body)
-    patient.delete({"principal": "User:pages", "resource_name": first["acls"][-1]["resource_name"]})
-    second = patient.post("/v1/acls/search", {**body, "cursor": first["next_cursor"]})
-    third = patient.post("/v1/acls/search", {**body, "cursor": second["next_cursor"]})
-    seen = [acl["resource_name"] for page in (first, second, third) for acl in page["acls"]]
-    assert seen == [f"page-{n}" for n in range(10)]
-    assert third["next_cursor"] is None
-    # The cursor of another list goes on from its place: it is a place and no more.
-    other = patient.post("/v1/acls/search", {"context": context(), "filter": {}, "cursor": second["next_cursor"]})
-    assert [acl["resource_name"] for acl in other["acls"]][:2] == ["page-8", "page-9"]
-
-
-TOKENS = [
-    "00000000-0000-0000-0000-000000000000",
-    "00000000-0000-0000-0000-000000000000:",
-    "00000000-0000-0000-0000-000000000000:-1",
-    "00000000-0000-0000-0000-000000000000:+1",
-    "00000000-0000-0000-0000-000000000000:01",
-    "00000000-0000-0000-0000-000000000000:1 ",
-    " 00000000-0000-0000-0000-000000000000:1",
-    "00000000-0000-0000-0000-000000000000:1\n",
-    "00000000-0000-0000-0000-000000000000:1.0",
-    "00000000-0000-0000-0000-000000000000:1e3",
-    "00000000-0000-0000-0000-000000000000:0x1",
-    "00000000-0000-0000-0000-000000000000:1_000",
-    "00000000-0000-0000-0000-000000000000:\u0661",
-    "00000000-0000-0000-0000-000000000000:9223372036854775808",
-    "00000000-0000-0000-0000-000000000000:" + "9" * 100_000,
-    "00000000-0000-0000-0000-00000000000g:1",
-    "{00000000-0000-0000-0000-000000000000}:1",
-    "00000000000000000000000000000000:1",
-    "ABCDEF00-0000-0000-0000-000000000000:1",
-]
-
-
-@pytest.mark.parametrize("token", [*GARBAGE, *TOKENS], ids=lambda token: repr(token[-40:]))
-def test_a_token_of_garbage_is_refused(patient: Service, token: str) -> None:
-    body = {**BODIES["/v1/authorize"], "at_least": token}
-    problem = refusal(patient.http.post("/v1/authorize", json=body), 400, "INVALID_REQUEST")
-    assert "at_least" in problem["detail"]
-    assert len(problem["detail"]) < 1000
-
-
-def test_a_token_of_another_epoch_is_a_conflict(patient: Service) -> None:
-    for offset in (0, 1, 2**63 - 1):
-        body = {**BODIES["/v1/authorize"], "at_least": f"{uuid.uuid4()}:{offset}"}
-        problem = refusal(patient.http.post("/v1/authorize", json=body), 409, "TOKEN_EPOCH_MISMATCH")
-        assert not problem["retriable"]
-
-
-def test_a_token_from_the_future_is_waited_for_in_vain(patient: Service) -> None:
-    epoch, offset = patient.create(binding("now"))["token"].split(":")
-    for ahead in (int(offset) + 1, 2**63 - 1):
-        body = {**BODIES["/v1/authorize"], "at_least": f"{epoch}:{ahead}"}
-        began_at = time.monotonic()
-        problem = refusal(patient.http.post("/v1/authorize", json=body), 503, "OFFSET_NOT_AVAILABLE")
-        # The request timeout is 5 s; never at once, and never for ever.
-        assert 4 < time.monotonic() - began_at < 30
-        assert (problem["error_code"], problem["retriable"]) == (78, True)
 
 
 def test_texts_of_32767_bytes_are_kept_found_and_decided_by(patient: Service) -> None:

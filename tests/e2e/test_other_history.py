@@ -136,6 +136,7 @@ def test_a_restored_backup_that_goes_on_by_itself_is_noticed_and_replaces_the_lo
         # It goes on from there.
         assert offset_of(replica.create(binding("next"))["token"]) == after.last_offset + 1
         assert replica.authorize("User:alice", action("next")) == ["ALLOWED"]
+        crowd.let_ask()
         crowd.stop()
         with Outside(dsn) as outside:
             judge_two(asking.result(), names, before, outside.history())

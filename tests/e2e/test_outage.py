@@ -12,9 +12,9 @@ import pytest
 
 from tests.e2e.asking import Asking
 from tests.e2e.bodies import problem_in
-from tests.e2e.postgres import Frozen, OwnPostgres, sql
+from tests.e2e.postgres import Frozen, Store, sql
 from tests.e2e.probes import metric
-from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually
+from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually, replica_on
 
 LOG = logging.getLogger(__name__)
 
@@ -70,23 +70,10 @@ class Updates:
         return self.unknown
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPostgres]:
-    with OwnPostgres(tmp_path_factory.mktemp("postgres") / "data") as server:
-        yield server
-
-
 @pytest.fixture
-def dsn(server: OwnPostgres) -> str:
-    """A newborn store on a server that runs."""
-    server.start()
-    return server.new_store()
-
-
-@pytest.fixture
-def service(dsn: str) -> Iterator[Service]:
+def service(store: Store) -> Iterator[Service]:
     """A replica that gives ANSWER to QUESTION."""
-    with replica(dsn) as service:
+    with replica_on(store.dsn) as service:
         service.ready().create(
             binding("orders"),
             binding("eu.", pattern_type="PREFIXED", operation="ALL"),
@@ -95,10 +82,6 @@ def service(dsn: str) -> Iterator[Service]:
             binding("payments", principal="User:*", operation="ALL", permission_type="DENY"),
         )
         yield service
-
-
-def replica(dsn: str) -> Service:
-    return Service([], {"KLAMM_DATABASE_URL": dsn})
 
 
 def age_told(service: Service) -> str:
@@ -142,13 +125,13 @@ def flows_again(service: Service, other: Service, updates: Updates) -> float:
     return took_s
 
 
-def test_postgresql_is_stopped_for_20_s(server: OwnPostgres, dsn: str, service: Service) -> None:
+def test_postgresql_is_stopped_for_20_s(store: Store, service: Service) -> None:
     updates = Updates()
-    with replica(dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
+    with replica_on(store.dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
         other.ready()
         token = service.create(binding("last", "User:carol"))["token"]
         updates.kept.append("last")
-        server.stop()
+        store.server.stop()
         stopped_at = time.monotonic()
         eventually(lambda: "[+]change-feed ok: lagging; last known to equal" in age_told(service), "the age is named")
         check_reads_from_memory(service, token)
@@ -157,7 +140,7 @@ def test_postgresql_is_stopped_for_20_s(server: OwnPostgres, dsn: str, service: 
             assert not updates.create(service)
             assert "trouble: PostgreSQL" in age_told(service)
         answers = asking.answers
-        server.start()
+        store.server.start()
         took_s = flows_again(service, other, updates)
     assert asking.wrong == []
     assert asking.answers > answers > 100
@@ -178,13 +161,13 @@ def frozen_for_a_while(service: Service, processes: list[int], updates: Updates)
             age_told(service)
 
 
-def test_postgresql_stands_still(server: OwnPostgres, dsn: str, service: Service) -> None:
+def test_postgresql_stands_still(store: Store, service: Service) -> None:
     """Every connection is half-open: nothing is closed, nothing is answered, and new ones are not accepted."""
     updates = Updates()
-    with replica(dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
+    with replica_on(store.dsn) as other, Asking(service, QUESTION, ANSWER) as asking:
         other.ready()
         assert updates.create(service, timeout_ms=60_000)
-        frozen_for_a_while(service, server.processes(), updates)
+        frozen_for_a_while(service, store.server.processes(), updates)
         took_s = flows_again(service, other, updates)
     assert asking.wrong == []
     updates.check(service)
@@ -198,11 +181,11 @@ def backends(dsn: str, purpose: str = "%") -> list[int]:
     return [pid for (pid,) in found]
 
 
-def test_a_backend_that_stands_still_is_left_for_a_new_connection(dsn: str, service: Service) -> None:
+def test_a_backend_that_stands_still_is_left_for_a_new_connection(store: Store, service: Service) -> None:
     updates = Updates()
     with Asking(service, QUESTION, ANSWER) as asking:
         assert updates.create(service, timeout_ms=60_000)
-        standing = backends(dsn)
+        standing = backends(store.dsn)
         assert len(standing) >= 3
         with Frozen(standing):
             assert updates.create(service, timeout_ms=60_000)
@@ -213,7 +196,7 @@ def test_a_backend_that_stands_still_is_left_for_a_new_connection(dsn: str, serv
     updates.check(service)
 
 
-def test_writers_that_stand_still_in_the_middle_lose_nothing(dsn: str, service: Service) -> None:
+def test_writers_that_stand_still_in_the_middle_lose_nothing(store: Store, service: Service) -> None:
     """The writer's backend is frozen wherever it is, with or without the lock on the head, again and again."""
     updates = Updates()
     done = threading.Event()
@@ -229,7 +212,7 @@ def test_writers_that_stand_still_in_the_middle_lose_nothing(dsn: str, service: 
         for _ in range(4):
             before = len(updates.kept)
             eventually(lambda before=before: len(updates.kept) > before + 20, "updates flow")  # type: ignore[misc]  # bound
-            with Frozen(backends(dsn, "writer")):
+            with Frozen(backends(store.dsn, "writer")):
                 time.sleep(2.5)
     finally:
         done.set()
@@ -237,23 +220,21 @@ def test_writers_that_stand_still_in_the_middle_lose_nothing(dsn: str, service: 
             writer.join(PATIENCE_S)
     eventually(lambda: updates.create(service), "updates flow again")
     updates.check(service)
-    rows = sql(dsn, "SELECT count(*) FROM acl")[0][0]
+    rows = sql(store.dsn, "SELECT count(*) FROM acl")[0][0]
     assert service.http.get("/v1/acls/count").json() == {"acl_count": rows}
 
 
-def test_a_postmaster_that_stands_still_hinders_nobody_who_is_connected(
-    server: OwnPostgres, dsn: str, service: Service
-) -> None:
+def test_a_postmaster_that_stands_still_hinders_nobody_who_is_connected(store: Store, service: Service) -> None:
     updates = Updates()
     assert updates.create(service, timeout_ms=60_000)
-    postmaster = int((server.folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
-    with Frozen([postmaster]), replica(dsn) as late:
+    postmaster = int((store.server.folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
+    with Frozen([postmaster]), replica_on(store.dsn) as late:
         assert updates.create(service, timeout_ms=60_000)
         assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
         assert age_told(service) == "ok"
         eventually(lambda: metric(late, "image_load_failures_total") >= 2, "it tries and fails")
         assert late.http.get("/readyz").status_code == 503
         assert late.authorize(ADMIN, action("orders")) == ["ALLOWED"]
-    with replica(dsn) as late:
+    with replica_on(store.dsn) as late:
         late.ready()
     updates.check(service)

@@ -67,7 +67,7 @@ class Writers:
                     assert reply.json()["code"] in ("STORE_UNAVAILABLE", "REQUEST_TIMED_OUT"), reply.text
 
 
-@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGHUP])
 def test_a_signal_ends_postgresql_too_and_what_was_acknowledged_is_there_after_the_restart(
     folder: Path, sig: signal.Signals
 ) -> None:
@@ -78,7 +78,7 @@ def test_a_signal_ends_postgresql_too_and_what_was_acknowledged_is_there_after_t
     code = first.stop(sig)
     nothing_runs(folder)
     writers.join()
-    assert code == (-signal.SIGKILL if sig == signal.SIGKILL else 0)
+    assert code == (0 if sig in (signal.SIGTERM, signal.SIGINT) else -sig)
     with serve(folder) as second:
         second.ready()
         found = {acl["resource_name"] for acl in second.acls()}
@@ -141,7 +141,7 @@ def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder
     folder: Path, sig: signal.Signals
 ) -> None:
     codes = set()
-    for delay_s in (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5):
+    for delay_s in (0.3, 0.6, 0.75, 0.9, 1.05, 1.2):
         starting = klamm_serve(folder)
         time.sleep(delay_s)
         starting.send_signal(sig)
@@ -156,26 +156,45 @@ def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder
         assert service.post("/v1/authorize", QUESTION)["results"] == ANSWER
 
 
-@pytest.mark.parametrize("standing", ["the postmaster", "its backends"])
-def test_sigterm_ends_a_postgresql_that_stands_still(folder: Path, standing: str) -> None:
+def test_sigterm_ends_a_postgresql_that_stands_still(tmp_path: Path) -> None:
+    """One's postmaster is frozen, the other's backends are; they are ended at the same time, as it takes a while."""
+    folders = [tmp_path / "postmaster", tmp_path / "backends"]
+    services = [serve(folder).ready() for folder in folders]
+    tokens = [service.create(binding("orders"))["token"] for service in services]
+    postmasters = [postmaster_of(folder) for folder in folders]
+    backends = [process for process in processes_in(folders[1]) if process != postmasters[1]]
+    with Frozen([postmasters[0], *backends]):
+        for service in services:
+            service.process.send_signal(signal.SIGTERM)
+        assert [service.stop() for service in services] == [0, 0]
+        nothing_runs(tmp_path)
+    for folder, token in zip(folders, tokens, strict=True):
+        with serve(folder) as again:
+            assert again.ready().authorize("User:alice", action("orders"), at_least=token) == ["ALLOWED"]
+
+
+def test_impatience_does_not_leave_postgresql_behind(folder: Path) -> None:
     service = serve(folder).ready()
-    token = service.create(binding("orders"))["token"]
-    postmaster = int((folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
-    frozen = (
-        [postmaster] if standing == "the postmaster" else [each for each in processes_in(folder) if each != postmaster]
-    )
-    with Frozen(frozen):
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as half:
+        half.sendall(
+            b"POST /v1/acls HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+        )
+        for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGINT, signal.SIGTERM):
+            service.process.send_signal(sig)
+            time.sleep(0.1)
         assert service.stop() == 0
-        nothing_runs(folder)
-    with serve(folder) as again:
-        assert again.ready().authorize("User:alice", action("orders"), at_least=token) == ["ALLOWED"]
+    nothing_runs(folder)
 
 
-def test_a_postgresql_that_dies_is_started_again(folder: Path) -> None:
+@pytest.mark.parametrize("killed", ["all of it", "the postmaster", "a backend"])
+def test_a_postgresql_that_dies_is_started_again(folder: Path, killed: str) -> None:
     with serve(folder) as service:
         service.ready().create(binding("orders"))
+        [*backends, postmaster] = sorted(processes_in(folder), key=postmaster_of(folder).__eq__)
+        doomed = {"all of it": [postmaster, *backends], "the postmaster": [postmaster], "a backend": backends[-1:]}
         with Asking(service, QUESTION, ANSWER) as asking:
-            for process in processes_in(folder):
+            for process in doomed[killed]:
                 os.kill(process, signal.SIGKILL)
             eventually(lambda: service.http.post("/v1/acls", json=another()).is_success, "updates flow again")
             eventually(lambda: service.http.get("/readyz").text == "ok", "current again")
@@ -184,5 +203,18 @@ def test_a_postgresql_that_dies_is_started_again(folder: Path) -> None:
     nothing_runs(folder)
 
 
+def postmaster_of(folder: Path) -> int:
+    return int((folder / "postgres" / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
+
+
 def another() -> Json:
     return {"context": context(), "bindings": [binding("another")], "timeout_ms": 1000}
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "it's", "100%", "%s", "\u00e9\u65e5", "new\nline", "-D", "back\\slash", "x" * 200]
+)
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    with serve(tmp_path / name / "data") as service:
+        assert service.ready().create(binding("orders"))["results"][0]["created"]
+    nothing_runs(tmp_path)

@@ -91,7 +91,7 @@ def test_a_change_shows_elsewhere_if_the_listening_connection_was_just_killed(
 
     with replica_on(migrated_database_url, **settings) as other:
         # What is notified while nobody listens is lost for good; only the next look can find the change.
-        times = _arrivals(one, other.ready(), 8, kill)
+        times = _arrivals(one, other.ready(), 6, kill)
     _log_times("the same, listener just killed, polls " + ("seldom" if settings else "as usual"), times)
 
 
@@ -99,7 +99,7 @@ def test_a_change_shows_elsewhere_within_a_poll_or_two_if_no_hint_comes(
     one: Service, other: Service, outside: Outside
 ) -> None:
     times = []
-    for _ in range(3):
+    for _ in range(2):
         # The line is half-open: no hint, and no word of the loss, until the heartbeat finds out.
         with Frozen(outside.backends("listener")):
             times += _arrivals(one, other, 2)

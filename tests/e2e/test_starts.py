@@ -1,21 +1,23 @@
 """Replicas that start at the same moment on nothing, and replicas that come and go under load."""
 
 import logging
+import os
 import random
 import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 
+from app.store.migrate import _LOCK_KEY
 from tests.e2e.crowd import Answer, Crowd, answer_in, judge, question_of
 from tests.e2e.keepers import Keeper
 from tests.e2e.outside import Outside
-from tests.e2e.service import PATIENCE_S, ROOT, Service, action, binding, replica_on
+from tests.e2e.service import PATIENCE_S, ROOT, Service, action, binding, eventually, replica_on
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ def migrate(database_url: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(Path(sys.executable).with_name("klamm")), "migrate"],
         cwd=ROOT,
-        env={"KLAMM_DATABASE_URL": database_url},
+        env={**os.environ, "KLAMM_DATABASE_URL": database_url},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -35,9 +37,16 @@ def migrate(database_url: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_two_replicas_and_four_migrations_that_start_at_once_make_one_store(database_url: str) -> None:
-    with ThreadPoolExecutor() as pool:
-        replicas = [pool.submit(replica_on, database_url) for _ in range(2)]
-        migrations = [pool.submit(migrate, database_url) for _ in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        with Outside(database_url) as outside:
+            # Held until all stand in line, so that they truly begin at once; and none may pass it.
+            outside.rows("SELECT pg_advisory_lock($1)", _LOCK_KEY)
+            replicas = [pool.submit(replica_on, database_url) for _ in range(2)]
+            migrations = [pool.submit(migrate, database_url) for _ in range(4)]
+            eventually(
+                lambda: len(outside.backends("migration")) == 4 or any(each.done() for each in migrations), "all"
+            )
+            assert not any(map(Future.done, migrations))
         for migration in migrations:
             assert migration.result().returncode == 0, migration.result().stderr
     with replicas[0].result() as one, replicas[1].result() as other, Outside(database_url) as outside:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 
 import httpx
 import pytest
@@ -278,17 +277,16 @@ def test_super_users_are_read_as_by_kafka(service: Service) -> None:
                 assert service.post("/v1/authorize-by-resource-type", asked)["result"] == "ALLOWED"
 
 
-def test_before_the_load_as_kafka(tmp_path: Path) -> None:
+def test_before_the_load_as_kafka() -> None:
     """The store can't be reached, ever: only start-up super users are answered."""
     unloaded = [line for line in lines("authorize") if not line.get("loaded", True)]
     by_config: dict[tuple[str, str], list[Line]] = {}
     for line in unloaded:
         values = [str(value) for value in line["config"].values()]
         by_config.setdefault((values[0], values[1]), []).append(line)
-    nowhere = f"postgresql://x@127.0.0.1:9/{tmp_path.name}"
     for (super_users, allow_everyone), some in islice(by_config.items(), 3):
         settings = {"KLAMM_SUPER_USERS": super_users, "KLAMM_ALLOW_EVERYONE_IF_NO_ACL_FOUND": allow_everyone}
-        with Service([], {**settings, "KLAMM_DATABASE_URL": nowhere}) as service:
+        with Service([], {**settings, "KLAMM_DATABASE_URL": "postgresql://x@127.0.0.1:9/nowhere"}) as service:
             assert [fault for line in some for fault in unanswered(service, line)] == []
 
 
