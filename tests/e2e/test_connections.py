@@ -1,0 +1,192 @@
+"""What the server's own protocol does with authorize requests: the fast way and uvicorn's way must say the same."""
+
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.service import Service, action, binding, context
+
+_JAVA = """
+import java.net.URI;
+import java.net.http.*;
+
+class Ask {
+    public static void main(String[] arguments) throws Exception {
+        var client = HttpClient.newHttpClient();
+        for (int n = 0; n < Integer.parseInt(arguments[2]); n++) {
+            var request = HttpRequest.newBuilder(URI.create(arguments[0]))
+                .header("Content-Type", "application/json")
+                .POST(HttpRequest.BodyPublishers.ofString(arguments[1])).build();
+            var answer = client.send(request, HttpResponse.BodyHandlers.ofString());
+            if (answer.statusCode() != 200 || !answer.body().contains("[\\"ALLOWED\\",\\"DENIED\\"]"))
+                throw new RuntimeException(n + ": " + answer.statusCode() + " " + answer.body());
+        }
+        System.out.println("all right");
+    }
+}
+"""
+
+BODY = json.dumps(
+    {"context": context("User:alice"), "actions": [action("orders"), action("orders", operation="WRITE")]}
+).encode()
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQ\r\n"
+REPLY = b'{"results":["ALLOWED","DENIED"],'
+
+
+def request(*headers: bytes, body: bytes = BODY, target: bytes = b"/v1/authorize", version: bytes = b"1.1") -> bytes:
+    lines = (
+        b"POST %b HTTP/%b\r\nHost: k\r\nContent-Type: application/json\r\n" % (target, version),
+        *headers,
+        b"Content-Length: %d\r\n\r\n" % len(body),
+    )
+    return b"".join(lines) + body
+
+
+@pytest.fixture(scope="module", autouse=True)
+def acls(service: Service) -> None:
+    service.create(binding("orders"))
+
+
+@contextmanager
+def connected(service: Service) -> Iterator[socket.socket]:
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield connection
+
+
+def answers(connection: socket.socket, count: int) -> list[bytes]:
+    """So many whole answers, heads and bodies."""
+    found: list[bytes] = []
+    got = b""
+    while len(found) < count:
+        head, end, rest = got.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
+        if end and len(rest) >= length:
+            found.append(got[: len(head) + 4 + length])
+            got = got[len(head) + 4 + length :]
+            continue
+        some = connection.recv(65_536)
+        assert some, f"hung up after {got!r}"
+        got += some
+    assert not got
+    return found
+
+
+def test_an_offer_to_upgrade_is_declined_wherever_the_segments_are_cut(service: Service) -> None:
+    whole = request(OFFER)
+    for cut in range(1, len(whole), 7):
+        with connected(service) as connection:
+            connection.sendall(whole[:cut])
+            connection.sendall(whole[cut:])
+            for _ in range(2):
+                (answer,) = answers(connection, 1)
+                assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+                assert REPLY in answer
+                connection.sendall(whole)
+            answers(connection, 1)
+
+
+def test_an_offer_on_another_route_loses_no_body_either(service: Service) -> None:
+    body = json.dumps({"context": context("User:alice"), "groups": ["g"]}).encode()
+    with connected(service) as connection:
+        connection.sendall(request(OFFER, body=body, target=b"/v1/list-groups"))
+        (answer,) = answers(connection, 1)
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_a_connection_that_offers_and_wants_to_close_is_closed(service: Service) -> None:
+    offer = OFFER.replace(b"Upgrade, ", b"close, Upgrade, ")
+    with connected(service) as connection:
+        connection.sendall(request(offer))
+        (answer,) = answers(connection, 1)
+        assert REPLY in answer
+        assert connection.recv(1) == b""
+
+
+def test_pipelined_requests_are_answered_in_order_whichever_way_they_take(service: Service) -> None:
+    token = service.post("/v1/authorize", json.loads(BODY))["token"]
+    slow = json.dumps({**json.loads(BODY), "at_least": token}).encode()
+    wrong = BODY.replace(b"READ", b"REED")
+    with connected(service) as connection:
+        parts = [request(), request(body=slow), request(), request(body=wrong), request(), request(OFFER), request()]
+        connection.sendall(b"".join(parts))
+        found = answers(connection, len(parts))
+    statuses = [int(answer[9:12]) for answer in found]
+    assert statuses == [200, 200, 200, 400, 200, 200, 200]
+    assert all(REPLY in answer for answer, status in zip(found, statuses, strict=True) if status == 200)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        pytest.param(request(b"Connection: close\r\n"), id="close"),
+        pytest.param(request(version=b"1.0"), id="HTTP/1.0"),
+        pytest.param(request(target=b"/v1/authorize?x=1"), id="query"),
+        pytest.param(request(target=b"/v1/%61uthorize"), id="escaped"),
+        pytest.param(
+            request().replace(
+                b"Content-Length: %d\r\n\r\n" % len(BODY), b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(BODY)
+            )
+            + b"\r\n0\r\n\r\n",
+            id="chunked",
+        ),
+    ],
+)
+def test_requests_that_are_not_plain_get_the_same_answer(service: Service, whole: bytes) -> None:
+    with connected(service) as connection:
+        connection.sendall(whole)
+        (answer,) = answers(connection, 1)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert REPLY in answer
+
+
+def test_a_body_is_waited_for_when_the_client_expects_to_be_asked(service: Service) -> None:
+    head, _, body = request(b"Expect: 100-continue\r\n").partition(b"\r\n\r\n")
+    with connected(service) as connection:
+        connection.sendall(head + b"\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 100 Continue")
+        connection.sendall(body)
+        (answer,) = answers(connection, 1)
+    assert REPLY in answer
+
+
+def test_a_body_that_is_too_large_is_refused_while_it_comes(service: Service) -> None:
+    head = request(body=b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with connected(service) as connection:
+        connection.sendall(head)
+        for _ in range(20):
+            connection.sendall(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
+        (answer,) = answers(connection, 1)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_who_does_not_read_does_not_fill_the_memory(service: Service) -> None:
+    with connected(service) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.settimeout(2)
+        with pytest.raises(TimeoutError):
+            connection.sendall(request() * 600_000)
+    assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
+
+
+def test_java_s_own_http_client_gets_right_answers(service: Service, tmp_path: Path) -> None:
+    java = shutil.which("java")
+    if java is None:
+        pytest.skip("needs java: install a JDK of version 11 or newer")
+    source = tmp_path / "Ask.java"
+    source.write_text(_JAVA)
+    done = subprocess.run(
+        [java, str(source), f"{service.url}/v1/authorize", BODY.decode(), "2000"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.stdout == "all right\n", done.stderr
