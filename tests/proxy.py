@@ -57,9 +57,10 @@ class Proxy:
             writer.close()
             return
         self._writers += [writer, server_writer]
+        mute = asyncio.Event()
         ways = [
-            asyncio.create_task(self._pass_requests(reader, server_writer)),
-            asyncio.create_task(self._pass_replies(server_reader, writer)),
+            asyncio.create_task(self._pass_requests(reader, server_writer, mute)),
+            asyncio.create_task(self._pass_replies(server_reader, writer, mute)),
         ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for way in ways:
@@ -68,26 +69,32 @@ class Proxy:
         writer.close()
         server_writer.close()
 
-    async def _pass_requests(self, reader: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+    async def _pass_requests(
+        self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, mute: asyncio.Event
+    ) -> None:
         while data := await reader.read(65_536):
             tripped = self.trip is not None and self.trip in data
             if tripped:
                 self.trip = None
                 if self.then == "drop":
                     return
-                self._mute = True
+                if self.then == "deliver":
+                    mute.set()
+                else:
+                    self._mute = True
                 self._deaf = self.then == "freeze"
             if not self._deaf:
                 server.write(data)
                 await server.drain()
             if tripped and self.then == "deliver":
                 await asyncio.sleep(_DELIVERY_S)
-                self._mute = False
                 return
 
-    async def _pass_replies(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+    async def _pass_replies(
+        self, reader: asyncio.StreamReader, client: asyncio.StreamWriter, mute: asyncio.Event
+    ) -> None:
         while data := await reader.read(65_536):
-            if not self._mute:
+            if not self._mute and not mute.is_set():
                 client.write(data)
                 await client.drain()
 

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from msgspec import UNSET
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from app.core.authorize import Authorization, Verdict
 from app.core.image import AuthorizerImage
@@ -81,10 +81,7 @@ class AuthorizeEndpoint:
 
     async def _reply(self, scope: Scope, receive: Receive) -> bytes:
         check_headers(scope["headers"], MAX_BODY_BYTES)
-        message: Message = await receive()
-        body: bytes = message.get("body", b"")
-        if message["type"] != "http.request" or message.get("more_body", False) or len(body) > MAX_BODY_BYTES:
-            body = await read_body(receive, MAX_BODY_BYTES, message)
+        body = await read_body(receive, MAX_BODY_BYTES)
         request = await off_loop(decode_authorize, body)
         check_principal(request.context.principal)
         if request.at_least is not UNSET:

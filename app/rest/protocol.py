@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.rest.strict_json import MAX_BODY_BYTES
+from app.rest.strict_json import OFF_LOOP_BYTES
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
@@ -25,6 +25,8 @@ Answer = Callable[[Iterable[tuple[bytes, bytes]], bytes], bytes | None]
 """The body of the reply (200, JSON) to these headers and this body; None if it takes more than that."""
 
 _AUTHORIZE_URL = b"/v1/authorize"
+_PATIENCE_S = 5.0
+"""How long the rest of a plain request's body may take before uvicorn's way waits for it, with a limit of its own."""
 _STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
 _HEADERS = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
 _OFFERS = (b"upgrade", b"http2-settings")
@@ -46,6 +48,7 @@ class KlammProtocol(HttpToolsProtocol):
         self._answer = answer
         self._held: bytearray | None = None
         """The body so far of a request that may be plain; None for one that takes uvicorn's way."""
+        self._patience: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Read on; an offer to upgrade is declined, however the segments were cut."""
@@ -54,13 +57,19 @@ class KlammProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as offer:
+                # CONNECT asks for a tunnel without any header: nothing would be left of it to read once more.
+                if self.parser.get_method() == b"CONNECT":
+                    self.send_400_response("CONNECT is not served here.")
+                    return
                 data = self._without_offer() + data[offer.args[0] :]
                 self.parser = httptools.HttpRequestParser(self)
             except httptools.HttpParserError:
                 self.send_400_response("Invalid HTTP request received.")
                 return
             else:
-                return
+                break
+        if self._held is not None and self._patience is None:
+            self._patience = self.loop.call_later(_PATIENCE_S, self._let_go)
 
     def on_headers_complete(self) -> None:
         """Hold back a request that may be plain; uvicorn gets it later, or never."""
@@ -72,13 +81,11 @@ class KlammProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Collect the body of a held request, up to what any route would take."""
+        """Collect the body of a held request; it can't be longer than its head said."""
         if self._held is None:
             super().on_body(body)
-            return
-        self._held += body
-        if len(self._held) > MAX_BODY_BYTES:
-            self._let_go()
+        else:
+            self._held += body
 
     def on_message_complete(self) -> None:
         """Answer a held request, or let it go uvicorn's way."""
@@ -87,11 +94,16 @@ class KlammProtocol(HttpToolsProtocol):
         if self._held is not None:
             reply = self._answer(self.headers, bytes(self._held))
             if reply is not None:
-                self._held = None
+                self._hold_no_more()
                 self._send(reply)
                 return
             self._let_go()
         super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what was held back: nobody waits for it any more."""
+        self._hold_no_more()
+        super().connection_lost(exc)
 
     def shutdown(self) -> None:
         """Close, or let the request that is on its way end first."""
@@ -110,10 +122,24 @@ class KlammProtocol(HttpToolsProtocol):
             and not self.flow.write_paused
             and self.parser.should_keep_alive()
             and not self.root_path
+            and self._is_short()
         )
 
+    def _is_short(self) -> bool:
+        for name, value in self.headers:
+            if name == b"content-length":
+                return value.isdigit() and int(value) <= OFF_LOOP_BYTES
+        return False
+
+    def _hold_no_more(self) -> None:
+        self._held = None
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
     def _let_go(self) -> None:
-        body, self._held = self._held, None
+        body = self._held
+        self._hold_no_more()
         super().on_headers_complete()
         if body:
             super().on_body(bytes(body))

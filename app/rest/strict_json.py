@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TypeVar
 
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive
+from starlette.types import Receive
 
 from app.core.errors import InvalidRequestException, RequestTooLargeException
 from app.rest.errors import (
@@ -81,23 +81,23 @@ def check_headers(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> Non
         raise UnsupportedMediaTypeException("send the body as UTF-8 JSON with `Content-Type: application/json`")
 
 
-async def read_body(receive: Receive, max_bytes: int, first: Message | None = None) -> bytes:
-    """The whole body, counted while it streams in, `first` being what came of it already.
+async def read_body(receive: Receive, max_bytes: int) -> bytes:
+    """The whole body, counted while it streams in.
 
     Raises ClientDisconnect if the caller has gone.
     """
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await _read_chunks(receive, max_bytes, first)
+            return await _read_chunks(receive, max_bytes)
     except TimeoutError:
         raise BodyTimedOutException(
             f"the body did not arrive within {BODY_TIMEOUT_S:g} s; send the whole of it at once"
         ) from None
 
 
-async def _read_chunks(receive: Receive, max_bytes: int, first: Message | None) -> bytes:
+async def _read_chunks(receive: Receive, max_bytes: int) -> bytes:
     body = bytearray()
-    message = first or await receive()
+    message = await receive()
     while True:
         if message["type"] != "http.request":
             raise ClientDisconnect

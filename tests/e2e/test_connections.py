@@ -110,6 +110,15 @@ def test_a_connection_that_offers_and_wants_to_close_is_closed(service: Service)
         assert connection.recv(1) == b""
 
 
+@pytest.mark.parametrize("more", [b"", OFFER, b"Connection: Upgrade\r\nUpgrade: websocket\r\n"])
+def test_a_tunnel_is_refused_and_hung_up_on(service: Service, more: bytes) -> None:
+    with connected(service) as connection:
+        connection.sendall(b"CONNECT k:443 HTTP/1.1\r\nHost: k\r\n" + more + b"\r\n")
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 400")
+        assert connection.recv(1) == b""
+    assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
+
+
 def test_pipelined_requests_are_answered_in_order_whichever_way_they_take(service: Service) -> None:
     token = service.post("/v1/authorize", json.loads(BODY))["token"]
     slow = json.dumps({**json.loads(BODY), "at_least": token}).encode()
@@ -190,3 +199,27 @@ def test_java_s_own_http_client_gets_right_answers(service: Service, tmp_path: P
         check=False,
     )
     assert done.stdout == "all right\n", done.stderr
+
+
+def test_a_body_that_comes_in_its_own_time_is_waited_for(service: Service) -> None:
+    whole = request()
+    head, body = whole[: -len(BODY)], whole[-len(BODY) :]
+    with connected(service) as connection:
+        for part in (head[:20], head[20:], body[:10], body[10:-1], body[-1:], head, body):
+            connection.sendall(part)
+        assert all(REPLY in answer for answer in answers(connection, 2))
+
+
+def test_a_client_that_leaves_in_the_middle_hinders_nobody(service: Service) -> None:
+    whole = request()
+    for cut in (30, len(whole) - len(BODY), len(whole) - 1):
+        with connected(service) as connection:
+            connection.sendall(whole[:cut])
+    assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
+
+
+def test_a_body_that_never_ends_is_given_up(service: Service) -> None:
+    with connected(service) as connection:
+        connection.sendall(request()[:-1])
+        (answer,) = answers(connection, 1)
+    assert answer.startswith(b"HTTP/1.1 408")

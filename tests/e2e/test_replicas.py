@@ -148,7 +148,7 @@ def test_a_batch_is_answered_at_one_offset_while_another_process_adds_and_remove
     with Crowd() as crowd:
         writing = crowd.start(write)
         asking = [crowd.start(crowd.ask, service.url, names) for service in (one, other, other)]
-        crowd.go_on_for(5)
+        crowd.go_on_for(4)
     history = outside.history()
     everywhere: list[Answer] = []
     for each in asking:

@@ -234,7 +234,7 @@ def chunk(body: bytes, *, more: bool = True) -> Message:
 
 async def test_chunks_make_one_body() -> None:
     assert await read_body(Caller(chunk(b"a"), chunk(b""), chunk(b"b", more=False)), 2) == b"ab"
-    assert await read_body(Caller(chunk(b"b", more=False)), 2, chunk(b"a")) == b"ab"
+    assert await read_body(Caller(chunk(b"a"), chunk(b"b", more=False)), 2) == b"ab"
     assert await read_body(Caller({"type": "http.request"}), 2) == b""
 
 
