@@ -58,3 +58,7 @@ coverage: $(STAMP) ## The whole suite with branch coverage, processes included: 
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include 'app/core/*' --fail-under 100
 	$(BIN)/coverage report --fail-under 95
+
+.PHONY: bench
+bench: $(STAMP) ## What a decision costs, beside an empty route in the same run; QUICK=1 for the short form
+	@PYTHONPATH=. $(BIN)/python tests/bench/run.py
