@@ -46,9 +46,8 @@ def main() -> None:
         for batch in (1, 50):
             ours, yardstick = _requests(realistic(size), batch)
             ratio = ours / yardstick
-            print(
-                f"  realistic {size:>9,} ACLs, {batch:>2} a request {ours:10.1f} {yardstick:16.1f} {ratio:9.2f} {ours / batch:12.2f}"
-            )
+            shape = f"realistic {size:>9,} ACLs, {batch:>2} a request"
+            print(f"  {shape} {ours:10.1f} {yardstick:16.1f} {ratio:9.2f} {ours / batch:12.2f}")
 
 
 def _in_process(sizes: Sequence[int]) -> Iterator[Workload]:
