@@ -213,3 +213,8 @@ def test_authorized_operations_know_the_default_and_the_denies() -> None:
     assert allowed.authorized_operations(TOPIC, "orders") == 1 << READ
     everywhere = replace(topic("orders"), operation=AclOperation.ALL)
     assert caller(everywhere).authorized_operations(TOPIC, "orders") == everything
+
+
+def test_the_callers_host_is_told_as_acl_hosts_are_spelled() -> None:
+    assert caller(address="::ffff:10.0.0.7").host == "10.0.0.7"
+    assert caller(address="2001:DB8::1").host == "2001:db8:0:0:0:0:0:1"
