@@ -53,23 +53,27 @@ class KlammProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on; an offer to upgrade is declined, however the segments were cut."""
         self._unset_keepalive_if_required()
-        while True:
+        try:
+            self._read(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self.send_400_response("Invalid HTTP request received.")
+            return
+        if self._held is not None and self._patience is None:
+            self._patience = self.loop.call_later(_PATIENCE_S, self._let_go)
+
+    def _read(self, data: bytes) -> None:
+        """Feed the parser. Raises HttpParserUpgrade for what is still an offer without its headers (CONNECT, PRI)."""
+        while data:
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as offer:
-                # CONNECT asks for a tunnel without any header: nothing would be left of it to read once more.
-                if self.parser.get_method() == b"CONNECT":
-                    self.send_400_response("CONNECT is not served here.")
-                    return
-                data = self._without_offer() + data[offer.args[0] :]
+                head = self._without_offer()
                 self.parser = httptools.HttpRequestParser(self)
-            except httptools.HttpParserError:
-                self.send_400_response("Invalid HTTP request received.")
-                return
+                self.parser.feed_data(head)
+                # INVARIANT: each turn has less to read than the one before, so this ends.
+                data = data[offer.args[0] :]
             else:
-                break
-        if self._held is not None and self._patience is None:
-            self._patience = self.loop.call_later(_PATIENCE_S, self._let_go)
+                return
 
     def on_headers_complete(self) -> None:
         """Hold back a request that may be plain; uvicorn gets it later, or never."""

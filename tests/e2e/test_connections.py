@@ -110,13 +110,29 @@ def test_a_connection_that_offers_and_wants_to_close_is_closed(service: Service)
         assert connection.recv(1) == b""
 
 
-@pytest.mark.parametrize("more", [b"", OFFER, b"Connection: Upgrade\r\nUpgrade: websocket\r\n"])
-def test_a_tunnel_is_refused_and_hung_up_on(service: Service, more: bytes) -> None:
+@pytest.mark.parametrize("more", [b"", OFFER, OFFER * 3, b"Proxy-Connection: Upgrade\r\nUpgrade: websocket\r\n"])
+@pytest.mark.parametrize("line", [b"CONNECT k:443 HTTP/1.1", b"PRI * HTTP/2.0"])
+def test_what_can_not_be_declined_is_refused_and_hung_up_on(service: Service, line: bytes, more: bytes) -> None:
     with connected(service) as connection:
-        connection.sendall(b"CONNECT k:443 HTTP/1.1\r\nHost: k\r\n" + more + b"\r\n")
+        connection.sendall(line + b"\r\nHost: k\r\n" + more + b"\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 400")
         assert connection.recv(1) == b""
     assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [
+        OFFER * 2,
+        b"Proxy-Connection: Upgrade\r\n" + OFFER,
+        b"Connection: keep-alive\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n",
+    ],
+)
+def test_odd_offers_are_answered_one_way_or_the_other(service: Service, offer: bytes) -> None:
+    with connected(service) as connection:
+        connection.sendall(request(offer))
+        (answer,) = answers(connection, 1)
+    assert answer[9:12] in (b"200", b"400")
 
 
 def test_pipelined_requests_are_answered_in_order_whichever_way_they_take(service: Service) -> None:
