@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.bodies import BODIES, refusal
 from tests.e2e.postgres import OwnPostgres, Store, migrated, sql
 from tests.e2e.probes import metric, status, verbose
-from tests.e2e.questions import ALICE, ORDERS, ROOT, check_only_super_users_pass
+from tests.e2e.questions import ALICE, DECISIONS, ORDERS, ROOT, check_only_super_users_pass
 from tests.e2e.service import Service, action, binding, eventually, replica_on
 
 NO_TOKEN_YET = f"{uuid.uuid4()}:0"
@@ -179,3 +179,21 @@ def test_a_load_that_fails_half_way_is_never_ready_until_the_store_is_mended(
         assert service.http.get("/v1/acls/count").json() == {"acl_count": 1200}
         assert service.authorize("User:alice", action("topic-0"), action("topic-1199")) == ["ALLOWED", "ALLOWED"]
         assert service.authorize("User:bob", action("topic-0"), action("topic-1199")) == ["DENIED", "DENIED"]
+
+
+def test_without_an_authorizer_everything_is_allowed_and_there_are_no_acls(closed: Store) -> None:
+    """authorizer.enabled=false, with or without a database (KIP-504)."""
+    with replica_on(closed.dsn, KLAMM_AUTHORIZER_ENABLED="false") as service:
+        for comes_up in (False, True):
+            if comes_up:
+                closed.server.start()
+                service.ready()
+            assert service.authorize("User:alice", ORDERS, action("x", "ALTER", "CLUSTER")) == ["ALLOWED", "ALLOWED"]
+            answers = {path: service.post(path, {"context": ALICE, **asked}) for path, asked in DECISIONS.items()}
+            assert answers["/v1/authorized-operations"]["results"][0]["authorized_operations"] == 3576
+            assert answers["/v1/list-groups"]["groups"] == ["group"]
+            assert answers["/v1/authorize-by-resource-type"]["result"] == "ALLOWED"
+            for path in ("/v1/acls", "/v1/acls/delete", "/v1/acls/search"):
+                problem = refusal(service.http.post(path, json=BODIES[path]), 400, "SECURITY_DISABLED")
+                assert problem["error_code"] == 54
+            refusal(service.http.get(f"/v1/acls/{uuid.uuid4()}"), 400, "SECURITY_DISABLED")
