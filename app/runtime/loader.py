@@ -6,7 +6,6 @@ Declares the port `ChangeFeed` that the store implements.
 """
 
 import asyncio
-import gc
 import logging
 from collections.abc import Sequence
 
@@ -209,8 +208,6 @@ class Loader:
             raise
         outworn, self._reload = self.image.index, None
         self._publish(image)
-        # The new image outlives every collection: no use in walking over it again and again.
-        gc.freeze()
         self._free(outworn)
         self._poison_backoff.reset()
         self._timeouts = 0
