@@ -1,4 +1,6 @@
-"""The REST application: the fast route in front, FastAPI behind it."""
+"""The REST application: the endpoints in front, FastAPI behind them."""
+
+from collections.abc import Mapping
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -9,6 +11,7 @@ from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics, MetricsPage
 from app.rest import acls, decisions, health, service
 from app.rest.authorize import AuthorizeEndpoint
+from app.rest.endpoint import endpoints_of
 from app.rest.errors import MethodNotAllowedException, problem_response
 from app.rest.routing import CountedRequests, Services, no_route
 from app.runtime.authorizer import Authorizer
@@ -19,23 +22,26 @@ ROUTERS = (decisions.router, acls.router, service.router, health.router, health.
 
 
 class RestApp:
-    """Hands authorize to its endpoint and everything else to FastAPI."""
+    """Hands requests with a body to their endpoints and everything else to FastAPI."""
 
-    def __init__(self, authorize: AuthorizeEndpoint, rest: ASGIApp) -> None:
+    def __init__(self, authorize: AuthorizeEndpoint, endpoints: Mapping[str, ASGIApp], rest: ASGIApp) -> None:
         self.answer = authorize.answer
         """What the server's protocol asks before it puts a plain authorize request to this application."""
-        self._authorize = authorize
+        self._endpoints: Mapping[str, ASGIApp] = {AUTHORIZE_PATH: authorize, **endpoints}
         self._rest = rest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "http" and scope["path"] == AUTHORIZE_PATH:
-            if scope["method"] == "POST":
-                await self._authorize(scope, receive, send)
-            else:
+        if scope["type"] == "http":
+            endpoint = self._endpoints.get(scope["path"])
+            if endpoint is not None and scope["method"] == "POST":
+                await endpoint(scope, receive, send)
+                return
+            if scope["path"] == AUTHORIZE_PATH:
+                # The one route that FastAPI doesn't know of.
                 await problem_response(MethodNotAllowedException("POST"))(scope, receive, send)
-        else:
-            await self._rest(scope, receive, send)
+                return
+        await self._rest(scope, receive, send)
 
 
 def create_rest_app(authorizer: Authorizer, metrics: Metrics, audit: AuditLog) -> RestApp:
@@ -48,7 +54,8 @@ def create_rest_app(authorizer: Authorizer, metrics: Metrics, audit: AuditLog) -
         redirect_slashes=False,
         exception_handlers={HTTPException: no_route(ROUTERS)},
     )
-    app.state.services = Services(authorizer, metrics, page)
+    services = app.state.services = Services(authorizer, metrics, page)
     for router in ROUTERS:
         app.include_router(router)
-    return RestApp(AuthorizeEndpoint(authorizer, metrics, audit), CountedRequests(app, metrics))
+    endpoints = endpoints_of((route for router in ROUTERS for route in router.routes), services)
+    return RestApp(AuthorizeEndpoint(authorizer, metrics, audit), endpoints, CountedRequests(app, metrics))

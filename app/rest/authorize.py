@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from time import perf_counter
 
 from msgspec import UNSET
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from app.core.authorize import Authorization, Verdict
@@ -15,13 +14,12 @@ from app.core.image import AuthorizerImage
 from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
 from app.ops.metrics import Metrics
 from app.rest.context import check_principal, client_address
-from app.rest.errors import FieldError, InvalidFieldsException, response_to
+from app.rest.endpoint import respond
+from app.rest.errors import FieldError, InvalidFieldsException
 from app.rest.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers, off_loop, read_body
 from app.rest.wire import Action, AuthorizeRequest, decode_authorize
 from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 from app.runtime.authorizer import Authorizer
-
-_CONTENT_TYPE = (b"content-type", b"application/json")
 
 
 class _Frame:
@@ -43,23 +41,11 @@ class AuthorizeEndpoint:
         self._metrics = metrics
         self._audit = audit
         self._frame = _Frame(authorizer.image)
+        self._answers = ("authorize", self._reply, metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        began = perf_counter()
-        try:
-            reply = await self._reply(scope, receive)
-        except ClientDisconnect:
-            return
-        except Exception as fault:  # noqa: BLE001 - becomes a problem+json; an unexpected one is logged
-            response = response_to(fault)
-            await response(scope, receive, send)
-            self._metrics.count_request("authorize", response.status_code, perf_counter() - began)
-            return
-        headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(reply))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": reply})
-        self._metrics.count_request("authorize", 200, perf_counter() - began)
+        await respond(self._answers, scope, receive, send)
 
     def answer(self, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes | None:
         """The reply's body to a request that can be answered at once; None for `at_least` and for every refusal.

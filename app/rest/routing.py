@@ -1,4 +1,4 @@
-"""How FastAPI's routes come to their bodies and their refusals: strictly read, and problem+json whatever happens."""
+"""How FastAPI's routes come to what they work with, and to their refusals: problem+json whatever happens."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,18 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.ops.metrics import OPERATIONS, Metrics, MetricsPage
 from app.rest.errors import MethodNotAllowedException, not_found, problem_response, response_to
-from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, off_loop, parse, read_body
 from app.rest.validation import request_refusal_of
 from app.runtime.authorizer import Authorizer
-
-_LARGE_BODIES = ("createAcls", "deleteAcls")
-_CLIENT_CLOSED_REQUEST = 499
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,47 +40,25 @@ CurrentAuthorizer = Annotated[Authorizer, Depends(_authorizer)]
 CurrentServices = Annotated[Services, Depends(_services)]
 
 
-class _ReadRequest(Request):
-    """A request whose body is read and parsed already."""
-
-    def __init__(self, request: Request, body: bytes, value: object) -> None:
-        super().__init__(request.scope, request.receive)
-        self._read = body
-        self._value = value
-
-    async def body(self) -> bytes:
-        return self._read
-
-    async def json(self) -> Any:  # noqa: ANN401 - as starlette
-        return self._value
-
-
 class StrictRoute(APIRoute):
-    """A route that reads JSON strictly and answers every refusal and fault with problem+json."""
+    """A route that answers every refusal and fault with problem+json.
+
+    FastAPI serves those that take no body; those that do it describes, and `app.rest.endpoint` serves them.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]  # what is awaited
         """The route's handler, as FastAPI calls it."""
         handle = super().get_route_handler()
-        max_bytes = MAX_ACLS_BODY_BYTES if self.name in _LARGE_BODIES else MAX_BODY_BYTES
-        takes_body = self.body_field is not None
 
         async def answer(request: Request) -> Response:
             try:
-                return await handle(await _read(request, max_bytes) if takes_body else request)
+                return await handle(request)
             except RequestValidationError as errors:
                 return problem_response(request_refusal_of(errors.errors()))
-            except ClientDisconnect:
-                return Response(status_code=_CLIENT_CLOSED_REQUEST)
             except Exception as fault:  # noqa: BLE001 - becomes a problem+json; an unexpected one is logged
                 return response_to(fault)
 
         return answer
-
-
-async def _read(request: Request, max_bytes: int) -> Request:
-    check_headers(request.scope["headers"], max_bytes)
-    body = await read_body(request.receive, max_bytes)
-    return _ReadRequest(request, body, await off_loop(parse, body))
 
 
 def strict_router(tag: str) -> APIRouter:

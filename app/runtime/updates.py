@@ -29,7 +29,7 @@ from app.runtime.counters import Histogram, RuntimeMetrics
 from app.runtime.loader import Loader
 from app.runtime.mutator import Mutator
 from app.runtime.options import RuntimeOptions
-from app.runtime.pace import Pace
+from app.runtime.pace import each_paced
 from app.runtime.purgatory import Purgatory
 
 T = TypeVar("T")
@@ -120,14 +120,12 @@ class Updates:
 async def _checked(
     entries: Sequence[T | ApiException], refusal_of: Callable[[T], ApiException | None]
 ) -> list[T | ApiException]:
-    """Each entry, or its refusal. Ten thousand of them take long enough to breathe in between."""
-    pace = Pace()
-    checked: list[T | ApiException] = []
-    for entry in entries:
-        refusal = None if isinstance(entry, ApiException) else refusal_of(entry)
-        checked.append(entry if refusal is None else refusal)
-        await pace.breathe()
-    return checked
+    """Each entry, or its refusal."""
+
+    def check(entry: T | ApiException) -> T | ApiException:
+        return entry if isinstance(entry, ApiException) else refusal_of(entry) or entry
+
+    return await each_paced(entries, check)
 
 
 def _config_refusal(change: ConfigChange) -> ApiException | None:

@@ -81,7 +81,8 @@ def acl_of(row: Row, id_column: str = "id") -> StandardAcl:
     )
     if None in (binding.resource_name, binding.principal, binding.host, row[id_column]):
         raise ValueError("a field of the ACL is missing")
-    return StandardAcl(UUID(bytes=row[id_column].bytes), binding)
+    # asyncpg's UUID is one, made and compared ten times faster than Python's own.
+    return StandardAcl(row[id_column], binding)
 
 
 def head_of(row: Row) -> FeedHead:

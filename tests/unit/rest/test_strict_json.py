@@ -71,6 +71,26 @@ def test_sixteen_levels_pass_and_seventeen_do_not() -> None:
         parse(nested(17))
 
 
+@given(
+    st.recursive(
+        st.text(alphabet='{}[]"\\,:a', max_size=12),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet='{]"\\', max_size=3), inner, max_size=3)
+        ),
+        max_leaves=20,
+    ),
+    st.integers(0, 20),
+    st.integers(1, 9),
+)
+def test_brackets_in_strings_do_not_count_wherever_the_pieces_are_cut(inner: object, depth: int, piece: int) -> None:
+    value = inner
+    for _ in range(depth):
+        value = [value, "}]"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strict_json, "_PIECE_BYTES", piece)
+        assert strict_json._is_too_deep(json.dumps(value).encode()) == (depth_of(value) > strict_json.MAX_DEPTH)
+
+
 def test_alternating_brackets_count_one_level_each() -> None:
     deep = b'{"a":' + b'[{"a":' * 8 + b"1" + b"}]" * 8 + b"}"
     with pytest.raises(InvalidRequestException, match="nests deeper"):

@@ -1,0 +1,128 @@
+"""Routes with a body, served without the web framework: FastAPI routers declare and describe them, nothing else.
+
+Most of what such a request would cost in FastAPI is FastAPI's own. What the handlers mean is the same either way: one
+reader, one model, one table of refusals.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from time import perf_counter
+from typing import Any, Generic, TypeVar, get_args
+
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.ops.metrics import Metrics
+from app.rest.errors import response_to
+from app.rest.routing import CurrentAuthorizer, CurrentServices, Services
+from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, off_loop, parse, read_body
+from app.rest.validation import refusal_of
+
+M = TypeVar("M", bound=BaseModel)
+
+Reply = Callable[[Scope, Receive], Awaitable[bytes]]
+"""What answers a request: the JSON of its 200, or an exception for everything else."""
+
+_LARGE_BODIES = ("createAcls", "deleteAcls")
+_CLIENT_CLOSED_REQUEST = 499
+_CONTENT_TYPE = (b"content-type", b"application/json")
+_AT_ONCE = 200
+"""Entries of a few microseconds each that are validated in one step of the event loop."""
+
+
+def endpoints_of(routes: Iterable[BaseRoute], services: Services) -> dict[str, ASGIApp]:
+    """An endpoint for every route that takes a body, by path. They all answer POST."""
+    return {
+        route.path: JsonEndpoint(route, services)
+        for route in routes
+        if isinstance(route, APIRoute) and route.body_field is not None
+    }
+
+
+async def respond(answers: tuple[str, Reply, Metrics], scope: Scope, receive: Receive, send: Send) -> None:
+    """Send what the reply to an operation is, or its refusal, and count the request."""
+    operation, reply_to, metrics = answers
+    began = perf_counter()
+    status = 200
+    try:
+        reply = await reply_to(scope, receive)
+    except ClientDisconnect:
+        status = _CLIENT_CLOSED_REQUEST
+    except Exception as fault:  # noqa: BLE001 - becomes a problem+json; an unexpected one is logged
+        response = response_to(fault)
+        status = response.status_code
+        await response(scope, receive, send)
+    else:
+        headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(reply))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply})
+    metrics.count_request(operation, status, perf_counter() - began)
+
+
+class JsonEndpoint:
+    """One declared route as an ASGI application.
+
+    Its handler takes `body`, a pydantic model, and services by their annotations; it returns a model, or JSON.
+    """
+
+    def __init__(self, route: APIRoute, services: Services) -> None:
+        parameters = inspect.signature(route.endpoint).parameters
+        known = {CurrentAuthorizer: services.authorizer, CurrentServices: services}
+        given = {name: known[each.annotation] for name, each in parameters.items() if name != "body"}
+        self._handle: Callable[[BaseModel], Awaitable[BaseModel | bytes]] = partial(route.endpoint, **given)
+        self._reader: ModelReader[BaseModel] = ModelReader(parameters["body"].annotation)
+        self._max_bytes = MAX_ACLS_BODY_BYTES if route.name in _LARGE_BODIES else MAX_BODY_BYTES
+        self._answers = (route.name, self._reply, services.metrics)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await respond(self._answers, scope, receive, send)
+
+    async def _reply(self, scope: Scope, receive: Receive) -> bytes:
+        check_headers(scope["headers"], self._max_bytes)
+        body = await read_body(receive, self._max_bytes)
+        reply = await self._handle(await self._reader.read(await off_loop(parse, body)))
+        return reply if isinstance(reply, bytes) else reply.__pydantic_serializer__.to_json(reply)
+
+
+class ModelReader(Generic[M]):
+    """Makes models of parsed bodies; the entries of a long list some at a time, so that requests come in between."""
+
+    def __init__(self, model: type[M]) -> None:
+        self._model = model
+        self._lists: Mapping[str, TypeAdapter[list[object]]] = {
+            name: TypeAdapter(field.rebuild_annotation())
+            for name, field in model.model_fields.items()
+            if any(isinstance(each, type) and issubclass(each, BaseModel) for each in get_args(field.annotation))
+            and getattr(field.annotation, "__origin__", None) is list
+        }
+
+    async def read(self, value: Mapping[str, object]) -> M:
+        """The model. Raises InvalidFieldsException, naming the fields."""
+        long = {
+            name: each for name in self._lists if isinstance(each := value.get(name), list) and len(each) > _AT_ONCE
+        }
+        try:
+            model = self._model.model_validate({**value, **{name: [] for name in long}} if long else value)
+        except ValidationError as fault:
+            raise refusal_of(fault.errors(include_url=False, include_input=False)) from None
+        return model.model_copy(update={name: await self._entries(name, each) for name, each in long.items()})
+
+    async def _entries(self, name: str, values: list[Any]) -> list[object]:
+        entries: list[object] = []
+        for start in range(0, len(values), _AT_ONCE):
+            try:
+                entries += self._lists[name].validate_python(values[start : start + _AT_ONCE])
+            except ValidationError as fault:
+                errors = fault.errors(include_url=False, include_input=False)
+                for each in errors:
+                    at, *rest = each["loc"]
+                    each["loc"] = (name, start + int(at), *rest)
+                raise refusal_of(errors) from None
+            await asyncio.sleep(0)
+        return entries
