@@ -18,7 +18,7 @@ from app.rest.context import request_context, seconds
 from app.rest.errors import FieldError, InvalidFieldsException, item_outcome
 from app.rest.routing import CurrentAuthorizer, documented_problems, problems, strict_router
 from app.rest.words import unknown_word
-from app.runtime.pace import each_paced
+from app.runtime.pace import Pace, each_paced
 
 router = strict_router("acls")
 
@@ -55,7 +55,8 @@ async def delete_acls(body: schemas.DeleteAclsRequest, authorizer: CurrentAuthor
     """
     filters = await each_paced(body.filters, _filter)
     results, token = await authorizer.delete_acls(request_context(body.context), filters, seconds(body.timeout_ms))
-    return _reply("results", [await _deleted(each) for each in results], {"token": str(token)})
+    pace = Pace()
+    return _reply("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
 
 
 @router.post("/v1/acls/search", name="acls", response_model=schemas.AclsResponse, responses=problems((403,)))
@@ -135,7 +136,9 @@ def _created(result: CreatedAcl | ApiException) -> bytes:
     return _TO_JSON({**item_outcome(None), "id": result.id, "created": result.created})
 
 
-async def _deleted(result: list[StandardAcl] | ApiException) -> bytes:
+async def _deleted(result: list[StandardAcl] | ApiException, pace: Pace) -> bytes:
+    # Many filters with few matches each take as long as one with many.
+    await pace.breathe()
     outcome = item_outcome(result if isinstance(result, ApiException) else None)
     matches = await each_paced([] if isinstance(result, ApiException) else result, _match)
     return b'%b,"matches":[%b]}' % (_TO_JSON(outcome)[:-1], b",".join(matches))
