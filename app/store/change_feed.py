@@ -10,7 +10,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from app.core.records import GENESIS_HASH, FeedPoll, Record
-from app.store.engine import KeptConnection, StoreTimeouts, close_gently, connect
+from app.store.engine import Connection, KeptConnection, StoreTimeouts, close_gently, connect
 from app.store.epoch import renounce
 from app.store.faults import NotMigratedError, faults_told
 from app.store.listener import FeedListener
@@ -18,6 +18,9 @@ from app.store.retention import trim
 from app.store.rows import OrderCheck, Row, head_of, record_of
 from app.store.slices import in_slices
 from app.store.snapshot import PostgresSnapshot, open_snapshot
+
+_ROWS_AT_ONCE = 1_000
+"""What a driver decodes in one step of the event loop: a few milliseconds."""
 
 # One statement is one snapshot of the database. Offsets are dense, so the stretch to read is known beforehand: what
 # fits the limit, or the whole first transaction.
@@ -29,8 +32,14 @@ FROM acl_head AS h
 LEFT JOIN LATERAL (
     SELECT greatest($1 + $2::bigint, (SELECT tx_last FROM acl_record WHERE "offset" = $1 + 1)) AS stretch
 ) AS upto ON true
-LEFT JOIN acl_record AS r ON r."offset" > $1 AND r."offset" <= upto.stretch AND r.tx_last <= upto.stretch
+LEFT JOIN acl_record AS r
+    ON r."offset" > $1 AND r."offset" <= least(upto.stretch, $1 + $4) AND r.tx_last <= upto.stretch
 ORDER BY r."offset" ASC"""
+
+# Records never change: what is left of a long transaction may be read by other snapshots of the database.
+_REST = (
+    """SELECT * FROM acl_record WHERE "offset" > $1 AND "offset" <= least($2::bigint, $1 + $3) ORDER BY "offset" ASC"""
+)
 
 
 class PostgresChangeFeed:
@@ -54,9 +63,10 @@ class PostgresChangeFeed:
         a record that this version can't read.
         """
         async with self._polls.lease() as connection:
-            rows = await connection.fetch(_POLL, applied_offset, limit, GENESIS_HASH)
+            rows: list[Row] = list(await connection.fetch(_POLL, applied_offset, limit, GENESIS_HASH, _ROWS_AT_ONCE))
             if not rows:
                 raise NotMigratedError
+            rows += await _rest_of_transaction(connection, rows[-1])
         head, hash_at = head_of(rows[0]), rows[0]["hash_at"]
         # The head comes alone, with an empty record beside it, if there is nothing after the offset.
         found = rows if rows[0]["offset"] is not None else []
@@ -99,6 +109,20 @@ class PostgresChangeFeed:
         """Ends all connections and wakes who waits."""
         await self._listener.close()
         await self._polls.close()
+
+
+async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:
+    """What follows this row in its transaction; less if it is not there any more."""
+    rows: list[Row] = []
+    while last["offset"] is not None and last["offset"] < last["tx_last"]:
+        more = await connection.fetch(_REST, last["offset"], last["tx_last"], _ROWS_AT_ONCE)
+        if not more:
+            break
+        rows += more
+        if more[-1]["tx_last"] != last["tx_last"]:
+            break  # damage: it shall not make us read the whole feed
+        last = more[-1]
+    return rows
 
 
 async def _records(rows: Sequence[Row], order: OrderCheck) -> list[Record]:

@@ -87,6 +87,30 @@ async def test_damage_is_poison_at_its_offset(
     assert poison.value.offset == offset
 
 
+async def test_a_long_transaction_comes_whole_though_it_is_read_in_parts(
+    store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.change_feed._ROWS_AT_ONCE", 3)
+    await store.write([create(*(topic(f"t{at}") for at in range(10)))])
+    await store.write([create(topic("u"))])
+
+    assert [record.offset for record in (await feed.poll(0, 1)).records] == list(range(1, 11))
+    assert [record.offset for record in (await feed.poll(0, 11)).records] == list(range(1, 11))
+    assert [record.offset for record in (await feed.poll(10, 1)).records] == [11]
+    for damage, offset in (
+        ('DELETE FROM acl_record WHERE "offset" = 8', 8),
+        ('DELETE FROM acl_record WHERE "offset" BETWEEN 4 AND 10', 4),
+        ('UPDATE acl_record SET tx_last = 1000000 WHERE "offset" = 5', 5),
+        ('UPDATE acl_record SET tx_last = 1000000 WHERE "offset" <= 10', 11),
+    ):
+        await database.execute("CREATE TEMP TABLE sound AS SELECT * FROM acl_record")
+        await database.execute(damage)
+        with pytest.raises(PoisonedRecordException) as poison:
+            await feed.poll(0, 1)
+        assert poison.value.offset == offset
+        await database.execute("DELETE FROM acl_record; INSERT INTO acl_record SELECT * FROM sound; DROP TABLE sound")
+
+
 async def test_records_before_the_damage_can_still_be_had(
     store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
 ) -> None:
