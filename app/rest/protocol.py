@@ -4,6 +4,9 @@ An authorize request that is complete and plain is answered at once, without a t
 is most of what a request costs. Whatever is not plain (a refusal, `at_least`, a pipeline, a slow reader) takes
 uvicorn's way through the ASGI application, which answers it as if it had come there first.
 
+Clients that keep a connection send the same head again and again. The head of a plain request, once parsed, is
+remembered byte for byte; the same bytes with as long a body as they say need no parser.
+
 An offer to upgrade the connection (Java's HttpClient makes one: `Upgrade: h2c`) is declined. httptools would stop
 reading at the body of such a request; so its head is read once more without the offer.
 """
@@ -27,9 +30,17 @@ Answer = Callable[[Iterable[tuple[bytes, bytes]], bytes], bytes | None]
 _AUTHORIZE_URL = b"/v1/authorize"
 _PATIENCE_S = 5.0
 """How long the rest of a plain request's body may take before uvicorn's way waits for it, with a limit of its own."""
-_STATUS_LINE = b"HTTP/1.1 200 OK\r\n"
-_HEADERS = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
+_LINE = b"POST /v1/authorize HTTP/1.1\r\n"
+_END = b"\r\n\r\n"
 _OFFERS = (b"upgrade", b"http2-settings")
+_MAX_HEAD_BYTES = 2 * 1024
+_MAX_HEADS = 1_024
+
+_Headers = list[tuple[bytes, bytes]]
+
+# INVARIANT: what stands here is a function of its key alone: the parser's reading of a head that was plain.
+_PLAIN_HEADS: dict[bytes, tuple[_Headers, int]] = {}
+"""Headers and length of the body by the head's own bytes."""
 
 
 class KlammProtocol(HttpToolsProtocol):
@@ -49,9 +60,45 @@ class KlammProtocol(HttpToolsProtocol):
         self._held: bytearray | None = None
         """The body so far of a request that may be plain; None for one that takes uvicorn's way."""
         self._patience: asyncio.TimerHandle | None = None
+        self._between = True
+        """Whether the parser stands at the end of a message, or has not begun any."""
+        self._plain: list[tuple[_Headers, int]] = []
+        """The plain requests among what came last."""
+        self._dated: object = None
+        self._head = b""
+        """The reply's head up to its length, as of the date headers `_dated`."""
 
     def data_received(self, data: bytes) -> None:
         """Read on; an offer to upgrade is declined, however the segments were cut."""
+        head = self._head_of(data)
+        known = _PLAIN_HEADS.get(head)
+        if known is not None and len(data) == len(head) + known[1]:
+            reply = self._answer(known[0], data[len(head) :])
+            if reply is not None:
+                self._send(reply)
+                return
+        self._plain.clear()
+        self._parse(data)
+        if head:
+            self._remember(head, len(data) - len(head))
+
+    def _head_of(self, data: bytes) -> bytes:
+        """The head of a request that may be answered without the parser; empty if there is none."""
+        if self._between and data.startswith(_LINE) and self._is_free():
+            end = data.find(_END)
+            return data[: end + len(_END)] if end > 0 else b""
+        return b""
+
+    def _remember(self, head: bytes, length: int) -> None:
+        # The parser may have taken lines that end otherwise for the end of the head, or have read more requests than
+        # one: only if a single plain one makes up all that came, this is its head.
+        if len(head) > _MAX_HEAD_BYTES or len(self._plain) != 1 or self._plain[0][1] != length:
+            return
+        if len(_PLAIN_HEADS) >= _MAX_HEADS:
+            _PLAIN_HEADS.clear()
+        _PLAIN_HEADS[head] = self._plain[0]
+
+    def _parse(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
         try:
             self._read(data)
@@ -75,6 +122,11 @@ class KlammProtocol(HttpToolsProtocol):
             else:
                 return
 
+    def on_message_begin(self) -> None:
+        """Stand within a message."""
+        self._between = False
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         """Hold back a request that may be plain; uvicorn gets it later, or never."""
         if self.parser.should_upgrade():
@@ -93,11 +145,13 @@ class KlammProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Answer a held request, or let it go uvicorn's way."""
+        self._between = True
         if self.parser.should_upgrade():
             return
         if self._held is not None:
             reply = self._answer(self.headers, bytes(self._held))
             if reply is not None:
+                self._plain.append((self.headers, len(self._held)))
                 self._hold_no_more()
                 self._send(reply)
                 return
@@ -119,14 +173,19 @@ class KlammProtocol(HttpToolsProtocol):
         return (
             self.url == _AUTHORIZE_URL
             and self.parser.get_method() == b"POST"
-            and (self.cycle is None or self.cycle.response_complete)
-            and not self.pipeline
+            and self._is_free()
             and not self.expect_100_continue
-            # Who does not read gets no more from here: uvicorn's way waits for the reader.
-            and not self.flow.write_paused
             and self.parser.should_keep_alive()
-            and not self.root_path
             and self._is_short()
+        )
+
+    def _is_free(self) -> bool:
+        """Whether an answer may be written now: none is on its way, and the client reads."""
+        return (
+            (self.cycle is None or self.cycle.response_complete)
+            and not self.pipeline
+            and not self.flow.write_paused
+            and not self.root_path
         )
 
     def _is_short(self) -> bool:
@@ -149,11 +208,13 @@ class KlammProtocol(HttpToolsProtocol):
             super().on_body(bytes(body))
 
     def _send(self, reply: bytes) -> None:
-        parts = [_STATUS_LINE]
-        for name, value in self.server_state.default_headers:
-            parts += (name, b": ", value, b"\r\n")
-        parts += (_HEADERS % len(reply), reply)
-        self.transport.write(b"".join(parts))
+        dated = self.server_state.default_headers
+        if dated is not self._dated:
+            # The server makes a new list every second.
+            self._dated = dated
+            lines = [b"HTTP/1.1 200 OK", *(b"%b: %b" % each for each in dated), b"content-type: application/json"]
+            self._head = b"\r\n".join((*lines, b"content-length: "))
+        self.transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(reply), reply))
         self.on_response_complete()
 
     def _without_offer(self) -> bytes:

@@ -1,0 +1,187 @@
+"""The protocol's short cut: a remembered head changes what a request costs, never what is answered."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import httptools
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from starlette.types import Receive, Scope, Send
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from app.rest import protocol
+from app.rest.protocol import KlammProtocol
+
+LINE = b"POST /v1/authorize HTTP/1.1"
+TYPE = b"Content-Type: application/json"
+
+
+class Wire(asyncio.Transport):
+    """What the protocol has written, and whether it has hung up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        """The test doesn't flood."""
+
+    def resume_reading(self) -> None:
+        """The same."""
+
+
+async def slow_way(scope: Scope, receive: Receive, send: Send) -> None:
+    """Says what it was asked, so that nothing can be told apart from the plain answer but on purpose."""
+    body = b""
+    more = True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    reply = plain_reply(scope["headers"], body)
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": reply})
+
+
+def plain_reply(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:
+    return b"%r %r" % (list(headers), body)
+
+
+def answer(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes | None:
+    return None if body.startswith(b"slow") else plain_reply(headers, body)
+
+
+async def conversation(segments: Iterable[bytes]) -> tuple[bytes, bool]:
+    """What a connection that gets these segments writes, and whether it is closed then."""
+    config = Config(slow_way, http="httptools", ws="none", log_config=None, access_log=False)
+    config.load()
+    state = ServerState()
+    state.default_headers = [(b"date", b"now")]
+    connection = KlammProtocol(config, state, {}, asyncio.get_running_loop(), answer=answer)
+    wire = Wire()
+    connection.connection_made(wire)
+    for segment in segments:
+        if wire.closed:
+            break
+        connection.data_received(segment)
+        for _ in range(10):
+            await asyncio.sleep(0)
+    written, closed = wire.written, wire.closed
+    connection.connection_lost(None)
+    return written, closed
+
+
+def request(body: bytes, *more: bytes, line: bytes = LINE, end: bytes = b"\r\n") -> bytes:
+    return end.join((line, TYPE, *more, b"Content-Length: %d" % len(body), b"", b"")) + body
+
+
+REQUESTS = st.builds(
+    lambda body, more, line, end: request(body, *more, line=line, end=end),
+    st.sampled_from([b"", b"a", b"bb", b"\r\n\r\n", b"x\r\n\r\ny", LINE, request(b"in"), b"slow"]),
+    st.lists(
+        st.sampled_from(
+            [b"Host: a", b"host:  b ", b"Connection: close", b"X: \xff", b"Expect: 100-continue", b"Content-Length: 1"]
+        ),
+        max_size=2,
+    ),
+    st.sampled_from(
+        [LINE, LINE, LINE, b"POST /v1/authorize HTTP/1.0", b"POST /v1/authorize?a HTTP/1.1", b"GET / HTTP/1.1"]
+    ),
+    st.sampled_from([b"\r\n", b"\r\n", b"\n"]),
+)
+ODD = b"%b\r\n%b\nContent-Length: 7\n\n\r\n\r\nabc" % (LINE, TYPE)
+CHUNKED = b"\r\n".join((LINE, TYPE, b"Transfer-Encoding: chunked", b"", b"2", b"ab", b"0", b"", b""))
+
+
+def cut(data: bytes, places: list[int]) -> Iterator[bytes]:
+    start = 0
+    for place in sorted(places):
+        if start < place < len(data):
+            yield data[start:place]
+            start = place
+    yield data[start:]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(REQUESTS | st.sampled_from([CHUNKED, b"\r\n"]), max_size=6),
+    st.lists(st.integers(1, 800), max_size=8),
+    st.booleans(),
+)
+@example([request(b"a"), request(b"b"), request(b"b") + request(b"c")], [], True)  # noqa: FBT003 - drawn
+@example([request(b"a"), request(b"slow"), request(b"abcd")], [], True)  # noqa: FBT003 - drawn
+# A body that looks like a request, in a segment of its own.
+@example([request(b"in"), request(request(b"in"))[: -len(request(b"in"))], request(b"in")], [], True)  # noqa: FBT003 - drawn
+# A head that ends before the first empty line does.
+@example([ODD, ODD], [], True)  # noqa: FBT003 - drawn
+def test_a_remembered_head_changes_no_answer(messages: list[bytes], places: list[int], whole: bool) -> None:  # noqa: FBT001 - drawn
+    # Segments are requests (as a rule they are), or pieces of any size.
+    segments = messages if whole else list(cut(b"".join(messages), places))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(protocol, "_PLAIN_HEADS", {})
+        patch.setattr(KlammProtocol, "_remember", lambda *_: None)
+        expected = asyncio.run(conversation(segments))
+        assert protocol._PLAIN_HEADS == {}
+    first = asyncio.run(conversation(segments))
+    again = asyncio.run(conversation(segments))
+    assert first == expected
+    assert again == expected
+    for head, known in protocol._PLAIN_HEADS.items():
+        assert read_anew(head) == known
+
+
+class Reading:
+    """A head as httptools reads it."""
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[bytes, bytes]] = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+
+
+def read_anew(head: bytes) -> tuple[Any, int]:
+    reading = Reading()
+    httptools.HttpRequestParser(reading).feed_data(head)
+    return reading.headers, int(dict(reading.headers)[b"content-length"])
+
+
+async def test_heads_are_remembered_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_PLAIN_HEADS", {})
+    monkeypatch.setattr(protocol, "_MAX_HEADS", 3)
+    sizes = []
+    for at in range(8):
+        await conversation([request(b"a", b"X: %d" % at)])
+        sizes.append(len(protocol._PLAIN_HEADS))
+    assert sizes == [1, 2, 3, 1, 2, 3, 1, 2]
+    await conversation([request(b"a", b"X: " + b"x" * 2_048)])
+    assert all(len(head) <= 2_048 for head in protocol._PLAIN_HEADS)
+
+
+async def test_a_new_date_reaches_the_next_answer() -> None:
+    config = Config(slow_way, http="httptools", ws="none", log_config=None, access_log=False)
+    config.load()
+    state = ServerState()
+    connection = KlammProtocol(config, state, {}, asyncio.get_running_loop(), answer=answer)
+    wire = Wire()
+    connection.connection_made(wire)
+    for date in (b"yesterday", b"today"):
+        state.default_headers = [(b"date", date)]
+        connection.data_received(request(b"a"))
+        connection.data_received(request(b"a"))
+    assert wire.written.count(b"date: yesterday\r\n") == wire.written.count(b"date: today\r\n") == 2
+    connection.connection_lost(None)
