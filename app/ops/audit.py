@@ -29,7 +29,10 @@ LEVELS = {"TRACE": TRACE, "DEBUG": DEBUG, "INFO": INFO, "WARN": logging.WARNING,
 _LOG = logging.getLogger(__name__)
 _LEVEL_NAMES = {TRACE: "TRACE", DEBUG: "DEBUG", INFO: "INFO"}
 _OPERATIONS = tuple(each.name for each in AclOperation)
-_RESOURCE_TYPES = tuple("".join(word.capitalize() for word in each.name.split("_")) for each in ResourceType)
+_RESOURCE_TYPES = tuple(
+    "".join(word.capitalize() for word in each.name.split("_")) + ":LITERAL:" for each in ResourceType
+)
+_DECIDED = {True: "Allowed operation = ", False: "Denied operation = "}
 _LINE_OVERHEAD = 256
 
 # C0 and C1 controls, DEL, line and paragraph separator, and the marks that reorder text on a screen.
@@ -151,27 +154,44 @@ class AuditLog:
 
 def audit_message(source: AuditSource, entry: AuditEntry) -> str:
     """The message of Kafka's StandardAuthorizer, control characters escaped."""
-    verdict = entry.verdict
-    rule = verdict.rule_word if entry.acl is None else f"{verdict.rule_word}(acl={entry.acl})"
-    message = (
-        f"Principal = {source.principal} is {'Allowed' if verdict.allowed else 'Denied'} "
-        f"operation = {_OPERATIONS[entry.operation]} from host = {source.host} "
-        f"on resource = {_RESOURCE_TYPES[entry.resource_type]}:LITERAL:{entry.resource_name} "
-        f"for request = {request_name(source.request_type)} "
-        f"with resourceRefCount = {entry.resource_reference_count} based on rule {rule}"
-    )
-    return message if message.isprintable() else _UNSAFE.sub(_escaped, message)
+    return _message_of(source)(entry)
+
+
+def _message_of(source: AuditSource) -> Callable[[AuditEntry], str]:
+    """The message of each of a request's actions; what they share is worded once."""
+    who = f"Principal = {_printable(source.principal)} is "
+    where = f" from host = {_printable(source.host)} on resource = "
+    request = f" for request = {request_name(source.request_type)} with resourceRefCount = "
+
+    def message(entry: AuditEntry) -> str:
+        verdict = entry.verdict
+        name = entry.resource_name
+        if not name.isprintable():
+            name = _printable(name)
+        return (
+            f"{who}{_DECIDED[verdict.allowed]}{_OPERATIONS[entry.operation]}{where}"
+            f"{_RESOURCE_TYPES[entry.resource_type]}{name}{request}{entry.resource_reference_count} based on rule "
+            f"{verdict.rule_word if entry.acl is None else _matching(verdict, entry.acl)}"
+        )
+
+    return message
+
+
+def _matching(verdict: Verdict, acl: StandardAcl) -> str:
+    return _printable(f"{verdict.rule_word}(acl={acl})")
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
 
 
 def _lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> str:
     # Kafka's log4j layout: [%d] %p %m (%c)%n
     seconds = int(time_s)
     stamp = f"[{_stamp(seconds)},{int((time_s - seconds) * 1000):03d}] "
+    message = _message_of(source)
     return "".join(
-        [
-            f"{stamp}{_LEVEL_NAMES[entry.level]} {audit_message(source, entry)} (kafka.authorizer.logger)\n"
-            for entry in entries
-        ]
+        [f"{stamp}{_LEVEL_NAMES[each.level]} {message(each)} (kafka.authorizer.logger)\n" for each in entries]
     )
 
 
