@@ -5,7 +5,7 @@ from typing import Any
 from app.core.buckets import Bucket, HotBucket, rows_of, unpack
 from app.core.filters import AclBindingFilter
 from app.core.index import AclIndex, TypeNames, TypeNode
-from app.core.masks import Entry, HostMasks
+from app.core.masks import ANY_DENIED, Entry, HostMasks
 from app.core.search import search
 
 Dump = dict[str, Any]
@@ -18,7 +18,7 @@ def dump(index: AclIndex) -> Dump:
         "count": len(index),
         "principals": {
             principal: {type_: _node(node) for type_, node in enumerate(each.types) if node is not None}
-            for principal, each in index._principals.items()
+            for principal, each in index.principals.items()
         },
         "types": {
             type_: _names(index, names)
@@ -29,13 +29,22 @@ def dump(index: AclIndex) -> Dump:
 
 
 def _node(node: TypeNode) -> Dump:
+    # A node that doesn't know that it denies would let decisions pass by a DENY.
+    assert node.may_deny or not any(map(_denies, (node.wildcard, *node.literals.values(), *node.prefixes.values())))
     return {
         "literals": {name: _entry(entry) for name, entry in node.literals.items()},
         "prefixes": {name: _entry(entry) for name, entry in node.prefixes.items()},
         "wildcard": _entry(node.wildcard),
         "lengths": node.lengths,
-        "length_counts": dict(node._length_counts),
+        "length_counts": dict(node.length_counts),
     }
+
+
+def _denies(entry: Entry) -> bool:
+    if not isinstance(entry, HostMasks):
+        return bool(entry & ANY_DENIED)
+    ranges = [mask for networks in entry.ranges.values() for texts in networks.values() for mask in texts.values()]
+    return any(mask & ANY_DENIED for mask in (entry.any_host, *entry.exact.values(), *ranges))
 
 
 def _entry(entry: Entry) -> Any:  # noqa: ANN401 (a number, or the parts of a HostMasks)

@@ -120,18 +120,20 @@ class Authorization:
             return _SUPER_USER
         image = self._image
         address = self._address
+        bit = 1 << operation
         mask = 0
-        node = image.index.everyone.types[resource_type]
-        if node is not None:
-            mask = node.mask(resource_name, address)
         own = self._own
         if own is not None:
             node = own.types[resource_type]
             if node is not None:
-                mask |= node.mask(resource_name, address)
+                mask = node.grants(bit, resource_name, address)
+        node = image.index.everyone.types[resource_type]
+        # INVARIANT: whatever may deny has been looked through to its end before anything is allowed.
+        if node is not None and (node.may_deny or not mask & bit):
+            mask |= node.grants(bit, resource_name, address)
         if mask >> (DENY_SHIFT + operation) & 1:
             return _DENIED_BY_ACL
-        if mask >> operation & 1:
+        if mask & bit:
             return _ALLOWED_BY_ACL
         if image.config.allow_everyone_if_no_acl_found and not image.index.covers(resource_type, resource_name):
             return _DEFAULT_ALLOW

@@ -3,14 +3,15 @@
 However many ACLs share a pattern, or even a pattern and a principal, finding and removing one looks at some dozens.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 
 from app.core.containers import SortedNames
 from app.core.table import AclTable
 
-_HOT = 64
+HOT = 64
+"""So many rows are looked through one by one; a pattern with more keeps them by principal."""
 
-Rows = bytes | dict[str, bytes]
+Rows = bytes | MutableMapping[str, bytes]
 """One principal's rows on a pattern: packed row numbers of 4 bytes, or such packs by host."""
 
 
@@ -20,7 +21,7 @@ class HotBucket:
     __slots__ = ("by_principal", "principals")
 
     def __init__(self) -> None:
-        self.by_principal: dict[str, Rows] = {}
+        self.by_principal: MutableMapping[str, Rows] = {}
         self.principals = SortedNames()
 
     def add(self, principal: str, row: int, table: AclTable) -> None:
@@ -60,7 +61,7 @@ def with_row(bucket: Bucket | None, principal: str, row: int, table: AclTable) -
         bucket.add(principal, row, table)
         return bucket
     packed = pack((row,), bucket or b"")
-    if len(packed) <= 4 * _HOT:
+    if len(packed) <= 4 * HOT:
         return packed
     hot = HotBucket()
     for each in unpack(packed):
@@ -119,7 +120,7 @@ def ordered_rows(
         yield from _ordered_rows_of(bucket, (principal,), after, table)
         return
     last, including = None if after is None else after[0], True
-    while principals := bucket.principals.first(_HOT, last, including=including):
+    while principals := bucket.principals.first(HOT, last, including=including):
         yield from _ordered_rows_of(bucket, principals, after, table)
         last, including = principals[-1], False
 
@@ -133,15 +134,15 @@ def _ordered_rows_of(
         rows = bucket.by_principal.get(principal, b"")
         if isinstance(rows, bytes):
             few += unpack(rows)
-        if few and (len(few) > _HOT or not isinstance(rows, bytes)):
+        if few and (len(few) > HOT or not isinstance(rows, bytes)):
             rows_now, few = few, []
             yield sorted(rows_now, key=table.key)
         if isinstance(rows, bytes):
             continue
         from_host = after[1] if after is not None and after[0] == principal else ""
         hosts = sorted(host for host in rows if host >= from_host)
-        for at in range(0, len(hosts), _HOT):
-            some = [row for host in hosts[at : at + _HOT] for row in unpack(rows.get(host, b""))]
+        for at in range(0, len(hosts), HOT):
+            some = [row for host in hosts[at : at + HOT] for row in unpack(rows.get(host, b""))]
             yield sorted(some, key=table.key)
     if few:
         yield sorted(few, key=table.key)
@@ -153,7 +154,7 @@ def _with(rows: Rows, row: int, table: AclTable) -> Rows:
         rows[host] = pack((row,), rows.get(host, b""))
         return rows
     packed = pack((row,), rows)
-    if len(packed) <= 4 * _HOT:
+    if len(packed) <= 4 * HOT:
         return packed
     by_host: Rows = {}
     for each in unpack(packed):

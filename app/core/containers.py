@@ -4,8 +4,8 @@ A dictionary of a million keys stops the process for tens of milliseconds when i
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Iterator, MutableMapping
+from typing import Generic, Protocol, TypeVar
 
 V = TypeVar("V")
 
@@ -13,81 +13,97 @@ _SHARDS = 256
 _BLOCK = 512
 
 
+class Slots(Protocol[V]):
+    """A list of fixed length."""
+
+    def __getitem__(self, at: int, /) -> V:
+        """What stands in this slot."""
+
+    def __setitem__(self, at: int, value: V, /) -> None:
+        """Put something into this slot."""
+
+    def __iter__(self) -> Iterator[V]:
+        """What stands in the slots, in order."""
+
+    def __len__(self) -> int:
+        """How many slots there are."""
+
+
 class ShardedDict(Generic[V]):
     """A dictionary by string, kept in parts so that no part's resizing is felt."""
 
-    __slots__ = ("_shards",)
+    __slots__ = ("shards",)
 
     def __init__(self) -> None:
-        self._shards: list[dict[str, V]] = [{} for _ in range(_SHARDS)]
+        self.shards: list[MutableMapping[str, V]] = [{} for _ in range(_SHARDS)]
 
     def get(self, key: str) -> V | None:
         """The value under this key, or None."""
-        return self._shards[hash(key) & 255].get(key)
+        return self.shards[hash(key) & 255].get(key)
 
     def put(self, key: str, value: V) -> None:
         """Set the value under this key."""
-        self._shards[hash(key) & 255][key] = value
+        self.shards[hash(key) & 255][key] = value
 
     def remove(self, key: str) -> None:
         """Take out a key that is there. Raises KeyError if it is not."""
-        del self._shards[hash(key) & 255][key]
+        del self.shards[hash(key) & 255][key]
 
     def items(self) -> Iterator[tuple[str, V]]:
         """Every key and value, in no order."""
-        for shard in self._shards:
+        for shard in self.shards:
             yield from shard.items()
 
     def __len__(self) -> int:
-        return sum(map(len, self._shards))
+        return sum(map(len, self.shards))
 
     def dismantle(self) -> Iterator[None]:
         """Free the parts one by one; the container is of no use afterwards."""
-        while self._shards:
-            self._shards.pop().clear()
+        while self.shards:
+            self.shards.pop().clear()
             yield
 
 
 class SortedNames:
     """Distinct strings in code point order, in blocks: adding in order is an append, elsewhere a short shift."""
 
-    __slots__ = ("_blocks", "_lasts")
+    __slots__ = ("blocks", "lasts")
 
     def __init__(self) -> None:
-        self._blocks: list[list[str]] = []
-        self._lasts: list[str] = []
+        self.blocks: list[list[str]] = []
+        self.lasts: list[str] = []
 
     def add(self, name: str) -> None:
         """Add a name that is not there yet."""
-        at = bisect_left(self._lasts, name)
-        if at == len(self._blocks):
-            if not self._blocks or len(self._blocks[-1]) >= _BLOCK:
-                self._blocks.append([])
-                self._lasts.append(name)
-            at = len(self._blocks) - 1
-        block = self._blocks[at]
+        at = bisect_left(self.lasts, name)
+        if at == len(self.blocks):
+            if not self.blocks or len(self.blocks[-1]) >= _BLOCK:
+                self.blocks.append([])
+                self.lasts.append(name)
+            at = len(self.blocks) - 1
+        block = self._to_change(at)
         block.insert(bisect_left(block, name), name)
-        self._lasts[at] = block[-1]
+        self.lasts[at] = block[-1]
         if len(block) >= 2 * _BLOCK:
-            self._blocks[at : at + 1] = [block[:_BLOCK], block[_BLOCK:]]
-            self._lasts[at : at + 1] = [block[_BLOCK - 1], block[-1]]
+            self.blocks[at : at + 1] = [block[:_BLOCK], block[_BLOCK:]]
+            self.lasts[at : at + 1] = [block[_BLOCK - 1], block[-1]]
 
     def remove(self, name: str) -> None:
         """Take out a name that is there."""
-        at = bisect_left(self._lasts, name)
-        block = self._blocks[at]
+        at = bisect_left(self.lasts, name)
+        block = self._to_change(at)
         del block[bisect_left(block, name)]
         if block:
-            self._lasts[at] = block[-1]
+            self.lasts[at] = block[-1]
         else:
-            del self._blocks[at], self._lasts[at]
+            del self.blocks[at], self.lasts[at]
 
     def first(self, count: int, after: str | None, *, including: bool) -> list[str]:
         """At most `count` names in order, behind `after` (or from it on, if `including`); None: from the start."""
-        at = 0 if after is None else bisect_left(self._lasts, after)
+        at = 0 if after is None else bisect_left(self.lasts, after)
         names: list[str] = []
-        while at < len(self._blocks) and len(names) < count:
-            block = self._blocks[at]
+        while at < len(self.blocks) and len(names) < count:
+            block = self.blocks[at]
             start = 0
             if after is not None:
                 start = bisect_left(block, after) if including else bisect_right(block, after)
@@ -96,10 +112,13 @@ class SortedNames:
         return names
 
     def __len__(self) -> int:
-        return sum(map(len, self._blocks))
+        return sum(map(len, self.blocks))
 
     def dismantle(self) -> Iterator[None]:
         """Free the blocks some at a time; the container is of no use afterwards."""
-        while self._blocks:
-            del self._blocks[-4:], self._lasts[-4:]
+        while self.blocks:
+            del self.blocks[-4:], self.lasts[-4:]
             yield
+
+    def _to_change(self, at: int) -> list[str]:
+        return self.blocks[at]

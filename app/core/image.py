@@ -3,11 +3,13 @@
 An image is one value, replaced by assignment: whoever reads the reference once decides at one offset.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from uuid import UUID
 
 from app.core.bindings import AclBinding, AclRow, StandardAcl
+from app.core.bulk import add_rows
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.configs import AuthorizerConfig, effective_config, validate_config
 from app.core.errors import InvalidRequestException, PoisonedRecordException
@@ -21,7 +23,19 @@ from app.core.records import (
     RemoveAccessControlEntryRecord,
     record_hash,
 )
+from app.core.staging import StagedIndex
 from app.core.token import Token
+
+_AT_ONCE = 25
+_ACL_CODES = frozenset(
+    product(
+        [each for each in ResourceType if each > ResourceType.ANY],
+        (PatternType.LITERAL, PatternType.PREFIXED),
+        [each for each in AclOperation if each > AclOperation.ANY],
+        (AclPermissionType.DENY, AclPermissionType.ALLOW),
+    )
+)
+"""What the four codes of an ACL can be; UNKNOWN, ANY and MATCH are words of filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +80,57 @@ class AuthorizerImage:
 
         Raises PoisonedRecordException with nothing changed if any record of it can't follow this image.
         """
-        overrides = _check(self, transaction)
+        checks = _Checks(self)
+        for record in transaction:
+            checks.follow(record, transaction[-1].offset)
         # INVARIANT: nothing below raises; the checks above have seen every record against this very index.
         for record in transaction:
-            if isinstance(record, AccessControlEntryRecord):
-                self.index.add(record.acl.row)
-            elif isinstance(record, RemoveAccessControlEntryRecord):
-                self.index.remove(record.acl.binding)
-        last = transaction[-1]
-        image = replace(self, offset=last.offset, hash=last.hash)
-        if overrides is self.overrides:
-            return image
-        return replace(image, overrides=overrides, config=effective_config(self.startup, overrides))
+            _take(self.index, record)
+        return _after(self, transaction[-1], checks.overrides)
+
+
+class StagedTransaction:
+    """A long transaction on its way into an image: prepared in short steps, and then seen all at once.
+
+    The image must stay the newest of its index meanwhile. First every step of `steps`, then `commit`; or `abandon`,
+    which leaves the image as it was. After the commit `tidy` frees what is left behind.
+    """
+
+    def __init__(self, image: AuthorizerImage, transaction: Sequence[Record]) -> None:
+        self._image = image
+        self._transaction = transaction
+        self._index = StagedIndex(image.index)
+        self._after: AuthorizerImage | None = None
+
+    def steps(self) -> Iterator[None]:
+        """Prepare the commit. Raises PoisonedRecordException if any record can't follow this image."""
+        # INVARIANT: until the commit no reader of the image sees anything of this.
+        checks, last = _Checks(self._image), self._transaction[-1]
+        for number, record in enumerate(self._transaction):
+            checks.follow(record, last.offset)
+            if number % _AT_ONCE == 0:
+                yield
+        for number, record in enumerate(self._transaction):
+            _take(self._index, record)
+            if number % _AT_ONCE == 0:
+                yield
+        yield from self._index.settle()
+        self._after = _after(self._image, last, checks.overrides)
+
+    def commit(self) -> AuthorizerImage:
+        """The image after the transaction; its index has changed in place."""
+        if self._after is None:
+            raise RuntimeError("not all steps are taken")
+        self._index.commit()
+        return self._after
+
+    def abandon(self) -> None:
+        """Forget the transaction; nothing has changed."""
+        self._index.abandon()
+
+    def tidy(self) -> Iterator[None]:
+        """Free what the commit has left behind, in short steps."""
+        return self._index.tidy()
 
 
 class ImageBuilder:
@@ -91,9 +144,9 @@ class ImageBuilder:
     def add_rows(self, rows: Sequence[AclRow]) -> None:
         """Add one slice of the snapshot. Raises PoisonedRecordException for a row that is no ACL."""
         for row in rows:
-            if not _is_acl(*row[1:5]):
+            if row[1:5] not in _ACL_CODES:
                 raise PoisonedRecordException(-1, f"the snapshot holds an ACL with unknown codes {row[1:5]}")
-            self._index.add(row)
+        add_rows(self._index, rows)
 
     def set_configs(self, overrides: Mapping[str, str]) -> None:
         """Take the snapshot's stored configuration. Raises PoisonedRecordException for a value that is none."""
@@ -115,47 +168,66 @@ class ImageBuilder:
         )
 
 
-def _check(image: AuthorizerImage, transaction: Sequence[Record]) -> Mapping[str, str]:
-    """Every record against the image; returns the overrides after the transaction (the same object if unchanged)."""
-    offset, chain = image.offset, image.hash
-    overrides = image.overrides
-    changed: dict[AclBinding, StandardAcl | None] = {}
-    for record in transaction:
-        offset += 1
-        chain = record_hash(chain, record)
+class _Checks:
+    """Every record of a transaction against the image; nothing is changed."""
+
+    __slots__ = ("_changed", "_hash", "_index", "_offset", "overrides")
+
+    def __init__(self, image: AuthorizerImage) -> None:
+        self._offset, self._hash, self._index = image.offset, image.hash, image.index
+        self._changed: dict[AclBinding, StandardAcl | None] = {}
+        self.overrides = image.overrides
+        """The stored configuration after the records so far; the image's own object while none has changed it."""
+
+    def follow(self, record: Record, last_offset: int) -> None:
+        """Raise PoisonedRecordException unless this record can be the next one."""
+        offset = self._offset = self._offset + 1
+        self._hash = record_hash(self._hash, record)
         if record.offset != offset:
             raise PoisonedRecordException(offset, f"the feed has a hole: offset {record.offset} came instead")
-        if record.tx_last != transaction[-1].offset:
+        if record.tx_last != last_offset:
             raise PoisonedRecordException(offset, "the transaction is not whole")
-        if record.hash != chain:
+        if record.hash != self._hash:
             raise PoisonedRecordException(offset, "the hash chain is broken")
         if isinstance(record, ConfigRecord):
-            _check_config(offset, record.name, record.value)
-            overrides = {name: value for name, value in overrides.items() if name != record.name}
-            if record.value is not None:
-                overrides[record.name] = record.value
+            self._follow_config(record)
         else:
-            _check_acl(image.index, changed, record)
-    return overrides
+            self._follow_acl(record)
+
+    def _follow_config(self, record: ConfigRecord) -> None:
+        _check_config(record.offset, record.name, record.value)
+        overrides = {name: value for name, value in self.overrides.items() if name != record.name}
+        if record.value is not None:
+            overrides[record.name] = record.value
+        self.overrides = overrides
+
+    def _follow_acl(self, record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> None:
+        acl, binding = record.acl, record.acl.binding
+        if acl.row[1:5] not in _ACL_CODES:
+            raise PoisonedRecordException(record.offset, "the ACL has unknown codes")
+        present = self._changed[binding] if binding in self._changed else self._index.find(binding)
+        if isinstance(record, AccessControlEntryRecord):
+            if present is not None:
+                raise PoisonedRecordException(record.offset, f"the ACL {present.id} is there already")
+            self._changed[binding] = acl
+        else:
+            if present is None or present.id != acl.id:
+                raise PoisonedRecordException(record.offset, f"there is no ACL {acl.id} to remove")
+            self._changed[binding] = None
 
 
-def _check_acl(
-    index: AclIndex,
-    changed: dict[AclBinding, StandardAcl | None],
-    record: AccessControlEntryRecord | RemoveAccessControlEntryRecord,
-) -> None:
-    acl, binding = record.acl, record.acl.binding
-    if not _is_acl(*acl.row[1:5]):
-        raise PoisonedRecordException(record.offset, "the ACL has unknown codes")
-    present = changed[binding] if binding in changed else index.find(binding)
+def _take(index: AclIndex, record: Record) -> None:
     if isinstance(record, AccessControlEntryRecord):
-        if present is not None:
-            raise PoisonedRecordException(record.offset, f"the ACL {present.id} is there already")
-        changed[binding] = acl
-    else:
-        if present is None or present.id != acl.id:
-            raise PoisonedRecordException(record.offset, f"there is no ACL {acl.id} to remove")
-        changed[binding] = None
+        index.add(record.acl.row)
+    elif isinstance(record, RemoveAccessControlEntryRecord):
+        index.remove(record.acl.binding)
+
+
+def _after(image: AuthorizerImage, last: Record, overrides: Mapping[str, str]) -> AuthorizerImage:
+    after = replace(image, offset=last.offset, hash=last.hash)
+    if overrides is image.overrides:
+        return after
+    return replace(after, overrides=overrides, config=effective_config(image.startup, overrides))
 
 
 def _check_config(offset: int, name: str, value: str | None) -> None:
@@ -163,12 +235,3 @@ def _check_config(offset: int, name: str, value: str | None) -> None:
         validate_config(name, value)
     except InvalidRequestException as refusal:
         raise PoisonedRecordException(offset, refusal.message) from refusal
-
-
-def _is_acl(resource_type: int, pattern_type: int, operation: int, permission_type: int) -> bool:
-    return (
-        ResourceType.from_code(resource_type) > ResourceType.ANY
-        and pattern_type in (PatternType.LITERAL, PatternType.PREFIXED)
-        and AclOperation.from_code(operation) > AclOperation.ANY
-        and permission_type in (AclPermissionType.DENY, AclPermissionType.ALLOW)
-    )

@@ -4,14 +4,14 @@ The cost of a decision does not grow with the ACLs of other principals or on oth
 place; whoever changes it does so in one step of the event loop, so that no reader sees half a transaction.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 
 from app.core.bindings import AclBinding, AclRow, StandardAcl
 from app.core.buckets import Bucket, first_row, rows_at, rows_of, with_row, without_row
 from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, ResourceType
-from app.core.containers import ShardedDict, SortedNames
+from app.core.containers import ShardedDict, Slots, SortedNames
 from app.core.hosts import ClientAddress
-from app.core.masks import PACKED_MASKS, Entry, HostMasks, with_host
+from app.core.masks import ANY_DENIED, PACKED_MASKS, Entry, HostMasks, with_host
 from app.core.table import AclTable, pack_codes
 
 _LITERAL = int(PatternType.LITERAL)
@@ -21,30 +21,45 @@ _TYPES = len(ResourceType)
 class TypeNode:
     """What one principal's ACLs on one resource type amount to."""
 
-    __slots__ = ("_length_counts", "lengths", "literals", "prefixes", "wildcard")
+    __slots__ = ("length_counts", "lengths", "literals", "may_deny", "prefixes", "wildcard")
 
     def __init__(self) -> None:
-        self.literals: dict[str, Entry] = {}
-        self.prefixes: dict[str, Entry] = {}
+        self.literals: MutableMapping[str, Entry] = {}
+        self.prefixes: MutableMapping[str, Entry] = {}
         self.wildcard: Entry = 0
         self.lengths: tuple[int, ...] = ()
-        self._length_counts: dict[int, int] = {}
+        self.length_counts: MutableMapping[int, int] = {}
+        # INVARIANT: while this is False, no entry denies anything. It may stay True for longer than one does.
+        self.may_deny = False
 
-    def mask(self, name: str, address: ClientAddress) -> int:
-        """Packed mask of every ACL of this principal that covers the name, for a client at this address."""
+    def mask(self, name: str, address: ClientAddress, enough: int = 0) -> int:
+        """Packed mask of every ACL of this principal that covers the name, for a client at this address.
+
+        With one of the bits `enough` in it, it may be short of others.
+        """
         entry = self.wildcard
         mask = entry if entry.__class__ is int else entry.at(address)  # type: ignore[union-attr]  # int is the fast case
         found = self.literals.get(name)
         if found is not None:
             mask |= found if found.__class__ is int else found.at(address)  # type: ignore[union-attr]  # the same
+        if mask & enough:
+            return mask
         for length in self.lengths:
             found = self.prefixes.get(name[:length])
             if found is not None:
                 mask |= found if found.__class__ is int else found.at(address)  # type: ignore[union-attr]  # the same
+                if mask & enough:
+                    return mask
         return mask
+
+    def grants(self, bit: int, name: str, address: ClientAddress) -> int:
+        """As `mask`, and complete wherever this principal is denied something; else `bit` is enough."""
+        return self.mask(name, address, 0 if self.may_deny else bit)
 
     def put(self, pattern_type: int, name: str, entry: Entry | None) -> None:
         """Set the entry of a pattern; None takes it out."""
+        if entry is not None and (isinstance(entry, HostMasks) or entry & ANY_DENIED):
+            self.may_deny = True
         if pattern_type == _LITERAL:
             if name == WILDCARD:
                 self.wildcard = 0 if entry is None else entry
@@ -55,18 +70,18 @@ class TypeNode:
             if known != (entry is not None):
                 self._count_length(len(name), 1 if entry is not None else -1)
 
-    def entries(self, pattern_type: int) -> dict[str, Entry]:
+    def entries(self, pattern_type: int) -> MutableMapping[str, Entry]:
         """The entries of one pattern type by name."""
         return self.literals if pattern_type == _LITERAL else self.prefixes
 
     def _count_length(self, length: int, by: int) -> None:
-        count = self._length_counts.get(length, 0) + by
+        count = self.length_counts.get(length, 0) + by
         if count:
-            self._length_counts[length] = count
+            self.length_counts[length] = count
         else:
-            del self._length_counts[length]
+            del self.length_counts[length]
         if count == by or not count:
-            self.lengths = tuple(sorted(self._length_counts))
+            self.lengths = tuple(sorted(self.length_counts))
 
 
 class PrincipalNode:
@@ -76,7 +91,7 @@ class PrincipalNode:
 
     def __init__(self, principal: str) -> None:
         self.principal = principal
-        self.types: list[TypeNode | None] = [None] * _TYPES
+        self.types: Slots[TypeNode | None] = [None] * _TYPES
 
 
 class TypeNames:
@@ -88,7 +103,7 @@ class TypeNames:
         self.literals: ShardedDict[Bucket] = ShardedDict()
         self.prefixes: ShardedDict[Bucket] = ShardedDict()
         self.names = SortedNames()
-        self.prefix_lengths: dict[int, int] = {}
+        self.prefix_lengths: MutableMapping[int, int] = {}
 
     def buckets(self, pattern_type: int) -> ShardedDict[Bucket]:
         """The rows by name of one pattern type."""
@@ -131,22 +146,22 @@ class TypeNames:
 class AclIndex:
     """All ACLs of an image, to be decided on, found and listed."""
 
-    __slots__ = ("_masks", "_principals", "everyone", "table", "types")
+    __slots__ = ("everyone", "masks", "principals", "table", "types")
 
     def __init__(self) -> None:
         self.table = AclTable()
-        self.types: list[TypeNames | None] = [None] * _TYPES
+        self.types: Slots[TypeNames | None] = [None] * _TYPES
         self.everyone = PrincipalNode(WILDCARD_PRINCIPAL)
-        self._principals: ShardedDict[PrincipalNode] = ShardedDict()
-        self._principals.put(WILDCARD_PRINCIPAL, self.everyone)
-        self._masks: dict[int, int] = {}
+        self.principals: ShardedDict[PrincipalNode] = ShardedDict()
+        self.principals.put(WILDCARD_PRINCIPAL, self.everyone)
+        self.masks: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self.table)
 
     def principal(self, principal: str) -> PrincipalNode | None:
         """What this principal's own ACLs amount to (those of `User:*` stand in `everyone`)."""
-        return self._principals.get(principal)
+        return self.principals.get(principal)
 
     def covers(self, resource_type: int, name: str) -> bool:
         """Whether any ACL's pattern covers this resource (allow.everyone.if.no.acl.found asks)."""
@@ -162,10 +177,10 @@ class AclIndex:
         bucket = names.buckets(pattern_type).get(name)
         if bucket is not None:
             name = self.table.names[first_row(bucket)]
-        node = self._principals.get(principal)
+        node = self.principals.get(principal)
         if node is None:
             node = PrincipalNode(principal)
-            self._principals.put(principal, node)
+            self.principals.put(principal, node)
         principal = node.principal
         shared = (acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host)
         at = self.table.add(shared)
@@ -179,7 +194,7 @@ class AclIndex:
     def remove(self, binding: AclBinding) -> None:
         """Take out an ACL that is there; what is left is compiled anew for its principal and pattern alone."""
         at = self._find(binding)
-        names, node = self.types[binding.resource_type], self._principals.get(binding.principal)
+        names, node = self.types[binding.resource_type], self.principals.get(binding.principal)
         types = None if node is None else node.types[binding.resource_type]
         if at is None or names is None or node is None or types is None:
             raise KeyError(binding)
@@ -193,7 +208,7 @@ class AclIndex:
         if not types.literals and not types.prefixes:
             node.types[binding.resource_type] = None
         if node is not self.everyone and not any(node.types):
-            self._principals.remove(binding.principal)
+            self.principals.remove(binding.principal)
 
     def find(self, binding: AclBinding) -> StandardAcl | None:
         """The stored ACL with these seven fields, or None."""
@@ -219,7 +234,7 @@ class AclIndex:
             if names is not None:
                 for part in (names.literals, names.prefixes, names.names):
                     yield from part.dismantle()
-        yield from self._principals.dismantle()
+        yield from self.principals.dismantle()
         yield from self.table.dismantle()
 
     def _find(self, binding: AclBinding) -> int | None:
@@ -240,14 +255,15 @@ class AclIndex:
             codes = self.table.codes[at]
             mask |= PACKED_MASKS[codes >> 6 & 15, codes >> 10]
         entry = with_host(types.entries(pattern_type).get(name), host, mask)
-        types.put(pattern_type, name, None if entry is None else self._share(entry))
+        types.put(pattern_type, name, None if entry is None else self.share(entry))
 
-    def _share(self, entry: Entry) -> Entry:
-        # Equal masks are one object: a million entries need some hundred numbers.
-        return entry if isinstance(entry, HostMasks) else self._masks.setdefault(entry, entry)
+    def share(self, entry: Entry) -> Entry:
+        """The same entry; equal masks become one object."""
+        # A million entries need some hundred numbers.
+        return entry if isinstance(entry, HostMasks) else self.masks.setdefault(entry, entry)
 
 
-def _put(entries: dict[str, Entry], name: str, entry: Entry | None) -> None:
+def _put(entries: MutableMapping[str, Entry], name: str, entry: Entry | None) -> None:
     if entry is None:
         del entries[name]
     else:

@@ -5,12 +5,15 @@ that are denied (bits 16-31, ALL expanded), and whether DESCRIBE and DESCRIBE_CO
 implication (bits 32 and 33), which authorizeByResourceType asks for.
 """
 
+from collections.abc import MutableMapping
+
 from app.core.codes import WILDCARD, AclOperation, AclPermissionType
 from app.core.errors import InvalidRequestException
 from app.core.hosts import Cidr, ClientAddress, parse_cidr
 from app.core.operations import ALLOW_MASK, DENY_MASK
 
 DENY_SHIFT = 16
+ANY_DENIED = 0xFFFF << DENY_SHIFT
 _BITS = {4: 32, 6: 128}
 _NO_RANGE: dict[str, int] = {}
 
@@ -42,6 +45,13 @@ PACKED_MASKS: dict[tuple[int, int], int] = {
 """The packed mask of one ACL by (operation, permission type)."""
 
 
+Texts = MutableMapping[str, int]
+"""The masks of one range, by the texts that mean it."""
+
+Networks = MutableMapping[int, Texts]
+"""The ranges of one prefix length, by their network without the bits behind it."""
+
+
 class HostMasks:
     """Packed masks by client host: for every host, for exact ones, and for CIDR ranges (KIP-1276)."""
 
@@ -49,10 +59,10 @@ class HostMasks:
 
     def __init__(self, any_host: int) -> None:
         self.any_host = any_host
-        self.exact: dict[str, int] = {}
+        self.exact: MutableMapping[str, int] = {}
         # (IP version, bits to drop) -> network without them -> mask by the text of the range: one look-up a prefix
         # length, however many ranges. Several texts may mean one range.
-        self.ranges: dict[tuple[int, int], dict[int, dict[str, int]]] = {}
+        self.ranges: MutableMapping[tuple[int, int], Networks] = {}
 
     def at(self, address: ClientAddress) -> int:
         """The packed mask for a client at this address."""
@@ -114,7 +124,7 @@ def _range(host: str) -> Cidr | None:
         return None
 
 
-def _put(masks: dict[str, int], host: str, mask: int) -> None:
+def _put(masks: MutableMapping[str, int], host: str, mask: int) -> None:
     if mask:
         masks[host] = mask
     else:

@@ -76,3 +76,17 @@ class GroupOutcome:
     outcomes: Sequence[Outcome | ApiException]
     epoch: UUID
     last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What one committed batch of a bulk load did, and the head after it.
+
+    Each ACL of the batch is told by the offset that created it: in `created` if it is the batch's own, made now or by
+    an earlier try whose outcome was unknown, else in `found`.
+    """
+
+    created: Sequence[int]
+    found: Sequence[int]
+    epoch: UUID
+    last_offset: int

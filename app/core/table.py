@@ -10,6 +10,7 @@ from uuid import UUID
 
 from app.core.bindings import AclBinding, AclRow, StandardAcl
 from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.containers import Slots
 
 SortKey = tuple[int, str, int, str, str, int, int]
 """Order of every list: resource type, resource name, pattern type, principal, host, operation, permission type."""
@@ -39,7 +40,7 @@ def pack_codes(resource_type: int, pattern_type: int, operation: int, permission
 class AclTable:
     """ACLs by row number. Row numbers of removed ACLs are used again."""
 
-    __slots__ = ("_by_id", "_free", "codes", "hosts", "ids", "names", "principals")
+    __slots__ = ("by_id", "codes", "count", "free_rows", "hosts", "ids", "names", "principals")
 
     def __init__(self) -> None:
         self.ids = bytearray()
@@ -47,19 +48,21 @@ class AclTable:
         self.names: list[str] = []
         self.principals: list[str] = []
         self.hosts: list[str] = []
-        self._free: list[int] = []
-        self._by_id: list[array[int] | None] = [None] * _ID_SHARDS
+        self.free_rows: list[int] = []
+        by_id: list[array[int] | None] = [None] * _ID_SHARDS
+        self.by_id: Slots[array[int] | None] = by_id
+        self.count = 0
 
     def __len__(self) -> int:
-        return len(self.codes) - len(self._free)
+        return self.count
 
     def add(self, row: AclRow) -> int:
         """Keep an ACL. Callers pass the name and principal objects to share. Returns its row number."""
         acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
         codes = pack_codes(resource_type, pattern_type, operation, permission_type)
         host = WILDCARD if host == WILDCARD else intern(host)
-        if self._free:
-            at = self._free.pop()
+        if self.free_rows:
+            at = self.free_rows.pop()
             self.ids[16 * at : 16 * at + 16] = acl_id
             self.codes[at] = codes
             self.names[at], self.principals[at], self.hosts[at] = name, principal, host
@@ -71,23 +74,29 @@ class AclTable:
             self.principals.append(principal)
             self.hosts.append(host)
         shard = _shard(acl_id)
-        rows = self._by_id[shard]
+        rows = self.by_id[shard]
         if rows is None:
-            rows = self._by_id[shard] = array("I")
+            rows = self.by_id[shard] = array("I")
         rows.append(at)
+        self.count += 1
         return at
 
     def remove(self, at: int) -> None:
         """Forget the ACL in this row."""
         shard = _shard(self.ids[16 * at : 16 * at + 16])
-        (self._by_id[shard] or array("I")).remove(at)
+        (self.by_id[shard] or array("I")).remove(at)
+        self.count -= 1
+        self.release(at)
+
+    def release(self, at: int) -> None:
+        """Let this row, at which nobody points any more, be used again."""
         self.codes[at] = 0
         self.names[at] = self.principals[at] = self.hosts[at] = ""
-        self._free.append(at)
+        self.free_rows.append(at)
 
     def find(self, acl_id: bytes) -> int | None:
         """The row of the ACL with this id, or None."""
-        for at in self._by_id[_shard(acl_id)] or ():
+        for at in self.by_id[_shard(acl_id)] or ():
             if self.ids[16 * at : 16 * at + 16] == acl_id:
                 return at
         return None
@@ -125,8 +134,9 @@ class AclTable:
             while column:
                 del column[-_FREE_AT_ONCE:]
                 yield
-        while self._by_id:
-            del self._by_id[-256:]
+        for start in range(0, _ID_SHARDS, 256):
+            for shard in range(start, start + 256):
+                self.by_id[shard] = None
             yield
 
 

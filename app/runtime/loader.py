@@ -8,12 +8,14 @@ Declares the port `ChangeFeed` that the store implements.
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from app.core.configs import AuthorizerConfig
 from app.core.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.image import AuthorizerImage
 from app.core.index import AclIndex
 from app.core.records import FeedPoll, Record
+from app.runtime.applying import ImageLostException, apply_in_steps
 from app.runtime.continuity import LostHistory, lost_history, mismatch_of, transactions_of
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import Backoff, bounded, stop
@@ -110,7 +112,8 @@ class Loader:
         """One load or one look at the feed. Returns whether there is more to do at once."""
         self._loading = self._reload is not None and self._options.clock() >= self._reload_at
         if self._loading:
-            await self._load()
+            async with self._options.load_turn():
+                await self._load()
             return True
         try:
             return await self._follow()
@@ -133,7 +136,7 @@ class Loader:
         self._purgatory.confirmed(self.image, askers)
         await self._renounce()
         for transaction in transactions_of(poll.records):
-            self._apply(transaction)
+            await self._apply(transaction)
             # Requests get their turn between two transactions, never within one.
             await asyncio.sleep(0)
         self._reload = None
@@ -165,7 +168,7 @@ class Loader:
         if not poll.records and image.offset < poll.head.last_offset:
             raise PoisonedRecordException(image.offset + 1, "the record is missing")
         if any(len(each) > self._options.max_step_records for each in transactions_of(poll.records)):
-            raise _FeedMismatchException("a transaction is too large to be applied in one step")
+            raise _FeedMismatchException("a transaction is too large to become visible in one step")
         return poll
 
     async def _renounce(self) -> None:
@@ -182,18 +185,18 @@ class Loader:
     async def _ask(self, offset: int, limit: int) -> FeedPoll:
         return await bounded(self._feed.poll(offset, limit), self._options.poll_timeout_s)
 
-    def _apply(self, transaction: Sequence[Record]) -> None:
+    async def _apply(self, transaction: Sequence[Record]) -> None:
         try:
-            image = self.image.apply(transaction)
-        except PoisonedRecordException:
-            raise
-        except Exception:
+            await apply_in_steps(self.image, transaction, partial(self._applied, len(transaction)))
+        except ImageLostException as fault:
             # INVARIANT: an index that may be half changed is never decided on; only super users pass until the reload.
-            self._want_reload("the image was lost to a fault, see the log")
+            self._want_reload(str(fault))
             self._publish(AuthorizerImage.empty(self._startup))
             raise
+
+    def _applied(self, records: int, image: AuthorizerImage) -> None:
         self._metrics.transactions_applied_total += 1
-        self._metrics.records_applied_total += len(transaction)
+        self._metrics.records_applied_total += records
         self._publish(image)
 
     # loading
@@ -226,7 +229,7 @@ class Loader:
         high_watermark = poll.head.last_offset
         while True:
             for transaction in transactions_of(poll.records):
-                image = image.apply(transaction)
+                image = await apply_in_steps(image, transaction)
                 await asyncio.sleep(0)
             if image.offset >= high_watermark:
                 return image, equal_at

@@ -30,10 +30,10 @@ _PATTERN_TYPES = {int(code): code for code in (PatternType.LITERAL, PatternType.
 _OPERATIONS = {int(code): code for code in AclOperation if code > AclOperation.ANY}
 _PERMISSION_TYPES = {int(code): code for code in AclPermissionType if code > AclPermissionType.ANY}
 
-_RESOURCE_TYPE_TEXTS = {str(code): code for code in _RESOURCE_TYPES}
-_PATTERN_TYPE_TEXTS = {str(code): code for code in _PATTERN_TYPES}
-_OPERATION_TEXTS = {str(code): code for code in _OPERATIONS}
-_PERMISSION_TYPE_TEXTS = {str(code): code for code in _PERMISSION_TYPES}
+_RESOURCE_TYPE_TEXTS = {str(code): int(code) for code in _RESOURCE_TYPES}
+_PATTERN_TYPE_TEXTS = {str(code): int(code) for code in _PATTERN_TYPES}
+_OPERATION_TEXTS = {str(code): int(code) for code in _OPERATIONS}
+_PERMISSION_TYPE_TEXTS = {str(code): int(code) for code in _PERMISSION_TYPES}
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MEANINGS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

@@ -13,7 +13,7 @@ async def test_no_collection_walks_over_a_loaded_image() -> None:
     store = FakeStore()
     store.commit([create("a", "b")])
     try:
-        image = await load_image(store, AuthorizerConfig(), 60.0, RuntimeMetrics())
+        image = await load_image(store.another_feed(), AuthorizerConfig(), 60.0, RuntimeMetrics())
         node = image.index.principal("User:alice")
         assert node is not None
         assert all(each is not node for each in gc.get_objects())

@@ -1,0 +1,51 @@
+"""One transaction of the feed into an image: prepared in short steps, seen all at once."""
+
+from collections.abc import Callable, Sequence
+
+from app.core.errors import PoisonedRecordException
+from app.core.image import AuthorizerImage, StagedTransaction
+from app.core.records import Record
+from app.runtime.pace import collection_paused, run_through
+
+AT_ONCE = 64
+"""So many records take about a millisecond; more are prepared beside the image first."""
+
+
+class ImageLostException(Exception):
+    """A fault struck while an index was being changed: it may be half changed, and is not to be decided on."""
+
+
+async def apply_in_steps(
+    image: AuthorizerImage, transaction: Sequence[Record], seen: Callable[[AuthorizerImage], None] = lambda _: None
+) -> AuthorizerImage:
+    """The image after the transaction, told to `seen` in the very step of the loop in which readers come to see it.
+
+    Raises PoisonedRecordException with nothing changed, ImageLostException, or any other fault with nothing changed;
+    a cancellation that comes before the change leaves the image as it was, too. The image must be the newest of its
+    index, and this the only change under way.
+    """
+    if len(transaction) <= AT_ONCE:
+        after = _changed(lambda: image.apply(transaction))
+        seen(after)
+        return after
+    with collection_paused():
+        staged = StagedTransaction(image, transaction)
+        try:
+            await run_through(staged.steps())
+        except BaseException:
+            staged.abandon()
+            raise
+        # INVARIANT: no await between these two lines; an image's index and its offset change together.
+        after = _changed(staged.commit)
+        seen(after)
+        await run_through(staged.tidy())
+    return after
+
+
+def _changed(change: Callable[[], AuthorizerImage]) -> AuthorizerImage:
+    try:
+        return change()
+    except PoisonedRecordException:
+        raise
+    except Exception as fault:
+        raise ImageLostException("the image was lost to a fault, see the log") from fault
