@@ -1,4 +1,4 @@
-"""The HTTP protocol of `klamm serve`: uvicorn's, with two differences (DESIGN: hot path).
+"""The HTTP protocol of `klamm serve`: uvicorn's, with three differences (DESIGN: hot path).
 
 An authorize request that is complete and plain is answered at once, without a task, a scope and their messages: that
 is most of what a request costs. Whatever is not plain (a refusal, `at_least`, a pipeline, a slow reader) takes
@@ -6,6 +6,8 @@ uvicorn's way through the ASGI application, which answers it as if it had come t
 
 Clients that keep a connection send the same head again and again. The head of a plain request, once parsed, is
 remembered byte for byte; the same bytes with as long a body as they say need no parser.
+
+Head and body of a reply that comes through the application leave together: each write of its own wakes the client.
 
 An offer to upgrade the connection (Java's HttpClient makes one: `Upgrade: h2c`) is declined. httptools would stop
 reading at the body of such a request; so its head is read once more without the offer.
@@ -43,6 +45,40 @@ _PLAIN_HEADS: dict[bytes, tuple[_Headers, int]] = {}
 """Headers and length of the body by the head's own bytes."""
 
 
+class _Joined(asyncio.Transport):
+    """Writes a reply's head together with what follows it; alone only if nothing does in the same turn of the loop."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.held: bytes | None = None
+        self._transport = transport
+        self._loop = loop
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Hold the first part back, and write it with the second."""
+        if self.held is None:
+            self.held = bytes(data)
+            self._loop.call_soon(self.flush)
+        else:
+            held, self.held = self.held, None
+            self._transport.writelines((held, data))
+
+    def flush(self) -> None:
+        """Write what is held."""
+        if self.held is not None:
+            held, self.held = self.held, None
+            self._transport.write(held)
+
+    def is_closing(self) -> bool:
+        """Whether the connection is being closed."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Write what is held, and hang up."""
+        self.flush()
+        self._transport.close()
+
+
 class KlammProtocol(HttpToolsProtocol):
     """One connection. `answer` decides plain authorize requests."""
 
@@ -67,6 +103,11 @@ class KlammProtocol(HttpToolsProtocol):
         self._dated: object = None
         self._head = b""
         """The reply's head up to its length, as of the date headers `_dated`."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """Begin a connection."""
+        super().connection_made(transport)
+        self._joined = _Joined(transport, self.loop)
 
     def data_received(self, data: bytes) -> None:
         """Read on; an offer to upgrade is declined, however the segments were cut."""
@@ -103,6 +144,7 @@ class KlammProtocol(HttpToolsProtocol):
         try:
             self._read(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._joined.flush()
             self.send_400_response("Invalid HTTP request received.")
             return
         if self._held is not None and self._patience is None:
@@ -134,7 +176,7 @@ class KlammProtocol(HttpToolsProtocol):
         if self._may_be_plain():
             self._held = bytearray()
         else:
-            super().on_headers_complete()
+            self._begin_cycle()
 
     def on_body(self, body: bytes) -> None:
         """Collect the body of a held request; it can't be longer than its head said."""
@@ -161,12 +203,14 @@ class KlammProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what was held back: nobody waits for it any more."""
         self._hold_no_more()
+        self._joined.held = None
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
         """Close, or let the request that is on its way end first."""
         if self._held is not None:
             self._let_go()
+        self._joined.flush()
         super().shutdown()
 
     def _may_be_plain(self) -> bool:
@@ -185,6 +229,7 @@ class KlammProtocol(HttpToolsProtocol):
             (self.cycle is None or self.cycle.response_complete)
             and not self.pipeline
             and not self.flow.write_paused
+            and self._joined.held is None
             and not self.root_path
         )
 
@@ -200,10 +245,14 @@ class KlammProtocol(HttpToolsProtocol):
             self._patience.cancel()
             self._patience = None
 
+    def _begin_cycle(self) -> None:
+        super().on_headers_complete()
+        self.cycle.transport = self._joined
+
     def _let_go(self) -> None:
         body = self._held
         self._hold_no_more()
-        super().on_headers_complete()
+        self._begin_cycle()
         if body:
             super().on_body(bytes(body))
 

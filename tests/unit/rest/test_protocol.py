@@ -25,10 +25,12 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
+        self.writes = 0
         self.closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += bytes(data)
+        self.writes += 1
 
     def is_closing(self) -> bool:
         return self.closed
@@ -65,8 +67,7 @@ def answer(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes | None:
     return None if body.startswith(b"slow") else plain_reply(headers, body)
 
 
-async def conversation(segments: Iterable[bytes]) -> tuple[bytes, bool]:
-    """What a connection that gets these segments writes, and whether it is closed then."""
+def connected() -> tuple[KlammProtocol, Wire]:
     config = Config(slow_way, http="httptools", ws="none", log_config=None, access_log=False)
     config.load()
     state = ServerState()
@@ -74,12 +75,23 @@ async def conversation(segments: Iterable[bytes]) -> tuple[bytes, bool]:
     connection = KlammProtocol(config, state, {}, asyncio.get_running_loop(), answer=answer)
     wire = Wire()
     connection.connection_made(wire)
+    return connection, wire
+
+
+async def turns() -> None:
+    """Let everything come to rest."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def conversation(segments: Iterable[bytes]) -> tuple[bytes, bool]:
+    """What a connection that gets these segments writes, and whether it is closed then."""
+    connection, wire = connected()
     for segment in segments:
         if wire.closed:
             break
         connection.data_received(segment)
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns()
     written, closed = wire.written, wire.closed
     connection.connection_lost(None)
     return written, closed
@@ -172,15 +184,48 @@ async def test_heads_are_remembered_and_their_number_is_bounded(monkeypatch: pyt
     assert all(len(head) <= 2_048 for head in protocol._PLAIN_HEADS)
 
 
+async def test_head_and_body_of_a_reply_are_written_together() -> None:
+    connection, wire = connected()
+    connection.data_received(request(b"slow"))
+    await turns()
+    assert wire.writes == 1
+    assert wire.written.endswith(plain_reply([], b"slow")[-8:])
+
+
+async def test_a_plain_answer_does_not_overtake_what_is_held_back() -> None:
+    connection, wire = connected()
+    connection._joined.write(b"before ")
+    connection.data_received(request(b"a"))
+    await turns()
+    assert wire.written.startswith(b"before HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize("end", ["shutdown", "garbage"])
+async def test_what_is_held_back_is_written_before_the_end(end: str) -> None:
+    connection, wire = connected()
+    connection._joined.write(b"before ")
+    if end == "shutdown":
+        connection.shutdown()
+    else:
+        connection.data_received(b"garbage")
+    assert wire.closed
+    assert wire.written.startswith(b"before ")
+    await turns()
+    assert wire.written.count(b"before ") == 1
+
+
+async def test_nothing_is_written_to_a_connection_that_is_lost() -> None:
+    connection, wire = connected()
+    connection._joined.write(b"late")
+    connection.connection_lost(ConnectionResetError())
+    await turns()
+    assert wire.written == b""
+
+
 async def test_a_new_date_reaches_the_next_answer() -> None:
-    config = Config(slow_way, http="httptools", ws="none", log_config=None, access_log=False)
-    config.load()
-    state = ServerState()
-    connection = KlammProtocol(config, state, {}, asyncio.get_running_loop(), answer=answer)
-    wire = Wire()
-    connection.connection_made(wire)
+    connection, wire = connected()
     for date in (b"yesterday", b"today"):
-        state.default_headers = [(b"date", date)]
+        connection.server_state.default_headers = [(b"date", date)]
         connection.data_received(request(b"a"))
         connection.data_received(request(b"a"))
     assert wire.written.count(b"date: yesterday\r\n") == wire.written.count(b"date: today\r\n") == 2
