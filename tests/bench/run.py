@@ -1,187 +1,170 @@
-"""`make bench`: what a decision costs, in process and over HTTP beside an empty ASGI route in the same run.
+"""`make bench`: all sections one after the other, their tables, and docs/benchmarks.md.
 
-Figures are CPU time (of the measuring thread, of the server's process), medians of rounds with the lowest and highest.
-Server and load stand on different cores where there are two.
+Each section runs in a process of its own with a time limit; one that fails says so, and the others go on.
 """
 
-import json
+import argparse
 import os
-import random
-import socket
-import statistics
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from uuid import UUID
+from types import MappingProxyType
+from typing import NamedTuple
 
-from app.core.authorize import Authorization
-from app.core.codes import AclOperation, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.hosts import parse_address
-from app.core.image import AuthorizerImage, ImageBuilder
-from app.core.records import GENESIS_HASH, FeedHead
-from tests.bench.workload import Question, Workload, cidr, nested, onetopic, realistic, rows_in_slices
+import msgspec
 
-SERVER = Path(__file__).with_name("server.py")
-ROOT = Path(__file__).parents[2]
-QUICK = os.environ.get("QUICK") == "1"
-ROUNDS = 5
-ROUND_S = 0.5 if QUICK else 1.5
-CONNECTIONS = 16
-_TICKS = os.sysconf("SC_CLK_TCK")
+from tests.bench import conditions
+from tests.bench.postgres import Server, postgres
+from tests.bench.processes import ROOT
+from tests.bench.report import Section, markdown, verdicts
+from tests.bench.section import ALONE, STORED
 
-
-def main() -> None:
-    """Measure and print."""
-    sizes = (1_000, 10_000) if QUICK else (1_000, 10_000, 100_000, 1_000_000)
-    print("in process, cold, one caller a decision          CPU us  (low-high)")
-    for workload in _in_process(sizes):
-        low, middle, high = _decisions(workload)
-        print(f"  {workload.name:<45} {middle:6.2f}  ({low:.2f}-{high:.2f})")
-    print("over HTTP, audit and metrics on           CPU us a request   empty route   ratio   us a decision")
-    for size in sizes[1:]:
-        for batch in (1, 50):
-            ours, yardstick = _requests(realistic(size), batch)
-            ratio = ours / yardstick
-            shape = f"realistic {size:>9,} ACLs, {batch:>2} a request"
-            print(f"  {shape} {ours:10.1f} {yardstick:16.1f} {ratio:9.2f} {ours / batch:12.2f}")
-
-
-def _in_process(sizes: Sequence[int]) -> Iterator[Workload]:
-    for size in sizes:
-        yield realistic(size)
-    for shape in (nested, onetopic):
-        yield shape(10_000)
-    yield cidr(1_000)
-
-
-def _image(workload: Workload) -> AuthorizerImage:
-    builder = ImageBuilder(AuthorizerConfig())
-    for rows in rows_in_slices(workload.rows):
-        builder.add_rows(rows)
-    return builder.build(FeedHead("bench", UUID(int=1), 0, GENESIS_HASH, 1))
-
-
-def _decisions(workload: Workload) -> tuple[float, float, float]:
-    image = _image(workload)
-    topic = int(ResourceType.TOPIC)
-    figures = []
-    for at in range(ROUNDS):
-        asked = [(each, parse_address(each.address)) for each in workload.questions(8_192, seed=at)]
-        began = time.thread_time()
-        for question, address in asked:
-            Authorization(image, question.principal, address).decide(question.operation, topic, question.resource_name)
-        figures.append((time.thread_time() - began) / len(asked) * 1e6)
-    return min(figures), statistics.median(figures), max(figures)
-
-
-def _requests(workload: Workload, batch: int) -> tuple[float, float]:
-    """CPU microseconds a request: of a replica, and of the empty route, in alternating rounds."""
-    questions = workload.questions(300 * batch)
-    messages = [_message(questions[at : at + batch]) for at in range(0, len(questions), batch)]
-    with _server("empty") as yardstick, _server("klamm", str(len(workload.rows))) as ours, _on_core(1):
-        figures: dict[int, list[float]] = {ours[0]: [], yardstick[0]: []}
-        for _ in range(ROUNDS + 1):
-            for pid, port in (yardstick, ours):
-                before = _cpu_s(pid)
-                count = _load(port, messages)
-                figures[pid].append((_cpu_s(pid) - before) / count * 1e6)
-    return statistics.median(figures[ours[0]][1:]), statistics.median(figures[yardstick[0]][1:])
-
-
-def _message(questions: Sequence[Question]) -> bytes:
-    first = questions[0]
-    context = {
-        "principal": first.principal,
-        "client_address": first.address,
-        "listener_name": "CLIENT",
-        "security_protocol": "SASL_SSL",
-        "request_type": 3,
-        "request_version": 13,
-        "client_id": "rdkafka",
-        "correlation_id": 77,
+_PAGE = ROOT / "docs" / "benchmarks.md"
+_SECTIONS = (*ALONE, *STORED)
+_TIMEOUTS_S = MappingProxyType(
+    {
+        "http": 900,
+        "batch": 900,
+        "in-process": 900,
+        "import": 600,
+        "memory": 900,
+        "reload": 1_200,
+        "acls": 900,
+        "writes": 600,
     }
-    actions = [
-        {
-            "operation": AclOperation(each.operation).name,
-            "resource_type": "TOPIC",
-            "resource_name": each.resource_name,
-            "pattern_type": "LITERAL",
-            "resource_reference_count": 1,
-            "log_if_allowed": True,
-            "log_if_denied": True,
-        }
-        for each in questions
-    ]
-    body = json.dumps({"context": context, "actions": actions}).encode()
-    head = b"POST /v1/authorize HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    return head % len(body) + body
+)
+_QUICK_TIMEOUT_S = 60
+_STOP_TIMEOUT_S = 30
+_SIGN = """\
+# Benchmarks
+
+Written by `make bench`; not edited by hand. Figures are medians of rounds, with the lowest and highest in brackets.
+Bars and goals are what Klamm has set itself; a bar is held if the median reaches it.
+"""
+
+
+class Outcome(NamedTuple):
+    """A section, or why there is none."""
+
+    name: str
+    section: Section | None
+    said: str
+
+
+def main() -> int:
+    """Measure, print, write. 1: a section failed."""
+    # What has been started is ended in order.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    arguments = _arguments()
+    began = time.monotonic()
+    told = conditions.before()
+    _say("\n".join(f"- {line}" for line in told))
+    with _shared(arguments.only) as server:
+        told += [] if server is None else [f"PostgreSQL {server.execute('SHOW server_version')}, embedded, fsync on"]
+        outcomes = []
+        for name in arguments.only:
+            outcomes.append(_measured(name, server, quick=arguments.quick))
+            _say(_shown(outcomes[-1]))
+    told += conditions.after(time.monotonic() - began)
+    page = _page(outcomes, told, quick=arguments.quick)
+    _say(_summary(outcomes))
+    if arguments.output is not None:
+        arguments.output.write_text(page, encoding="utf-8")
+        _say(f"written: {arguments.output.name}")
+    return int(any(outcome.section is None for outcome in outcomes))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench")
+    parser.add_argument("--quick", action="store_true", help="small sizes, short rounds: under two minutes in all")
+    parser.add_argument("--only", default="", help=f"sections with commas between: {', '.join(_SECTIONS)}")
+    parser.add_argument("--output", type=Path, help="file to write (docs/benchmarks.md after a full run)")
+    arguments = parser.parse_args()
+    wanted = [name for name in arguments.only.split(",") if name]
+    unknown = sorted(set(wanted) - set(_SECTIONS))
+    if unknown:
+        parser.error(f"no section `{unknown[0]}`; there are {', '.join(_SECTIONS)}")
+    arguments.only = [name for name in _SECTIONS if name in wanted or not wanted]
+    if arguments.output is None and not wanted and not arguments.quick:
+        arguments.output = _PAGE
+    return arguments
 
 
 @contextmanager
-def _server(*arguments: str) -> Iterator[tuple[int, int]]:
-    """Process id and port of a server on the first core."""
-    command = [sys.executable, str(SERVER), *arguments]
-    with _on_core(0):
-        server = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-        )
-    try:
-        assert server.stdout is not None
-        yield server.pid, int(server.stdout.readline())
-    finally:
-        server.terminate()
-        server.communicate(timeout=60)
+def _shared(names: Sequence[str]) -> Iterator[Server | None]:
+    """The PostgreSQL that the sections on it have in common."""
+    with postgres() if set(names) & set(STORED) else nullcontext() as server:
+        yield server
+
+
+def _measured(name: str, server: Server | None, *, quick: bool) -> Outcome:
+    """One section, in a session of its own so that nothing that it started outlives it."""
+    _say(f"\n... {name}")
+    command = [sys.executable, "-m", "tests.bench.section", name, *(["--quick"] if quick else [])]
+    environment = {**os.environ, **({} if server is None else {"BENCH_DSN": server.dsn})}
+    limit_s = _QUICK_TIMEOUT_S if quick else _TIMEOUTS_S[name]
+    began = time.monotonic()
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, start_new_session=True)
+    with process, _ended_with_all(process):
+        try:
+            said, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            return Outcome(name, None, f"not measured: it took longer than {limit_s} s")
+    if process.returncode:
+        return Outcome(name, None, f"not measured: it failed with status {process.returncode}, see its output")
+    took = f"measured in {time.monotonic() - began:.0f} s"
+    return Outcome(name, msgspec.json.decode(said, type=Section), took)
 
 
 @contextmanager
-def _on_core(core: int) -> Iterator[None]:
-    """Run what is begun here on this core, where there is one and the system lets us choose."""
-    choose: Callable[[int, set[int]], None] | None = getattr(os, "sched_setaffinity", None)
-    if choose is None:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    with suppress(OSError):
-        choose(0, {core})
+def _ended_with_all(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """In the end nothing of the process' session is left."""
     try:
         yield
     finally:
-        choose(0, before)
+        for sig in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, sig)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_TIMEOUT_S)
 
 
-def _load(port: int, messages: Sequence[bytes]) -> int:
-    """Keep all connections busy for a round; a request each, then an answer each. Returns how many were answered."""
-    connections = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(CONNECTIONS)]
-    draw = random.Random(3)
-    count, end = 0, time.monotonic() + ROUND_S
-    while time.monotonic() < end:
-        for connection in connections:
-            connection.sendall(draw.choice(messages))
-        for connection in connections:
-            _take_answer(connection)
-        count += len(connections)
-    for connection in connections:
-        connection.close()
-    return count
+def _shown(outcome: Outcome) -> str:
+    """The section as it stands in the page."""
+    lines = [f"## {outcome.name}", "", f"{outcome.said[0].upper()}{outcome.said[1:]}."]
+    if outcome.section is not None:
+        lines += ["", outcome.section.method]
+        for table in outcome.section.tables:
+            lines += ["", markdown(table)]
+    return "\n".join(lines)
 
 
-def _take_answer(connection: socket.socket) -> None:
-    got = connection.recv(65_536)
-    assert got.startswith(b"HTTP/1.1 200"), got
-    head, _, rest = got.partition(b"\r\n\r\n")
-    left = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]) - len(rest)
-    while left > 0:
-        left -= len(connection.recv(65_536))
+def _page(outcomes: Sequence[Outcome], told: Sequence[str], *, quick: bool) -> str:
+    form = "\nThis is the short form (QUICK=1): small sizes, few rounds.\n" if quick else ""
+    parts = [_SIGN + form, "## Conditions\n\n" + "\n".join(f"- {line}" for line in told)]
+    parts += ["## In all\n\n" + _summary(outcomes), *map(_shown, outcomes)]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    held, missed = verdicts([outcome.section for outcome in outcomes if outcome.section is not None])
+    lines = [f"{held} bars held, {len(missed)} not."]
+    lines += [f"- {each}" for each in missed]
+    lines += [f"- {outcome.name}: {outcome.said}" for outcome in outcomes if outcome.section is None]
+    return "\n\n".join([lines[0], "\n".join(lines[1:])]) if len(lines) > 1 else lines[0]
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,7 +1,6 @@
-"""The process under measurement: `python tests/bench/server.py APP SIZE`, serving as `klamm serve` does.
+"""The process under measurement: `python -m tests.bench.server PORT SIZE`, a replica as `klamm serve` runs it.
 
-APP is `empty` (an ASGI route that answers at once: the yardstick) or `klamm` (a whole replica, its ACLs from a
-workload instead of PostgreSQL). Prints its port once it is ready.
+Only its ACLs are a workload's instead of PostgreSQL's.
 """
 
 import asyncio
@@ -11,24 +10,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from app.core.bindings import AclRow
 from app.core.configs import AuthorizerConfig
 from app.core.errors import StoreUnavailableException
 from app.core.mutations import GroupOutcome, Mutation
 from app.core.records import GENESIS_HASH, FeedHead, FeedPoll
-from app.main import listening, serve
+from app.main import Replica, serve
 from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics
+from app.ops.sockets import listening
 from app.rest.app import create_rest_app
-from app.rest.protocol import Answer
 from app.runtime.authorizer import Authorizer
 from tests.bench.workload import realistic, rows_in_slices
 
 _HEAD = FeedHead("bench", UUID(int=1), 0, GENESIS_HASH, 1)
-_LOAD_TIMEOUT_S = 300
-_ANSWER = b'{"results":["ALLOWED"],"token":"00000000-0000-0000-0000-000000000001:0"}'
 
 
 class StillFeed:
@@ -64,55 +59,26 @@ class StillFeed:
         pass
 
 
-async def empty(scope: Scope, receive: Receive, send: Send) -> None:
-    """The least that an ASGI route can do with a body."""
-    if scope["type"] == "lifespan":
-        while (message := await receive())["type"] == "lifespan.startup":
-            await send({"type": "lifespan.startup.complete"})
-        await send({"type": message["type"] + ".complete"})
-        return
-    await receive()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(_ANSWER))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": _ANSWER})
-
-
-def klamm(size: int) -> tuple[ASGIApp, Answer]:
+def replica(size: int) -> Replica:
     """A replica with so many ACLs, with audit at its default level and metrics on."""
     feed = StillFeed(realistic(size).rows)
     metrics = Metrics()
-    audit_file = Path("/dev/null").open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the process
-    audit = AuditLog(audit_file.write, metrics)
+    nowhere = Path("/dev/null").open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the process
+
+    def write(lines: str) -> None:
+        nowhere.write(lines)
+        nowhere.flush()
+
+    audit = AuditLog(write, metrics)
     authorizer = Authorizer(feed, feed, AuthorizerConfig())
-    rest = create_rest_app(authorizer, metrics, audit)
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            await rest(scope, receive, send)
-            return
-        await receive()
-        audit.start()
-        authorizer.open()
-        await authorizer.readiness.wait_until_ready(["BENCH"], _LOAD_TIMEOUT_S)
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await authorizer.close()
-        await asyncio.to_thread(audit.close)
-        await send({"type": "lifespan.shutdown.complete"})
-
-    return app, rest.answer
+    return Replica(create_rest_app(authorizer, metrics, audit), authorizer, audit, retention=None, siblings=None)
 
 
 def main() -> None:
     """Serve until SIGTERM."""
-    app, answer = (empty, None) if sys.argv[1] == "empty" else klamm(int(sys.argv[2]))
-    with listening("127.0.0.1", 0) as listener:
-
-        async def announce() -> None:
-            sys.stdout.write(f"{listener.getsockname()[1]}\n")
-            sys.stdout.flush()
-
-        serve(app, listener, answer=answer, once_started=announce)
+    app = replica(int(sys.argv[2]))
+    with listening("127.0.0.1", int(sys.argv[1])) as listener:
+        serve(app, listener, answer=app.answer)
 
 
 if __name__ == "__main__":

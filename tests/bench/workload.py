@@ -18,6 +18,7 @@ _ALLOW, _DENY = int(AclPermissionType.ALLOW), int(AclPermissionType.DENY)
 _OPERATIONS = (int(AclOperation.READ), int(AclOperation.WRITE), int(AclOperation.DESCRIBE))
 _STEMS = 1_261
 _NESTED_NAMES = 200
+_OWN, _UNKNOWN = 0.7, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,29 @@ def realistic(size: int) -> Workload:
     while len(keys) < size:
         keys.add(_realistic_key(draw, principals, topics, groups))
     rows = _in_list_order(keys)
-    asked = [(row[6], row[5]) for row in rows[:: max(1, size // 20_000)]]
+    on_topics = [row for row in rows[:: max(1, size // 20_000)] if row[1] == _TOPIC]
 
     def ask(draw: random.Random) -> Question:
-        principal, name = draw.choice(asked)
-        if draw.random() < 0.25:
-            name = f"unknown-{draw.randrange(10**9)}"
-        elif draw.random() < 0.3:
-            principal = draw.choice(principals)
-        return Question(principal, f"10.1.{draw.randrange(8)}.{draw.randrange(250)}", draw.choice(_OPERATIONS), name)
+        row = draw.choice(on_topics)
+        return _about(draw, row, row[6] if draw.random() < _OWN else draw.choice(principals))
 
     return Workload(f"realistic {size:,}", rows, ask)
+
+
+def batches(workload: Workload, count: int, size: int) -> list[list[Question]]:
+    """As a broker asks for a Metadata request: each batch is one caller's, half of it on what the caller may see."""
+    draw = random.Random(11)
+    callers = {row[6]: list[AclRow]() for row in draw.sample(workload.rows, count)}
+    for row in workload.rows:
+        if row[1] == _TOPIC and row[6] in callers:
+            callers[row[6]].append(row)
+    anybodys = draw.sample([row for row in workload.rows if row[1] == _TOPIC], min(2_000, len(workload.rows) // 2))
+    sorted_callers, asked = sorted(callers.items()), []
+    for at in range(count):
+        caller, own = sorted_callers[at % len(sorted_callers)]
+        rows = [draw.choice(own if own and draw.random() < _OWN else anybodys) for _ in range(size)]
+        asked.append([_fresh(_about(draw, row, caller)) for row in rows])
+    return asked
 
 
 def nested(size: int) -> Workload:
@@ -106,6 +119,14 @@ def cidr(size: int) -> Workload:
         return Question(f"User:u{at}", address, draw.choice(_OPERATIONS), "orders")
 
     return Workload(f"cidr {size:,}", _in_list_order(keys), ask)
+
+
+def _about(draw: random.Random, row: AclRow, principal: str) -> Question:
+    """A question that this ACL answers, or, one time in four, one about a topic that nobody knows."""
+    name = row[5] if row[2] == _LITERAL else f"{row[5]}topic-{draw.randrange(1_000):06d}"
+    if draw.random() < _UNKNOWN:
+        name = f"unknown-{draw.randrange(10**9)}"
+    return Question(principal, f"10.1.{draw.randrange(8)}.{draw.randrange(250)}", row[3], name)
 
 
 def _topic(at: int, size: int) -> str:

@@ -1,0 +1,201 @@
+"""Processes under measurement: where they run, what they use. Linux only: all figures come from /proc."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from tests.bench.load import status_of
+
+ROOT = Path(__file__).parents[2]
+ADMIN = "User:admin"
+_TICKS = os.sysconf("SC_CLK_TCK")
+_KEEPS_NANOSECONDS = Path("/proc/self/schedstat").exists()
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_POLL_S = 0.05
+_STOP_TIMEOUT_S = 60.0
+_READY_TIMEOUT_S = 300.0
+_INSTRUMENT_NICENESS = -15
+# As they are when a section begins, which then keeps to one of them.
+_CORES = sorted(os.sched_getaffinity(0))
+
+
+class Core(Enum):
+    """What is measured runs on the first core that we may use, everything else on the second."""
+
+    SERVER = 0
+    LOAD = 1
+
+
+class Served(NamedTuple):
+    """A server: its process, and its port on the loopback interface."""
+
+    pid: int
+    port: int
+
+
+@contextmanager
+def on_core(core: Core) -> Iterator[None]:
+    """What is begun here runs on this core; where there is one only, wherever there is room."""
+    before = os.sched_getaffinity(0)
+    with suppress(OSError):
+        os.sched_setaffinity(0, {_CORES[core.value % len(_CORES)]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def two_cores() -> bool:
+    """Whether server and load do not get into each other's way."""
+    return len(_CORES) > 1
+
+
+def go_first() -> None:
+    """This process measures: it should never wait for PostgreSQL, where we may say so."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, _INSTRUMENT_NICENESS)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of the process and its children so far, user and system, all threads."""
+    return sum(_cpu_of(each) for each in _tree(pid))
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident bytes of the process and its children."""
+    return sum(int(Path(f"/proc/{each}/statm").read_text(encoding="ascii").split()[1]) * _PAGE for each in _tree(pid))
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """The most that it ever had resident."""
+    return sum(_peak_of(each) for each in _tree(pid))
+
+
+class RunQueue:
+    """How long the main thread of a process (None: of this one), its event loop's, has stood ready without a core."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._file = os.open(f"/proc/{pid or 'self'}/schedstat", os.O_RDONLY)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+    def waited_s(self) -> float:
+        """Seconds of waiting so far."""
+        return int(os.pread(self._file, 100, 0).split()[1]) / 1e9
+
+
+@contextmanager
+def bench_server(module: str, *arguments: str) -> Iterator[Served]:
+    """A server of this folder, `python -m tests.bench.MODULE PORT ...`, on the first core, once it is ready."""
+    port = _free_port()
+    command = [sys.executable, "-m", f"tests.bench.{module}", str(port), *arguments]
+    with on_core(Core.SERVER):
+        server = subprocess.Popen(command, cwd=ROOT)
+    with server, _ended(server):
+        wait_until_ready(port, _READY_TIMEOUT_S)
+        yield Served(server.pid, port)
+
+
+@contextmanager
+def klamm_serve(dsn: str, core: Core = Core.SERVER) -> Iterator[Served]:
+    """A real `klamm serve` on this PostgreSQL; it may not be ready yet."""
+    port = _free_port()
+    with (
+        tempfile.TemporaryFile() as log,
+        on_core(core),
+        subprocess.Popen(
+            [*klamm_command("serve"), "--port", str(port)],
+            cwd=ROOT,
+            env=klamm_environment(dsn),
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        ) as server,
+        _ended(server),
+    ):
+        try:
+            yield Served(server.pid, port)
+        except BaseException:
+            log.seek(0)
+            sys.stderr.write(log.read().decode(errors="replace")[-2_000:])
+            raise
+
+
+def klamm_command(command: str) -> Sequence[str]:
+    """The console script of this environment."""
+    return [str(Path(sys.executable).with_name("klamm")), command]
+
+
+def klamm_environment(dsn: str) -> Mapping[str, str]:
+    """Ours, with this database and a super user, and nothing else that Klamm would listen to."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    return {**clean, "KLAMM_DATABASE_URL": dsn, "KLAMM_SUPER_USERS": ADMIN}
+
+
+def wait_until_ready(port: int, within_s: float) -> None:
+    """Returns once /readyz says 200. Raises TimeoutError."""
+    deadline = time.monotonic() + within_s
+    while status_of(port, "/readyz") != 200:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not ready within {within_s:g} s")
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _tree(pid: int) -> list[int]:
+    """The process and all below it."""
+    found = [pid]
+    for each in found:
+        for file in Path(f"/proc/{each}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, file.read_text(encoding="ascii").split())
+    return found
+
+
+def _cpu_of(pid: int) -> float:
+    """From the scheduler's own nanoseconds where it keeps them, else from ticks of 10 ms; 0 if it has ended."""
+    try:
+        if not _KEEPS_NANOSECONDS:
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / _TICKS
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return 0.0
+    nanoseconds = 0
+    for thread in threads:
+        with suppress(OSError):
+            nanoseconds += int((thread / "schedstat").read_text(encoding="ascii").split()[0])
+    return nanoseconds / 1e9
+
+
+def _peak_of(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) * 1024
