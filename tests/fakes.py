@@ -20,6 +20,7 @@ from app.core.errors import (
 from app.core.mutations import (
     MAX_RECORDS_PER_USER_OP,
     AlterConfigsOutcome,
+    BatchOutcome,
     CreateAcls,
     CreateAclsOutcome,
     CreatedAcl,
@@ -135,7 +136,7 @@ class _Snapshot:
 
 
 class FakeStore:
-    """`AclStore` and the first replica's `ChangeFeed`; `another_feed` gives other replicas theirs."""
+    """`AclStore`, `BulkStore`, and the first replica's `ChangeFeed`; `another_feed` gives other replicas theirs."""
 
     def __init__(self, cluster_id: str = "fake-cluster") -> None:
         self.cluster_id = cluster_id
@@ -145,6 +146,8 @@ class FakeStore:
         self.rows_per_slice = 500
         self.groups: list[list[Mutation]] = []
         """Every group that was to be written, refused ones too."""
+        self.batches: list[dict[bytes, StandardAcl]] = []
+        """The same of a bulk load."""
         self.closed: list[str] = []
         # Faults. Those that are not switches stay until they are set back.
         self.unreachable = False
@@ -259,6 +262,24 @@ class FakeStore:
     async def close(self) -> None:
         await self.reach("close")
         self.closed.append("store")
+
+    # BulkStore
+
+    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str) -> BatchOutcome:
+        self.batches.append(dict(acls))
+        await self.reach("write")
+        kept = {key: self.tables.acls[key] for key in acls if key in self.tables.acls}
+        came = {record.acl.id: record.offset for record in self.tables.records if not isinstance(record, ConfigRecord)}
+        new = [AccessControlEntryRecord(0, 0, acl, _BIRTH, actor, b"") for key, acl in acls.items() if key not in kept]
+        before = self.tables.last_offset
+        if self.commit_unknown != "lost" and new:
+            self.append(self.chained(new))
+        if self.commit_unknown is not None:
+            raise RequestTimedOutException("the connection broke before COMMIT was answered")
+        own = [came[acl.id] for key, acl in kept.items() if acl.id == acls[key].id]
+        found = [came[acl.id] for key, acl in kept.items() if acl.id != acls[key].id]
+        last_offset = self.tables.last_offset
+        return BatchOutcome([*own, *range(before + 1, last_offset + 1)], found, self.epoch, last_offset)
 
     # ChangeFeed, for whoever needs only one
 

@@ -24,7 +24,7 @@ from app.core.records import (
     RemoveAccessControlEntryRecord,
 )
 from app.store.engine import Connection
-from app.store.journal import LockedHead
+from app.store.journal import BINDING_COLUMNS, LockedHead, binding_values
 from app.store.selection import select_matches
 from app.store.slices import Pace, in_slices
 
@@ -36,6 +36,9 @@ _INSERT = """INSERT INTO acl (id, resource_type, pattern_type, operation, permis
     host, natural_key, created_offset, created_by, created_at)
 SELECT a.*, $12 FROM unnest($1::uuid[], $2::smallint[], $3::smallint[], $4::smallint[], $5::smallint[], $6::text[],
     $7::text[], $8::text[], $9::bytea[], $10::bigint[], $11::text[]) AS a"""
+
+ACL_COLUMNS = ("id", *BINDING_COLUMNS, "natural_key", "created_offset", "created_by", "created_at")
+"""Of `acl`, in the order of `_INSERT`; the last one is the same for a whole transaction."""
 
 _DELETE = "DELETE FROM acl WHERE id = ANY($1::uuid[])"
 
@@ -136,9 +139,7 @@ class Group:
             for key, acl in some:
                 offset = self._next_offset()
                 self.drafts.append(AccessControlEntryRecord(offset, 0, acl, self._head.recorded_at, actor, b""))
-                b = acl.binding
-                codes = (b.resource_type, b.pattern_type, b.operation, b.permission_type)
-                rows.append((acl.id, *codes, b.resource_name, b.principal, b.host, key, offset, actor))
+                rows.append(acl_row(acl, key, offset, actor))
         return rows
 
     async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:
@@ -172,3 +173,8 @@ class Group:
 
     def _next_offset(self) -> int:
         return self._head.last_offset + len(self.drafts) + 1
+
+
+def acl_row(acl: StandardAcl, key: bytes, offset: int, actor: str) -> tuple[object, ...]:
+    """The row for `acl`, in the order of ACL_COLUMNS without the last."""
+    return (acl.id, *binding_values(acl.binding), key, offset, actor)

@@ -1,10 +1,12 @@
 """The tail of the change feed, as a writer under the head's lock extends it."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
+from app.core.bindings import AclBinding
 from app.core.records import ConfigRecord, Record, record_hash
 from app.store.engine import Connection
 from app.store.slices import in_slices
@@ -22,6 +24,23 @@ FROM unnest($1::bigint[], $2::text[], $3::uuid[], $4::smallint[], $5::smallint[]
     $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::bytea[])
     AS r("offset", kind, acl_id, resource_type, pattern_type, operation, permission_type, resource_name, principal,
         host, config_name, config_value, actor, hash)"""
+
+BINDING_COLUMNS = (
+    "resource_type",
+    "pattern_type",
+    "operation",
+    "permission_type",
+    "resource_name",
+    "principal",
+    "host",
+)
+"""Of `acl` and of `acl_record`, in the order of `binding_values`."""
+
+_COLUMNS = (
+    *("offset", "kind", "acl_id"),
+    *BINDING_COLUMNS,
+    *("config_name", "config_value", "actor", "hash", "tx_last", "recorded_at"),
+)
 
 _MOVE_HEAD = """WITH moved AS (
     UPDATE acl_head SET epoch = $1, last_offset = $2, hash = $3, system_identifier = $4, timeline = $5
@@ -55,18 +74,28 @@ async def append(connection: Connection, head: LockedHead, drafts: Sequence[Reco
     A draft is a record that has its offset already but neither the end of its transaction nor its hash.
     """
     tx_last = head.last_offset + len(drafts)
+    waiting: list[tuple[Any, ...]] = []
     chained = head.hash
-    rows: list[tuple[object, ...]] = []
-    async for some in in_slices(drafts):
-        for draft in some:
-            record = replace(draft, tx_last=tx_last)
-            chained = record_hash(chained, record)
-            rows.append(_row(record, chained))
-        if len(rows) >= _ROWS_PER_STATEMENT:
-            await _insert(connection, rows, tx_last, head.recorded_at)
-            rows.clear()
-    if rows:
-        await _insert(connection, rows, tx_last, head.recorded_at)
+    async for rows in _chained(head, drafts):
+        waiting += rows
+        chained = rows[-1][-1]
+        if len(waiting) >= _ROWS_PER_STATEMENT:
+            await _insert(connection, waiting, tx_last, head.recorded_at)
+            waiting.clear()
+    if waiting:
+        await _insert(connection, waiting, tx_last, head.recorded_at)
+    return chained
+
+
+async def append_by_copy(connection: Connection, head: LockedHead, drafts: Sequence[Record]) -> bytes:
+    """Does what `append` does, for many drafts in fewer steps."""
+    tail = (head.last_offset + len(drafts), head.recorded_at)
+    chained = head.hash
+    copied: list[tuple[Any, ...]] = []
+    async for rows in _chained(head, drafts):
+        copied += [row + tail for row in rows]
+        chained = rows[-1][-1]
+    await connection.copy_records_to_table("acl_record", records=copied, columns=_COLUMNS)
     return chained
 
 
@@ -84,29 +113,34 @@ async def move_head(connection: Connection, head: LockedHead) -> None:
     )
 
 
-async def _insert(connection: Connection, rows: Sequence[tuple[object, ...]], tx_last: int, at: datetime) -> None:
+def binding_values(binding: AclBinding) -> tuple[int | str, ...]:
+    """The seven fields in the order of BINDING_COLUMNS."""
+    b = binding
+    codes = (b.resource_type, b.pattern_type, b.operation, b.permission_type)
+    return (*codes, b.resource_name, b.principal, b.host)
+
+
+async def _chained(head: LockedHead, drafts: Sequence[Record]) -> AsyncIterator[list[tuple[Any, ...]]]:
+    """The drafts' rows, a slice at a time; the last field of each is its hash."""
+    tx_last = head.last_offset + len(drafts)
+    chained = head.hash
+    async for some in in_slices(drafts):
+        rows: list[tuple[Any, ...]] = []
+        for draft in some:
+            record = replace(draft, tx_last=tx_last)
+            chained = record_hash(chained, record)
+            rows.append(_row(record, chained))
+        yield rows
+
+
+async def _insert(connection: Connection, rows: Sequence[tuple[Any, ...]], tx_last: int, at: datetime) -> None:
     await connection.execute(_APPEND, *map(list, zip(*rows, strict=True)), tx_last, at)
 
 
-def _row(record: Record, chained: bytes) -> tuple[object, ...]:
+def _row(record: Record, chained: bytes) -> tuple[Any, ...]:
     kind = type(record).__name__
     if isinstance(record, ConfigRecord):
         told = (None, None, None, None, None, None, None, None, record.name, record.value)
         return (record.offset, kind, *told, record.actor, chained)
-    binding = record.acl.binding
-    return (
-        record.offset,
-        kind,
-        record.acl.id,
-        binding.resource_type,
-        binding.pattern_type,
-        binding.operation,
-        binding.permission_type,
-        binding.resource_name,
-        binding.principal,
-        binding.host,
-        None,
-        None,
-        record.actor,
-        chained,
-    )
+    acl = record.acl
+    return (record.offset, kind, acl.id, *binding_values(acl.binding), None, None, record.actor, chained)

@@ -1,10 +1,11 @@
-"""The two ports of the runtime, once as the fake that its tests stand on and once as the real thing."""
+"""The three ports of the runtime, once as the fake that its tests stand on and once as the real thing."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
 from app.store.acl_store import PostgresAclStore
+from app.store.bulk import PostgresBulkStore
 from app.store.change_feed import PostgresChangeFeed
 from app.store.migrate import migrate
 from tests.contract.subject import Subject
@@ -21,10 +22,11 @@ def store_url(request: pytest.FixtureRequest) -> str | None:
 async def subject(store_url: str | None) -> AsyncIterator[Subject]:
     if store_url is None:
         fake = FakeStore()
-        yield Subject(fake, fake.feed)
+        yield Subject(fake, fake.feed, fake)
         return
     await migrate(store_url)
-    store, feed = PostgresAclStore(store_url), PostgresChangeFeed(store_url)
-    yield Subject(store, feed)
+    store, feed, bulk = PostgresAclStore(store_url), PostgresChangeFeed(store_url), PostgresBulkStore(store_url)
+    yield Subject(store, feed, bulk)
+    await bulk.close()
     await feed.close()
     await store.close()

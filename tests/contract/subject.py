@@ -8,6 +8,7 @@ from app.core.errors import ApiException
 from app.core.mutations import Mutation, Outcome
 from app.core.records import FeedHead, Record
 from app.runtime.feed import ChangeFeed
+from app.runtime.importing import BulkStore
 from app.runtime.mutator import AclStore
 
 
@@ -17,6 +18,7 @@ class Subject:
 
     store: AclStore
     feed: ChangeFeed
+    bulk: BulkStore
 
     async def write(self, *mutations: Mutation) -> Sequence[Outcome | ApiException]:
         return (await self.store.write(mutations)).outcomes

@@ -1,0 +1,160 @@
+"""`klamm import`: a file of ACLs, the store, and what the operator sees of it, joined."""
+
+import argparse
+import asyncio
+import getpass
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+from app.core.bindings import AclBinding
+from app.core.errors import ApiException, StoreUnavailableException
+from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.ops.acl_files import AclFile, AclFileError, open_acls
+from app.ops.progress import ProgressDisplay
+from app.runtime.importing import ImportCounts, Importer, ImportOptions
+from app.store.bulk import PostgresBulkStore
+
+DESCRIPTION = (
+    "Adds ACLs to the store: JSON Lines (a binding of createAcls a line) or a body of createAcls, plain or gzip. The "
+    "whole file is checked before anything is written. An import that was cut off is carried on by giving it again; "
+    "ACLs that are there already are left as they are."
+)
+
+EachSecond = Callable[[], None] | None
+Database = Callable[[], AbstractContextManager[tuple[str, EachSecond]]]
+"""Opens the store's PostgreSQL: its DSN, and what is to be called once a second meanwhile."""
+
+_MAX_RATE = 1_000_000
+_STEP_BACK = 10
+"""How much nicer an import is than what else runs."""
+
+
+class ImportInterruptedError(Exception):
+    """A signal ended the import; the text says how far it came."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    defaults = ImportOptions()
+    parser.add_argument("file", metavar="FILE", help="the file; - for standard input")
+    parser.add_argument(
+        "--actor",
+        metavar="PRINCIPAL",
+        type=_principal,
+        help="whom the ACLs and the records of the feed name as their maker (Import: and the login name)",
+    )
+    parser.add_argument(
+        "--batch",
+        metavar="N",
+        type=lambda text: _number(text, 1, MAX_RECORDS_PER_USER_OP),
+        default=defaults.batch_acls,
+        help=f"ACLs a transaction, 1 to {MAX_RECORDS_PER_USER_OP} (%(default)s)",
+    )
+    parser.add_argument(
+        "--rate",
+        metavar="N",
+        type=lambda text: _number(text, 0, _MAX_RATE),
+        default=defaults.acls_per_s,
+        help="new ACLs a second at most, so that replicas can follow; 0 for no bound, and without giving way to other "
+        "processes (%(default)s)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def run_import(arguments: argparse.Namespace, open_database: Database) -> str:
+    """Runs it to its end; what came of it, for standard output.
+
+    Raises AclFileError, ImportInterruptedError, or an ApiException if PostgreSQL refused; each says how far it came.
+    """
+    began_at = time.monotonic()
+    if arguments.rate:
+        # Replicas on the same machine decide meanwhile, and have each record to apply.
+        os.nice(_STEP_BACK)
+    try:
+        with ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress, open_acls(arguments.file) as file:
+            progress.stage("checking", file.size)
+            total = file.check(progress.done)
+            with open_database() as (dsn, each_second):
+                progress.stage("importing", total)
+                importer = Importer(
+                    PostgresBulkStore(dsn),
+                    arguments.actor or f"Import:{_login()}",
+                    lambda counts: progress.done(counts.read, counts.read, counts.trouble),
+                    ImportOptions(batch_acls=arguments.batch, acls_per_s=arguments.rate),
+                )
+                _run(importer, file, total, each_second)
+    except KeyboardInterrupt:
+        raise ImportInterruptedError("interrupted; nothing was written") from None
+    return _summary(importer.counts, time.monotonic() - began_at)
+
+
+def _principal(text: str) -> str:
+    if ":" not in text or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"`{ascii(text)[1:-1]}` is no principal such as User:admin")
+    return text
+
+
+def _number(text: str, least: int, most: int) -> int:
+    number = int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}")
+    return number
+
+
+def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond) -> None:
+    try:
+        asyncio.run(_until_told_to_stop(importer, file.bindings(), each_second))
+    except asyncio.CancelledError:
+        importer.counts.interrupted = True
+    except (ApiException, TimeoutError) as error:
+        why = error.message if isinstance(error, ApiException) else "PostgreSQL does not answer in time"
+        raise StoreUnavailableException(f"{why}; {_how_far(importer.counts, file.name, total)}") from None
+    except AclFileError as error:
+        raise AclFileError(f"{error}; {_how_far(importer.counts, file.name, total)}") from None
+    if importer.counts.interrupted:
+        raise ImportInterruptedError(f"interrupted; {_how_far(importer.counts, file.name, total)}")
+
+
+async def _until_told_to_stop(importer: Importer, bindings: Iterator[AclBinding], each_second: EachSecond) -> None:
+    """The first signal ends it after the batch under way, a second one in its midst."""
+    work = asyncio.ensure_future(importer.run(bindings))
+
+    def end() -> None:
+        if importer.stopping:
+            work.cancel()
+        importer.stop()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, end)
+    while not work.done():
+        await asyncio.wait({work}, timeout=1)
+        if each_second is not None:
+            each_second()
+    await work
+
+
+def _how_far(counts: ImportCounts, name: str, total: int) -> str:
+    return (
+        f"{counts.read:,} of the {total:,} ACLs in `{name}` are in the store; "
+        "the same command, given again, carries on from there"
+    )
+
+
+def _summary(counts: ImportCounts, seconds: float) -> str:
+    return (
+        f"created: {counts.created}\nalready there: {counts.there}\nrepeated in the file: {counts.repeated}\n"
+        f"seconds: {seconds:.1f}\ntoken: {counts.token}"
+    )
+
+
+def _login() -> str:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        name = ""
+    return name if name and name.isprintable() else str(os.getuid())

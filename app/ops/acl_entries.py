@@ -1,0 +1,55 @@
+"""One entry of a file of ACLs: what every format has to give, and what makes a binding of words and texts."""
+
+from collections.abc import Sequence
+from typing import TypeAlias, TypeVar
+
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.validation import validate_new_acl
+
+Entry: TypeAlias = tuple[int, AclBinding | Sequence[str]]
+"""The number of the line where it begins, and the binding, or else all that is wrong, each naming its field."""
+
+MAX_SHOWN = 200
+"""Characters of a text that is quoted back."""
+
+_Word = TypeVar("_Word", ResourceType, PatternType, AclOperation, AclPermissionType)
+
+
+def binding_of(  # noqa: PLR0913 - a binding has seven fields
+    *,
+    resource_type: str,
+    resource_name: str,
+    pattern_type: str,
+    principal: str,
+    host: str,
+    operation: str,
+    permission_type: str,
+) -> AclBinding | list[str]:
+    """The binding that these words and texts make, or why createAcls would refuse it (`core.validation`).
+
+    A word that Kafka doesn't know is named, with those that it does.
+    """
+    problems: list[str] = []
+    binding = AclBinding(
+        _word(ResourceType, "resource_type", resource_type, problems),
+        resource_name,
+        _word(PatternType, "pattern_type", pattern_type, problems),
+        principal,
+        host,
+        _word(AclOperation, "operation", operation, problems),
+        _word(AclPermissionType, "permission_type", permission_type, problems),
+    )
+    if problems:
+        return problems
+    refusal = validate_new_acl(binding)
+    return binding if refusal is None else [refusal.message]
+
+
+def _word(words: type[_Word], field: str, word: str, problems: list[str]) -> _Word:
+    member = words.__members__.get(word)
+    if member is None:
+        known = ", ".join(each.name for each in words if each.name not in ("UNKNOWN", "ANY", "MATCH"))
+        problems.append(f"`{field}`: `{word[:MAX_SHOWN]}` is none of Kafka's words; write one of {known}")
+        return words(0)
+    return member

@@ -1,0 +1,148 @@
+"""Files of ACLs for `klamm import`: opened, unpacked, recognised by their content, checked, and read again.
+
+A further format is one more reader in a file of its own and its line in FORMATS.
+"""
+
+import gzip
+import io
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from app.core.bindings import AclBinding
+from app.ops.acl_entries import Entry
+from app.ops.acl_json import is_create_acls_body, read_create_acls_body, read_json_lines
+
+STANDARD_INPUT = "-"
+MAX_PROBLEMS = 20
+"""A check stops at the line that brings it to so many."""
+
+_MAX_PROBLEM_CHARACTERS = 400
+_HEAD_BYTES = 64 * 1024
+_BUFFER_BYTES = 256 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ENTRIES_BETWEEN_REPORTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class AclFormat:
+    """How a file that is `recognised` by its first bytes is read. The reader is asked once a pass over the file."""
+
+    name: str
+    recognised: Callable[[bytes], bool]
+    read: Callable[[IO[bytes]], Iterator[Entry]]
+
+
+FORMATS = (
+    AclFormat("a createAcls body", is_create_acls_body, read_create_acls_body),
+    AclFormat("JSON Lines", lambda _: True, read_json_lines),
+)
+"""The first that recognises the file reads it."""
+
+
+class AclFileError(Exception):
+    """The file can't be read, or holds what is no ACL; the text is for the operator, one problem a line."""
+
+
+class AclFile:
+    """A file of ACLs that can be read from its beginning as often as wanted."""
+
+    def __init__(self, name: str, raw: IO[bytes]) -> None:
+        self.name = name
+        self._raw = raw
+        self.size = os.fstat(raw.fileno()).st_size
+        """In bytes, as it lies on the disk."""
+
+    @property
+    def position(self) -> int:
+        """How many of its bytes are read."""
+        return self._raw.tell()
+
+    def check(self, report: Callable[[int], None]) -> int:
+        """Reads it all; how many ACLs it names, repeats included. `report` hears the position now and then.
+
+        Raises AclFileError that tells the first problems, each with its line.
+        """
+        problems: list[str] = []
+        at = 0
+        for at, (line, found) in enumerate(self.entries(), 1):
+            if not isinstance(found, AclBinding):
+                problems += [f"{self.name}:{line}: {_shown(each)}" for each in found]
+                if len(problems) >= MAX_PROBLEMS:
+                    problems.append(f"{self.name}: the check stopped here; there may be more")
+                    break
+            if at % _ENTRIES_BETWEEN_REPORTS == 0:
+                report(self.position)
+        if problems:
+            raise AclFileError("\n".join(["nothing was written; mend this first:", *problems]))
+        return at
+
+    def bindings(self) -> Iterator[AclBinding]:
+        """All of them, in order. Raises AclFileError at an entry that is none, which a check has not met."""
+        for line, found in self.entries():
+            if not isinstance(found, AclBinding):
+                raise AclFileError(f"{self.name}:{line}: the file was changed while it was read ({_shown(found[0])})")
+            yield found
+
+    def entries(self) -> Iterator[Entry]:
+        """What stands in the file, read from its beginning. Raises AclFileError if it can't be read or unpacked."""
+        try:
+            self._raw.seek(0)
+            packed = self._raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            self._raw.seek(0)
+            stream = io.BufferedReader(gzip.GzipFile(fileobj=self._raw), _BUFFER_BYTES) if packed else self._raw
+            head = stream.read(_HEAD_BYTES)
+            mark = len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0
+            stream.seek(mark)
+            yield from next(each for each in FORMATS if each.recognised(head[mark:])).read(stream)
+        except (OSError, EOFError, zlib.error) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise AclFileError(f"can't read `{self.name}` ({why})") from None
+
+
+@contextmanager
+def open_acls(path: str) -> Iterator[AclFile]:
+    """The file at this path, or standard input for `-`; what can't be read twice is kept in a temporary file meanwhile.
+
+    Raises AclFileError if it can't be opened or kept.
+    """
+    if path == STANDARD_INPUT:
+        with _kept("<standard input>", sys.stdin.buffer) as file:
+            yield file
+        return
+    try:
+        source = Path(path).open("rb", _BUFFER_BYTES)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise AclFileError(f"can't read `{path}` ({error.strerror})") from None
+    with source:
+        if stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+            yield AclFile(path, source)
+            return
+        with _kept(path, source) as file:
+            yield file
+
+
+@contextmanager
+def _kept(name: str, source: IO[bytes]) -> Iterator[AclFile]:
+    with tempfile.TemporaryFile(buffering=_BUFFER_BYTES) as kept:
+        try:
+            shutil.copyfileobj(source, kept, _BUFFER_BYTES)
+            kept.flush()
+        except OSError as error:
+            raise AclFileError(f"can't keep `{name}` in `{tempfile.gettempdir()}` ({error.strerror})") from None
+        yield AclFile(name, kept)
+
+
+def _shown(text: str) -> str:
+    """One line that does nothing to a terminal."""
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_MAX_PROBLEM_CHARACTERS])
+    return shown if len(text) <= _MAX_PROBLEM_CHARACTERS else f"{shown}..."

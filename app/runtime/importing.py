@@ -1,0 +1,225 @@
+"""Bulk loading: bindings become batches, batches become transactions, and an outage in between is waited out.
+
+While one batch is written the next is made ready. Declares the port `BulkStore` that the store implements.
+"""
+
+import asyncio
+import random
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol
+from uuid import uuid4
+
+from app.core.bindings import AclBinding, StandardAcl, natural_key
+from app.core.errors import RequestTimedOutException, StoreUnavailableException, TokenEpochMismatchException
+from app.core.mutations import BatchOutcome
+from app.core.token import Token
+from app.runtime.deadlines import Backoff, bounded, stop
+
+_SLICE = 100
+"""Bindings that are made ready in one step: about a millisecond, for which an answer of PostgreSQL waits."""
+
+
+class BulkStore(Protocol):
+    """Where the batches go."""
+
+    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str) -> BatchOutcome:
+        """One transaction for the batch, whose ACLs come by their natural keys; those that are there are left alone.
+
+        A batch whose outcome is unknown may be given again, with the same ids.
+        Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
+        the COMMIT is unknown; any other exception is a fault of this batch, and nothing of it was kept.
+        """
+
+    async def close(self) -> None:
+        """End the connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """Bounds and times of an import, in seconds. `clock` is monotonic; `jitter` draws a number between two others."""
+
+    batch_acls: int = 1_000
+    """A replica applies a batch in one step of its event loop, and other writers wait for its end."""
+    acls_per_s: int = 15_000
+    """At most so many new ones, 0 for no bound: replicas need several times what a COPY does, and who creates an ACL
+    meanwhile waits until they have come so far."""
+    write_timeout_s: float = 30.0
+    """One batch; past it the outcome is unknown. The store's own limits should speak first."""
+    give_up_s: float = 60.0
+    """After this time of failures only."""
+    first_backoff_s: float = 0.1
+    max_backoff_s: float = 2.0
+    close_timeout_s: float = 2.5
+    clock: Callable[[], float] = time.monotonic
+    jitter: Callable[[float, float], float] = random.uniform
+
+
+@dataclass(slots=True)
+class ImportCounts:
+    """How far an import has come; changed in place."""
+
+    read: int = 0
+    """Bindings whose batch is in the store: the sum of the next three."""
+    created: int = 0
+    there: int = 0
+    """ACLs that were in the store before this import met them."""
+    repeated: int = 0
+    """Bindings that had come before in the same import."""
+    token: Token | None = None
+    """Where the feed stood after the last batch."""
+    trouble: str | None = None
+    """Why the present batch has to be tried again."""
+    interrupted: bool = False
+    """Whether the import was stopped before its end."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    acls: dict[bytes, StandardAcl] = field(default_factory=dict)
+    read: int = 0
+
+
+class Importer:
+    """One import; `counts` can be read at any time, and `report` is called whenever they have changed."""
+
+    def __init__(
+        self,
+        store: BulkStore,
+        actor: str,
+        report: Callable[[ImportCounts], None],
+        options: ImportOptions | None = None,
+    ) -> None:
+        self.counts = ImportCounts()
+        self._store = store
+        self._actor = actor
+        self._report = report
+        self._options = options or ImportOptions()
+        self._backoff = Backoff(self._options.first_backoff_s, self._options.max_backoff_s, self._options.jitter)
+        self._stopped = asyncio.Event()
+        self._own = OffsetRanges()
+        self._next_at = 0.0
+        """The clock's time before which the next batch would be too fast."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """End after the present batch."""
+        self._stopped.set()
+
+    async def run(self, bindings: Iterable[AclBinding]) -> None:
+        """Write all of the bindings, which must be valid ones. To be called once.
+
+        Raises StoreUnavailableException or RequestTimedOutException at once if the first batch fails by it, and later
+        if nothing else has come of all tries for `give_up_s`; TokenEpochMismatchException if the store's history
+        changed meanwhile; and whatever `bindings` raises.
+        """
+        source = iter(bindings)
+        following = asyncio.create_task(self._next(source))
+        try:
+            batch = await following
+            following = asyncio.create_task(self._next(source))
+            # Also if there is nothing to write: it tells where the feed stands, and whether there is a store.
+            while await self._write(batch):
+                batch = await following
+                if not batch.read:
+                    return
+                following = asyncio.create_task(self._next(source))
+            self.counts.interrupted = True
+        finally:
+            await stop(following)
+            with suppress(TimeoutError):
+                await bounded(self._store.close(), self._options.close_timeout_s)
+
+    async def _next(self, source: Iterator[AclBinding]) -> _Batch:
+        """The next batch, in steps so that the store's answers are heard; empty at the end."""
+        batch = _Batch()
+        while batch.read < self._options.batch_acls:
+            some = list(islice(source, min(_SLICE, self._options.batch_acls - batch.read)))
+            if not some:
+                break
+            for binding in some:
+                key = natural_key(binding)
+                if key not in batch.acls:
+                    batch.acls[key] = StandardAcl(uuid4(), binding)
+            batch.read += len(some)
+            await asyncio.sleep(0)
+        return batch
+
+    async def _write(self, batch: _Batch) -> bool:
+        """Whether the batch is in the store; False if the import was stopped before."""
+        failing_since: float | None = None
+        while not self._stopped.is_set():
+            try:
+                began_at = self._options.clock()
+                outcome = await bounded(self._store.add(batch.acls, self._actor), self._options.write_timeout_s)
+            except (StoreUnavailableException, RequestTimedOutException, TimeoutError) as fault:
+                now = self._options.clock()
+                failing_since = now if failing_since is None else failing_since
+                if self.counts.token is None or now - failing_since > self._options.give_up_s:
+                    raise
+                self.counts.trouble = str(fault) or "PostgreSQL does not answer in time"
+                self._report(self.counts)
+                await self._rest(self._backoff.next_s())
+            else:
+                self._backoff.reset()
+                self._count(batch, outcome)
+                await self._slow_down(began_at, len(outcome.created))
+                return True
+        return False
+
+    async def _slow_down(self, began_at: float, created: int) -> None:
+        if self._options.acls_per_s:
+            self._next_at = max(self._next_at, began_at) + created / self._options.acls_per_s
+            await self._rest(self._next_at - self._options.clock())
+
+    async def _rest(self, seconds: float) -> None:
+        """So long, or until it is to stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+
+    def _count(self, batch: _Batch, outcome: BatchOutcome) -> None:
+        counts = self.counts
+        if counts.token is not None and counts.token.epoch != outcome.epoch:
+            raise TokenEpochMismatchException(
+                "the store's history changed during the import (a failover or a restore), so that some of it may be "
+                "lost again"
+            )
+        again = sum(offset in self._own for offset in outcome.found)
+        self._own.add(outcome.created)
+        counts.read += batch.read
+        counts.created += len(outcome.created)
+        counts.there += len(outcome.found) - again
+        counts.repeated += again + batch.read - len(batch.acls)
+        counts.token = Token(outcome.epoch, outcome.last_offset)
+        counts.trouble = None
+        self._report(counts)
+
+
+class OffsetRanges:
+    """Offsets that rise, kept as ranges: few even for millions, as long as few other writers come between."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, offsets: Sequence[int]) -> None:
+        """Take in these, in any order; those below an offset that is in already are passed over."""
+        for offset in sorted(offsets):
+            if self._ends and offset == self._ends[-1]:
+                self._ends[-1] = offset + 1
+            elif not self._ends or offset > self._ends[-1]:
+                self._starts.append(offset)
+                self._ends.append(offset + 1)
+
+    def __contains__(self, offset: int) -> bool:
+        at = bisect_right(self._starts, offset) - 1
+        return at >= 0 and offset < self._ends[at]
