@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, openapi."""
+"""The command line: serve, migrate, import, openapi."""
 
 import argparse
 import asyncio
@@ -16,10 +16,16 @@ from pydantic import SecretStr
 
 from app import __version__
 from app.core.errors import ApiException
-from app.main import ListenError, address_of, create_app, listening, serve
+from app.import_command import DESCRIPTION, ImportInterruptedError, add_arguments, run_import
+from app.main import create_app, serve
+from app.ops.acl_files import AclFileError
 from app.ops.example import Example, ExampleError, read_example, show_example
 from app.ops.logs import configure_logging
 from app.ops.settings import Settings, SettingsError, read_settings
+from app.ops.sockets import ListenError, address_of, listening
+from app.ops.workers.output import output_lock
+from app.ops.workers.processes import WorkerLauncher
+from app.ops.workers.supervisor import Supervisor, WorkersError
 from app.rest.openapi import build_openapi
 from app.store.migrate import migrate
 
@@ -30,23 +36,34 @@ _EPILOG = (
     "a flag stands over a variable, a variable over the file."
 )
 
+_INTERRUPTED = 130
+"""What shells say of a command that Ctrl-C has ended."""
+
 
 class UsageError(Exception):
     """What was asked for can't be done; one line for the operator that says the way out."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. 0: done, or ended by SIGTERM or Ctrl-C; 1: PostgreSQL refused; 2: it was asked for wrongly."""
+    """Runs one command.
+
+    0: done, or ended by SIGTERM or Ctrl-C; 1: PostgreSQL refused, or workers can't run; 2: it was asked for wrongly;
+    130: an import ended by SIGTERM or Ctrl-C.
+    """
     # SIGTERM unwinds as Ctrl-C does, so that whatever has been started is stopped in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     parsed = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], None] = parsed.run
     try:
         run(parsed)
-    except (SettingsError, ListenError, ExampleError, UsageError) as error:
+    except (SettingsError, ListenError, ExampleError, AclFileError, UsageError) as error:
         return _failed(str(error), 2)
     except ApiException as error:
         return _failed(error.message, 1)
+    except WorkersError as error:
+        return _failed(str(error), 1)
+    except ImportInterruptedError as error:
+        return _failed(str(error), _INTERRUPTED)
     except KeyboardInterrupt:
         return 0
     return 0
@@ -68,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument("--host", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
     server.add_argument("--port", metavar="PORT", help="port to listen on; 0 takes a free one (8080)")
     server.add_argument("--uds", metavar="PATH", help="Unix socket to listen on instead of address and port")
+    server.add_argument("--workers", metavar="N", help="processes that serve, each a whole replica, 1 to 64 (1)")
     _add_data_dir(server)
     server.add_argument(
         "--example",
@@ -81,6 +99,13 @@ def _parser() -> argparse.ArgumentParser:
     migration = commands.add_parser("migrate", help="bring the database's schema to this version", epilog=_EPILOG)
     _add_data_dir(migration)
     migration.set_defaults(run=_migrate)
+
+    importing = commands.add_parser(
+        "import", help="add a file's ACLs to the store", description=DESCRIPTION, epilog=_EPILOG
+    )
+    add_arguments(importing)
+    _add_data_dir(importing)
+    importing.set_defaults(run=_import)
 
     openapi = commands.add_parser("openapi", help="write the OpenAPI description of the REST API")
     openapi.add_argument("--output", metavar="FILE", type=Path, help="file to write (standard output)")
@@ -97,7 +122,7 @@ def _add_data_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
-    flags = {name: getattr(arguments, name) for name in ("host", "port", "uds", "data_dir")}
+    flags = {name: getattr(arguments, name) for name in ("host", "port", "uds", "workers", "data_dir")}
     settings = read_settings(flags)
     configure_logging(settings.log_level)
     example = _example(arguments.example, settings)
@@ -106,10 +131,16 @@ def _serve(arguments: argparse.Namespace) -> None:
         _database(settings) as (database_url, each_second),
         listening(settings.host, settings.port, settings.uds) as listener,
     ):
-        app = create_app(settings.model_copy(update={"database_url": SecretStr(database_url)}))
-        serve(
-            app, listener, answer=app.answer, each_second=each_second, once_started=partial(_started, listener, example)
-        )
+        settings = settings.model_copy(update={"database_url": SecretStr(database_url)})
+        once_started = partial(_started, listener, example)
+        if settings.workers == 1:
+            app = create_app(settings)
+            serve(app, listener, answer=app.answer, each_second=each_second, once_started=once_started)
+        else:
+            with output_lock() as lock:
+                launch = WorkerLauncher(listener, lock.fileno(), settings)
+                supervisor = Supervisor(settings.workers, launch, each_second=each_second, once_serving=once_started)
+                asyncio.run(supervisor.run())
         # What is left is bounded in time; a second signal must not leave it half done.
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_IGN)
@@ -130,6 +161,12 @@ def _migrate(arguments: argparse.Namespace) -> None:
         with _database(settings):  # which migrates it
             return
     asyncio.run(migrate(settings.database_url.get_secret_value(), cluster_id=settings.cluster_id))
+
+
+def _import(arguments: argparse.Namespace) -> None:
+    settings = read_settings({"data_dir": arguments.data_dir})
+    configure_logging(settings.log_level)
+    _say(run_import(arguments, lambda: _database(settings)))
 
 
 def _openapi(arguments: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """ops: what does the person on call need to see and to set?
 
-Settings, metrics and the audit log; no HTTP, no SQL, no decisions.
-May import: core. Called by: main and cli (settings; nobody else reads them), runtime and rest (metrics, audit).
+Settings, metrics, the audit log, files of ACLs and the progress of reading them, sockets, workers and their supervisor;
+no HTTP, no SQL, no decisions.
+May import: core. Called by: main, cli and worker (settings: main and cli only), runtime and rest (metrics, audit).
 """

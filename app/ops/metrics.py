@@ -182,6 +182,10 @@ class MetricsPage:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
+    def collect(self) -> Iterator[Metric]:
+        """All metrics as they are now."""
+        yield from self._registry.collect()
+
 
 class _MetricsCollector(Collector):
     def __init__(self, metrics: Metrics, version: str) -> None:

@@ -110,6 +110,8 @@ class Settings(BaseSettings):
     """0 takes a free one, which is printed."""
     uds: Annotated[Path | None, Given] = None
     """A Unix socket to serve on instead of host and port."""
+    workers: Annotated[int, Given, Field(ge=1, le=64)] = 1
+    """Processes that serve, each a whole replica."""
     super_users: Annotated[frozenset[str], _kafka_property("super_users")] = frozenset()
     allow_everyone_if_no_acl_found: Annotated[bool, _kafka_property("allow_everyone_if_no_acl_found")] = False
     early_start_listeners: Annotated[frozenset[str], _kafka_property("early_start_listeners")] = frozenset()

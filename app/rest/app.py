@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app import __version__
 from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics, MetricsPage
+from app.ops.workers.siblings import Face, Siblings
 from app.rest import acls, decisions, health, service
 from app.rest.authorize import AuthorizeEndpoint
 from app.rest.endpoint import endpoints_of
@@ -24,9 +25,13 @@ ROUTERS = (decisions.router, acls.router, service.router, health.router, health.
 class RestApp:
     """Hands requests with a body to their endpoints and everything else to FastAPI."""
 
-    def __init__(self, authorize: AuthorizeEndpoint, endpoints: Mapping[str, ASGIApp], rest: ASGIApp) -> None:
+    def __init__(
+        self, authorize: AuthorizeEndpoint, endpoints: Mapping[str, ASGIApp], rest: ASGIApp, face: Face
+    ) -> None:
         self.answer = authorize.answer
         """What the server's protocol asks before it puts a plain authorize request to this application."""
+        self.face = face
+        """What the supervisor of several workers asks each of them."""
         self._endpoints: Mapping[str, ASGIApp] = {AUTHORIZE_PATH: authorize, **endpoints}
         self._rest = rest
 
@@ -44,8 +49,13 @@ class RestApp:
         await self._rest(scope, receive, send)
 
 
-def create_rest_app(authorizer: Authorizer, metrics: Metrics, audit: AuditLog) -> RestApp:
-    """The ASGI application of one replica. Whoever calls it opens and closes the authorizer and the audit log."""
+def create_rest_app(
+    authorizer: Authorizer, metrics: Metrics, audit: AuditLog, siblings: Siblings | None = None
+) -> RestApp:
+    """The ASGI application of one replica. Whoever calls it opens and closes the authorizer and the audit log.
+
+    `siblings` are the other workers of the service, if it has any: probes and metrics speak for them, too.
+    """
     page = MetricsPage(metrics, authorizer.metrics, BUCKET_BOUNDS_S, __version__)
     app = FastAPI(
         openapi_url=None,
@@ -54,8 +64,9 @@ def create_rest_app(authorizer: Authorizer, metrics: Metrics, audit: AuditLog) -
         redirect_slashes=False,
         exception_handlers={HTTPException: no_route(ROUTERS)},
     )
-    services = app.state.services = Services(authorizer, metrics, page)
+    services = app.state.services = Services(authorizer, metrics, page, siblings)
     for router in ROUTERS:
         app.include_router(router)
     endpoints = endpoints_of((route for router in ROUTERS for route in router.routes), services)
-    return RestApp(AuthorizeEndpoint(authorizer, metrics, audit), endpoints, CountedRequests(app, metrics))
+    authorize = AuthorizeEndpoint(authorizer, metrics, audit)
+    return RestApp(authorize, endpoints, CountedRequests(app, metrics), health.face_of(services))

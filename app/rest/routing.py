@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.ops.metrics import OPERATIONS, Metrics, MetricsPage
+from app.ops.workers.siblings import Siblings
 from app.rest.errors import MethodNotAllowedException, not_found, problem_response, response_to
 from app.rest.validation import request_refusal_of
 from app.runtime.authorizer import Authorizer
@@ -24,6 +25,8 @@ class Services:
     authorizer: Authorizer
     metrics: Metrics
     metrics_page: MetricsPage
+    siblings: Siblings | None = None
+    """The other workers of the service; None: this process is all of it."""
 
 
 async def _authorizer(request: Request) -> Authorizer:

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
 
@@ -21,7 +22,7 @@ class RuntimeOptions:
     poll_records: int = 1_000
     """Records wanted in one look."""
     max_step_records: int = 20_000
-    """A larger transaction would hold up the event loop: a fresh snapshot, built in slices, brings it instead."""
+    """Even its last step would hold up the loop beyond 20 ms: a fresh snapshot, built in slices, brings it instead."""
     poll_timeout_s: float = 2.0
     """One look at the feed."""
     snapshot_timeout_s: float = 35.0
@@ -42,5 +43,7 @@ class RuntimeOptions:
     """How many requests may wait for an offset at once."""
     drain_timeout_s: float = 2.5
     """What each of the four waits of closing may take; together they stay near 10 s even if all of them hang."""
+    load_turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Entered for each load of a snapshot, so that workers of one machine load one after the other; its wait ends."""
     clock: Callable[[], float] = time.monotonic
     jitter: Callable[[float, float], float] = random.uniform

@@ -106,6 +106,17 @@ def test_a_bad_flag_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> N
     assert _told(capsys).startswith("--port: ")
 
 
+@pytest.mark.parametrize("count", ["0", "-1", "65", "x", "", "1.5"])
+def test_a_number_of_workers_that_is_none_is_told_in_one_line(
+    count: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--workers", count]) == 2
+    assert _told(capsys).startswith("--workers: ")
+    monkeypatch.setenv("KLAMM_WORKERS", count)
+    assert main(["serve"]) == 2
+    assert _told(capsys).startswith("KLAMM_WORKERS: ")
+
+
 def test_a_folder_that_can_not_be_used_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main(["serve", "--data-dir", str(tmp_path / "file" / "data")]) == 2
@@ -125,7 +136,7 @@ def test_an_example_needs_a_port(capsys: pytest.CaptureFixture[str]) -> None:
     assert _told(capsys) == "--example speaks to host and port; leave out --uds (KLAMM_UDS)"
 
 
-@pytest.mark.parametrize("arguments", [[], ["sing"], ["serve", "--workers", "2"]])
+@pytest.mark.parametrize("arguments", [[], ["sing"], ["serve", "--threads", "2"]])
 def test_what_is_no_command_gets_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)

@@ -1,16 +1,16 @@
 import asyncio
 import os
 import signal
-import socket
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import httpx
 import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
+from pydantic import SecretStr
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.main import ListenError, address_of, create_app, listening, serve
+from app.main import create_app, serve
 from app.ops.settings import Settings
+from app.ops.sockets import address_of, listening
 
 LOOPBACK = "127.0.0.1"
 
@@ -38,73 +38,32 @@ class _App:
         self.seen.append("answered")
 
 
+async def test_an_impatient_end_leaves_no_trace() -> None:
+    """A second Ctrl-C cancels the lifespan instead of telling it the end; uvicorn would log what comes of it."""
+    replica = create_app(Settings(database_url=SecretStr("postgresql://klamm@127.0.0.1:1/klamm")))
+    started = asyncio.Event()
+
+    async def receive() -> Message:
+        if started.is_set():
+            await asyncio.Event().wait()
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Message) -> None:
+        assert message["type"] == "lifespan.startup.complete"
+        started.set()
+
+    life = asyncio.create_task(replica({"type": "lifespan"}, receive, send))
+    await started.wait()
+    await asyncio.sleep(0)
+    life.cancel()
+    await life
+    await replica._authorizer.close()
+    await asyncio.to_thread(replica._audit.close)
+
+
 def test_a_replica_needs_a_database_url() -> None:
     with pytest.raises(ValueError, match="needs a database URL"):
         create_app(Settings())
-
-
-def test_a_free_port_is_taken_and_told() -> None:
-    with listening(LOOPBACK, 0) as listener:
-        port = listener.getsockname()[1]
-        assert address_of(listener) == f"http://127.0.0.1:{port}"
-        socket.create_connection((LOOPBACK, port), timeout=5).close()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((LOOPBACK, port), timeout=5)
-
-
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
-def test_an_ipv6_address_is_told_as_a_url() -> None:
-    with listening("::1", 0) as listener:
-        assert address_of(listener) == f"http://[::1]:{listener.getsockname()[1]}"
-
-
-def test_a_port_that_is_taken_is_named() -> None:
-    with listening(LOOPBACK, 0) as listener:
-        port = listener.getsockname()[1]
-        with (
-            pytest.raises(ListenError, match=rf"127.0.0.1 port {port} \(Address already in use\); .*--port"),
-            listening(LOOPBACK, port),
-        ):
-            pass
-
-
-def test_a_host_that_is_none_is_named() -> None:
-    with pytest.raises(ListenError, match="can't serve on not a host port 0"), listening("not a host", 0):
-        pass
-
-
-def test_a_unix_socket_is_for_everybody_and_goes_in_the_end(tmp_path: Path) -> None:
-    path = tmp_path / "klamm.sock"
-    with listening(LOOPBACK, 0, path) as listener:
-        assert address_of(listener) == f"unix:{path}"
-        assert path.stat().st_mode & 0o777 == 0o666
-    assert not path.exists()
-
-
-def test_a_unix_socket_in_use_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "klamm.sock"
-    with (
-        listening(LOOPBACK, 0, path),
-        pytest.raises(ListenError, match=r"another process serves on `.*`; .*--uds"),
-        listening(LOOPBACK, 0, path),
-    ):
-        pass
-
-
-def test_a_unix_socket_that_a_crash_left_behind_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "klamm.sock"
-    with socket.socket(socket.AF_UNIX) as crashed:
-        crashed.bind(str(path))
-    with listening(LOOPBACK, 0, path):
-        pass
-
-
-def test_a_file_in_the_place_of_a_unix_socket_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("mine")
-    with pytest.raises(ListenError, match=r"can't serve on `.*notes.txt`"), listening(LOOPBACK, 0, path):
-        pass
-    assert path.read_text() == "mine"
 
 
 def _serve_until(signum: signal.Signals, app: _App, *, once: Callable[[str], Awaitable[None]] | None = None) -> None:

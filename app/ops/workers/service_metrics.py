@@ -1,0 +1,129 @@
+"""One page of metrics for a service of several workers, by one rule.
+
+Counters and histograms are sums over all workers, those that have ended included, so they never fall. Gauges stand
+once for each worker that answers, with its number as the label `worker`: alert on `max(klamm_feed_age_seconds)` or
+`min(klamm_feed_offset)`. What is the same everywhere (`klamm_build_info`) stands once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+_SUMMED = ("counter", "histogram")
+
+
+class Family(msgspec.Struct, array_like=True):
+    """A metric as it goes from one process to another; `samples` are name, labels and value."""
+
+    name: str
+    kind: str
+    help: str
+    samples: list[tuple[str, dict[str, str], float]]
+
+
+def families_of(metrics: Iterable[Metric]) -> list[Family]:
+    """These metrics, fit to be sent."""
+    return [
+        Family(each.name, each.type, each.documentation, [(s.name, s.labels, float(s.value)) for s in each.samples])
+        for each in metrics
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """What the supervisor knows of a worker: whether it has just answered, and how often it was started again."""
+
+    number: int
+    up: bool
+    restarts: int
+
+
+_Series = tuple[str, tuple[tuple[str, str], ...]]
+"""A sample's name and its labels."""
+
+
+class ServiceMetrics:
+    """The latest metrics of each worker, and the sums of those that have ended."""
+
+    def __init__(self) -> None:
+        self._latest: dict[int, list[Family]] = {}
+        self._ended: dict[str, dict[_Series, float]] = {}
+        self._known: dict[str, Family] = {}
+        """Every metric that was ever seen, for its kind and help."""
+
+    def note(self, worker: int, families: list[Family]) -> None:
+        """Take the metrics of a worker as they are now."""
+        self._latest[worker] = families
+        for each in families:
+            self._known.setdefault(each.name, Family(each.name, each.kind, each.help, []))
+
+    def retire(self, worker: int) -> None:
+        """Know that this worker has ended: what it counted, as far as it is known, stays in the sums."""
+        for family in self._latest.pop(worker, []):
+            if family.kind in _SUMMED:
+                _add(self._ended.setdefault(family.name, {}), family)
+
+    def render(self, workers: Sequence[WorkerFacts]) -> bytes:
+        """The page in Prometheus' text format; `workers` are all that the service has."""
+        present = [facts.number for facts in workers if facts.up]
+        return generate_latest(
+            _Page([*_about(workers), *(self._merged(each, present) for each in self._known.values())])
+        )
+
+    def _merged(self, known: Family, present: Sequence[int]) -> Metric:
+        merged = Metric(known.name, known.help, known.kind)
+        if known.kind in _SUMMED:
+            # A worker that doesn't answer counts with what it said last: a sum that falls would look like a restart.
+            for (name, series_labels), value in self._sums(known.name).items():
+                merged.add_sample(name, dict(series_labels), value)
+            return merged
+        for worker in present:
+            own = {} if known.kind == "info" else {"worker": str(worker)}
+            for name, labels, value in self._samples(worker, known.name):
+                merged.add_sample(name, {**labels, **own}, value)
+            if not own and merged.samples:
+                break
+        return merged
+
+    def _sums(self, name: str) -> Mapping[_Series, float]:
+        sums = dict(self._ended.get(name, {}))
+        for families in self._latest.values():
+            for family in families:
+                if family.name == name:
+                    _add(sums, family)
+        return sums
+
+    def _samples(self, worker: int, name: str) -> Iterator[tuple[str, dict[str, str], float]]:
+        for family in self._latest.get(worker, []):
+            if family.name == name:
+                yield from family.samples
+
+
+class _Page(Collector):
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics
+
+
+def _about(workers: Sequence[WorkerFacts]) -> Iterator[Metric]:
+    yield GaugeMetricFamily("klamm_workers", "Workers that the service is to have.", value=len(workers))
+    up = GaugeMetricFamily("klamm_worker_up", "Whether the worker has answered for this page.", labels=["worker"])
+    restarts = CounterMetricFamily("klamm_worker_restarts", "How often it was started again.", labels=["worker"])
+    for facts in workers:
+        up.add_metric([str(facts.number)], float(facts.up))
+        restarts.add_metric([str(facts.number)], facts.restarts)
+    yield up
+    yield restarts
+
+
+def _add(sums: dict[_Series, float], family: Family) -> None:
+    for name, labels, value in family.samples:
+        series = (name, tuple(labels.items()))
+        sums[series] = sums.get(series, 0.0) + value

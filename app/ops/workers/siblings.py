@@ -1,0 +1,124 @@
+"""What a worker has to do with the workers beside it, by way of their supervisor: one face, one load at a time."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from app.ops.workers.channel import Channel, NoAnswerError
+from app.ops.workers.service_metrics import Family
+
+# The supervisor waits for half a second for each worker; a probe of Kubernetes waits for one in all.
+_PATIENCE_S = 0.8
+_TURN_PATIENCE_S = 300.0
+
+_log = logging.getLogger(__name__)
+
+
+class WorkerReadiness(msgspec.Struct):
+    """How a worker stands: whether it (or the listener that was asked for) is ready, and has ever loaded."""
+
+    ready: bool
+    started: bool
+    state: str
+
+
+class Sibling(msgspec.Struct):
+    """Another worker; `readiness` None: no answer.
+
+    `needed` is false for one that is being started again, as it takes no connections before it has loaded.
+    """
+
+    number: int
+    needed: bool
+    readiness: WorkerReadiness | None
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What the supervisor may ask of this worker."""
+
+    families: Callable[[], list[Family]]
+    readiness: Callable[[str | None], WorkerReadiness]
+
+
+class Siblings:
+    """The worker's end. `orphaned` is called if the supervisor is gone, on the event loop."""
+
+    def __init__(self, end: socket.socket, orphaned: Callable[[], None]) -> None:
+        self._channel = Channel(end, self._hear)
+        self._orphaned = orphaned
+        self._face: Face | None = None
+        self._admitted = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def open(self, face: Face) -> None:
+        """Report to the supervisor, and answer it from now on."""
+        self._face = face
+        await self._channel.open()
+        self._watching = asyncio.create_task(self._watch(), name="klamm-supervisor")
+        self._channel.tell("up")
+
+    async def close(self) -> None:
+        """Hang up; the process is about to end."""
+        if self._watching is not None:
+            self._watching.cancel()
+        await self._channel.close()
+
+    @asynccontextmanager
+    async def admission(self) -> AsyncIterator[None]:
+        """Entered once this worker may take connections from the socket that all share; left when it takes no more."""
+        await self._admitted.wait()
+        self._channel.tell("listening")
+        try:
+            yield
+        finally:
+            self._channel.tell("leaving")
+
+    @asynccontextmanager
+    async def load_turn(self) -> AsyncIterator[None]:
+        """Entered when no other worker loads an image, or has done so for far too long."""
+        complete = False
+        try:
+            try:
+                await self._channel.ask("turn", timeout_s=_TURN_PATIENCE_S)
+            except NoAnswerError as none:
+                _log.warning("load_out_of_turn", extra={"why": str(none)})
+            yield
+            complete = True
+        finally:
+            self._channel.tell("turn_over", complete)
+
+    async def readiness(self, listener: str | None) -> list[Sibling] | None:
+        """How the others stand; None if the supervisor doesn't answer."""
+        try:
+            found = await self._channel.ask("readiness", listener, timeout_s=_PATIENCE_S)
+        except NoAnswerError:
+            return None
+        return msgspec.convert(found, list[Sibling])
+
+    async def metrics(self) -> bytes | None:
+        """The page of the whole service; None if the supervisor doesn't answer."""
+        try:
+            page: str = await self._channel.ask("metrics", timeout_s=_PATIENCE_S)
+        except NoAnswerError:
+            return None
+        return page.encode()
+
+    async def _watch(self) -> None:
+        await self._channel.closed.wait()
+        self._orphaned()
+
+    async def _hear(self, subject: str, detail: Any) -> object:  # noqa: ANN401 - JSON
+        if subject == "listen":
+            self._admitted.set()
+        elif self._face is not None and subject == "families":
+            return self._face.families()
+        elif self._face is not None and subject == "readiness":
+            return self._face.readiness(detail)
+        return None

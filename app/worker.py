@@ -1,0 +1,43 @@
+"""One worker of `klamm serve --workers N`: a replica of its own, started by the supervisor and ended with it."""
+
+import os
+import signal
+import socket
+import sys
+
+from app.main import create_app, serve
+from app.ops.logs import configure_logging
+from app.ops.workers.output import SharedOutput
+from app.ops.workers.processes import end_with, receive_order, release_signals
+from app.ops.workers.siblings import Siblings
+
+
+def main() -> None:
+    """Serves as the order says that comes through the socket whose descriptor is the second argument."""
+    end = socket.socket(fileno=int(sys.argv[2]))
+    try:
+        order = receive_order(end)
+        end_with(order.supervisor)
+    except EOFError:
+        sys.exit(1)
+    try:
+        # As in `klamm serve`: what comes before the server has its own handlers unwinds.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        release_signals()
+        configure_logging(order.settings.log_level, worker=order.number)
+        siblings = Siblings(end, orphaned=_end_at_once)
+        app = create_app(order.settings, siblings, SharedOutput(order.output_lock))
+        with socket.socket(fileno=order.listener) as listener:
+            serve(app, listener, answer=app.answer, admission=siblings.admission())
+    except KeyboardInterrupt:
+        pass
+
+
+def _end_at_once() -> None:
+    # Without the supervisor there is no order to end in: PostgreSQL may be gone, and the port is the next one's.
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""A `klamm serve --workers N`, and its workers one by one."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import asyncpg
+import httpx
+
+from tests.e2e.postgres import Store
+from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, eventually
+
+_STARTED = re.compile(r"worker_started worker=(\d+) pid=(\d+)")
+
+
+def service_of(count: int, dsn: str, arguments: Sequence[str] = (), **variables: str) -> Service:
+    """A service of so many workers on this PostgreSQL."""
+    return Service(["--workers", str(count), *arguments], {"KLAMM_DATABASE_URL": dsn, **variables})
+
+
+def ready(service: Service, count: int) -> Service:
+    """Wait until so many workers are ready, and the service with them."""
+    state = re.compile(r'klamm_readiness_state{state="READY",worker="\d+"} 1.0')
+    eventually(lambda: len(state.findall(service.http.get("/metrics").text)) == count, f"{count} workers are ready")
+    return service.ready()
+
+
+def starts(service: Service) -> list[tuple[int, int]]:
+    """Number and process id of every worker that was ever started, in that order."""
+    return [(int(found[1]), int(found[2])) for line in [*service.lines] if (found := _STARTED.search(line))]
+
+
+def pids(service: Service) -> dict[int, int]:
+    """The process of each worker, the latest."""
+    return dict(starts(service))
+
+
+def is_there(pid: int) -> bool:
+    """Whether this process runs, or stands still."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def kill(pid: int, sig: signal.Signals = signal.SIGKILL) -> None:
+    os.kill(pid, sig)
+
+
+def metrics(service: Service) -> dict[str, float]:
+    """Every sample of the page, by name and labels as they are printed; over a connection of its own."""
+    page = httpx.get(f"{service.url}/metrics", timeout=PATIENCE_S)
+    assert page.status_code == httpx.codes.OK, page.text
+    lines = [line.rpartition(" ") for line in page.text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}
+
+
+def by_worker(found: Mapping[str, float], name: str) -> dict[int, float]:
+    """A gauge of every worker."""
+    pattern = re.compile(rf'{name}{{worker="(\d+)"}}')
+    return {int(hit[1]): value for each, value in found.items() if (hit := pattern.fullmatch(each))}
+
+
+@contextmanager
+def connections(service: Service, count: int) -> Iterator[list[httpx.Client]]:
+    """Clients with one connection each, which they keep."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(httpx.Client(base_url=service.url, timeout=PATIENCE_S)) for _ in range(count)]
+        for client in clients:
+            assert client.get("/livez").text == "ok"
+        yield clients
+
+
+def worker_of(client: httpx.Client, service: Service) -> int:
+    """Which worker holds this client's connection, told by the sockets that its process has open."""
+    with client.stream("GET", "/livez") as reply:
+        stream: socket.socket = reply.extensions["network_stream"].get_extra_info("socket")
+        port = stream.getsockname()[1]
+        reply.read()
+    for number, pid in pids(service).items():
+        if port in _peers_of(pid):
+            return number
+    raise AssertionError(f"nobody holds the connection from port {port}")
+
+
+def _peers_of(pid: int) -> set[int]:
+    inodes = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            inodes.add(str(each.readlink()).removeprefix("socket:[").removesuffix("]"))
+        except OSError:
+            continue
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    return {int(row[2].partition(":")[2], 16) for row in rows if row[9] in inodes}
+
+
+def asked(client: httpx.Client, body: Json) -> str:
+    """What comes of an authorize request: its results, or what happened instead."""
+    try:
+        reply = client.post("/v1/authorize", json=body)
+    except httpx.TransportError as fault:
+        return type(fault).__name__
+    return ",".join(reply.json()["results"]) if reply.status_code == httpx.codes.OK else f"{reply.status_code}"
+
+
+class Probing:
+    """Asks `/readyz` all the time, over a new connection each time; `seen` are the statuses that came back."""
+
+    def __init__(self, service: Service) -> None:
+        self.seen: set[int] = set()
+        self._url = f"{service.url}/readyz"
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._probe)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join(PATIENCE_S)
+
+    def _probe(self) -> None:
+        while not self._done.wait(0.01):
+            try:
+                self.seen.add(httpx.get(self._url, timeout=PATIENCE_S).status_code)
+            except httpx.TransportError:
+                continue  # the worker that was asked is the one that died
+
+
+class LockedTable:
+    """A table that nobody else can read, from the block's begin to its end or `release`."""
+
+    def __init__(self, dsn: str, table: str) -> None:
+        self._dsn = dsn
+        self._table = table
+        self._loop = asyncio.new_event_loop()
+        self._connections: list[asyncpg.Connection] = []
+
+    def __enter__(self) -> Self:
+        for _ in range(2):
+            self._connections.append(self._loop.run_until_complete(asyncpg.connect(self._dsn, timeout=PATIENCE_S)))
+        self.lock()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in self._connections:
+            self._loop.run_until_complete(each.close(timeout=PATIENCE_S))
+        self._loop.close()
+
+    def lock(self) -> None:
+        self._loop.run_until_complete(
+            self._connections[0].execute(f"BEGIN; LOCK TABLE {self._table} IN ACCESS EXCLUSIVE MODE")
+        )
+
+    def release(self) -> None:
+        self._loop.run_until_complete(self._connections[0].execute("ROLLBACK"))
+
+    def waiting(self) -> int:
+        """How many others wait for it."""
+        count: int = self._loop.run_until_complete(
+            self._connections[1].fetchval(
+                "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass",
+                self._table,
+            )
+        )
+        return count
+
+
+class Group:
+    """A bare `klamm serve` in a process group of its own, as a terminal would have it."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.process = _klamm_serve(arguments, environment)
+        self._said: list[str] = []
+        self._told = 0
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self._reader.join(PATIENCE_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def send(self, sig: signal.Signals) -> None:
+        """To all of them, as Ctrl-C does."""
+        os.killpg(self.process.pid, sig)
+
+    def wait_for(self, text: str) -> None:
+        """Wait until a line has this in it."""
+        with self._news:
+            assert self._news.wait_for(lambda: any(text in line for line in self._said), PATIENCE_S), self._said
+
+    def latest_worker(self) -> int:
+        """The process of the worker that was started last, one that has not been told of yet."""
+        with self._news:
+            assert self._news.wait_for(lambda: self._workers() > self._told, PATIENCE_S), self._said
+            self._told = self._workers()
+            return int([found for line in self._said if (found := _STARTED.search(line))][-1][2])
+
+    def _workers(self) -> int:
+        return sum(_STARTED.search(line) is not None for line in self._said)
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and all that was said until nobody had the output open any more."""
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        return code, "".join(self._said)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._news:
+                self._said.append(line)
+                self._news.notify_all()
+
+
+def refused(arguments: Sequence[str], store: Store, **variables: str) -> str:
+    """What a `klamm serve` says that does not come up."""
+    process = _klamm_serve(arguments, {"KLAMM_DATABASE_URL": store.dsn, **variables})
+    said, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2, said
+    assert "Traceback" not in said
+    return said
+
+
+def _klamm_serve(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    return subprocess.Popen(
+        [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", *arguments],
+        cwd=ROOT,
+        env={**clean, "KLAMM_SUPER_USERS": ADMIN, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )

@@ -1,0 +1,145 @@
+"""The address to serve on, and how workers share it."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from app.ops.sockets import ListenError, SharedDoor, address_of, listening
+
+LOOPBACK = "127.0.0.1"
+
+
+def test_a_free_port_is_taken_and_told() -> None:
+    with listening(LOOPBACK, 0) as listener:
+        port = listener.getsockname()[1]
+        assert address_of(listener) == f"http://127.0.0.1:{port}"
+        socket.create_connection((LOOPBACK, port), timeout=5).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((LOOPBACK, port), timeout=5)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+def test_an_ipv6_address_is_told_as_a_url() -> None:
+    with listening("::1", 0) as listener:
+        assert address_of(listener) == f"http://[::1]:{listener.getsockname()[1]}"
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with listening(LOOPBACK, 0) as listener:
+        port = listener.getsockname()[1]
+        with (
+            pytest.raises(ListenError, match=rf"127.0.0.1 port {port} \(Address already in use\); .*--port"),
+            listening(LOOPBACK, port),
+        ):
+            pass
+
+
+def test_a_host_that_is_none_is_named() -> None:
+    with pytest.raises(ListenError, match="can't serve on not a host port 0"), listening("not a host", 0):
+        pass
+
+
+def test_a_unix_socket_is_for_everybody_and_goes_in_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "klamm.sock"
+    with listening(LOOPBACK, 0, path) as listener:
+        assert address_of(listener) == f"unix:{path}"
+        assert path.stat().st_mode & 0o777 == 0o666
+    assert not path.exists()
+
+
+def test_a_unix_socket_in_use_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "klamm.sock"
+    with (
+        listening(LOOPBACK, 0, path),
+        pytest.raises(ListenError, match=r"another process serves on `.*`; .*--uds"),
+        listening(LOOPBACK, 0, path),
+    ):
+        pass
+
+
+def test_a_unix_socket_that_a_crash_left_behind_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "klamm.sock"
+    with socket.socket(socket.AF_UNIX) as crashed:
+        crashed.bind(str(path))
+    with listening(LOOPBACK, 0, path):
+        pass
+
+
+def test_a_file_in_the_place_of_a_unix_socket_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("mine")
+    with pytest.raises(ListenError, match=r"can't serve on `.*notes.txt`"), listening(LOOPBACK, 0, path):
+        pass
+    assert path.read_text() == "mine"
+
+
+class _Greeting(asyncio.Protocol):
+    """Says which door the connection came in by."""
+
+    def __init__(self, name: bytes) -> None:
+        self._name = name
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(self._name)
+
+
+async def _greetings(address: tuple[str, int], count: int) -> list[bytes]:
+    async def one() -> bytes:
+        reader, writer = await asyncio.open_connection(*address)
+        writers.append(writer)
+        return await asyncio.wait_for(reader.read(1), 30)
+
+    writers: list[asyncio.StreamWriter] = []
+    said = await asyncio.gather(*(one() for _ in range(count)))
+    for writer in writers:
+        writer.close()
+    return list(said)
+
+
+async def test_two_doors_of_one_socket_share_a_burst() -> None:
+    with listening(LOOPBACK, 0) as listener, listener.dup() as same:
+        doors = [SharedDoor(listener, lambda: _Greeting(b"a")), SharedDoor(same, lambda: _Greeting(b"b"))]
+        for door in doors:
+            door.open()
+        said = await _greetings(listener.getsockname(), 32)
+        assert min(said.count(b"a"), said.count(b"b")) >= 8
+        doors[0].close()
+        assert await _greetings(listener.getsockname(), 8) == [b"b"] * 8
+        doors[1].close()
+
+
+async def test_a_full_queue_is_taken_ever_faster() -> None:
+    with listening(LOOPBACK, 0) as listener:
+        clients = [socket.create_connection(listener.getsockname()) for _ in range(500)]
+        door = SharedDoor(listener, lambda: _Greeting(b"a"))
+        door.open()
+        loop = asyncio.get_running_loop()
+        for client in clients:
+            client.settimeout(0)
+            assert await asyncio.wait_for(loop.sock_recv(client, 1), 30) == b"a"
+            client.close()
+        door.close()
+
+
+async def test_a_door_without_descriptors_tries_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("app.ops.sockets._TROUBLE_REST_S", 0.01)
+    with listening(LOOPBACK, 0) as listener:
+        accept = socket.socket.accept
+        faults = [OSError(24, "Too many open files"), OSError(24, "Too many open files")]
+
+        def failing(self: socket.socket) -> tuple[socket.socket, object]:
+            if faults:
+                raise faults.pop()
+            return accept(self)
+
+        monkeypatch.setattr(socket.socket, "accept", failing)
+        door = SharedDoor(listener, lambda: _Greeting(b"a"))
+        door.open()
+        assert await _greetings(listener.getsockname(), 1) == [b"a"]
+        door.close()
+    assert caplog.messages == ["connection_not_taken"] * 2
