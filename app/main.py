@@ -21,6 +21,7 @@ from app.ops.workers.siblings import Siblings
 from app.rest.app import RestApp, create_rest_app
 from app.rest.protocol import Answer, KlammProtocol
 from app.runtime.authorizer import Authorizer
+from app.runtime.collection import Collector
 from app.runtime.options import RuntimeOptions
 from app.runtime.retention import Retention
 from app.store.acl_store import PostgresAclStore
@@ -84,6 +85,7 @@ class Replica:
         self._audit = audit
         self._retention = retention
         self._siblings = siblings
+        self._collector = Collector(authorizer.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or live through the lifespan."""
@@ -94,6 +96,7 @@ class Replica:
         if self._siblings is not None:
             await self._siblings.open(self._rest.face)
         self._audit.start()
+        self._collector.open()
         # Doesn't wait for PostgreSQL: until the first load, readiness says so and super users are answered.
         self._authorizer.open()
         if self._retention is not None:
@@ -107,6 +110,7 @@ class Replica:
         if self._retention is not None:
             await self._retention.close()
         await self._authorizer.close()
+        await self._collector.close()
         await asyncio.to_thread(self._audit.close)
         if self._siblings is not None:
             await self._siblings.close()

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from app.core.errors import PoisonedRecordException
 from app.core.image import AuthorizerImage, StagedTransaction
 from app.core.records import Record
-from app.runtime.pace import collection_paused, run_through
+from app.runtime.collection import collection_paused
+from app.runtime.pace import run_through
 
 AT_ONCE = 64
 """So many records take about a millisecond; more are prepared beside the image first."""

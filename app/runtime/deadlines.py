@@ -30,6 +30,23 @@ async def bounded(work: Coroutine[Any, Any, T], seconds: float) -> T:
     raise TimeoutError
 
 
+async def answered(answer: asyncio.Future[T], seconds: float) -> T:
+    """What comes of a future that somebody else settles. Raises TimeoutError at the deadline, and settles it so.
+
+    A fraction of what asyncio.timeout costs, which is felt where every update waits twice.
+    """
+    deadline = asyncio.get_running_loop().call_later(seconds, _expire, answer)
+    try:
+        return await answer
+    finally:
+        deadline.cancel()
+
+
+def _expire(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
+
+
 async def stop(task: asyncio.Task[Any]) -> None:
     """Cancel the task and wait a moment for its end; a task that does not end then is left behind."""
     if not task.done():

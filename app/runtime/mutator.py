@@ -21,7 +21,7 @@ from app.core.errors import (
 from app.core.mutations import CreateAcls, DeleteAcls, GroupOutcome, Mutation, Outcome
 from app.core.token import Token
 from app.runtime.counters import RuntimeMetrics
-from app.runtime.deadlines import Backoff, bounded, stop
+from app.runtime.deadlines import Backoff, answered, bounded, stop
 from app.runtime.options import RuntimeOptions
 
 _logger = logging.getLogger("klamm.mutator")
@@ -108,10 +108,9 @@ class Mutator:
         pending = _Pending(next(self._numbers), mutation)
         self._admit(pending)
         try:
-            async with asyncio.timeout(timeout_s):
-                return await pending.answer
+            return await answered(pending.answer, timeout_s)
         except TimeoutError:
-            return self._late(pending)
+            raise self._late(pending) from None
         finally:
             # Also when the caller was cancelled: what is not in flight yet won't be written.
             self._leave(pending)
@@ -142,12 +141,10 @@ class Mutator:
             raise OverloadedException("too many updates are waiting; this one was not written, try again shortly")
         self._enter([pending])
 
-    def _late(self, pending: _Pending) -> Committed:
-        if pending.answer.done() and not pending.answer.cancelled():
-            return pending.answer.result()  # it came in the very step of the deadline
+    def _late(self, pending: _Pending) -> ApiException:
         if pending.in_flight:
-            raise RequestTimedOutException(_UNKNOWN) from None
-        raise StoreUnavailableException(f"the update was not written: {self._why_waiting}") from None
+            return RequestTimedOutException(_UNKNOWN)
+        return StoreUnavailableException(f"the update was not written: {self._why_waiting}")
 
     def _enter(self, newcomers: Sequence[_Pending]) -> None:
         for pending in newcomers:

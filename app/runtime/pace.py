@@ -1,10 +1,8 @@
 """Long work cut into steps of about a millisecond, so that requests come through while an image is built or freed."""
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -53,15 +51,3 @@ async def run_through(steps: Iterator[None]) -> None:
     pace = Pace()
     for _ in steps:
         await pace.breathe()
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """No garbage collection in here: a full one over a growing image stops the process for 100 ms and more."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

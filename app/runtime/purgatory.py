@@ -12,6 +12,7 @@ from app.core.errors import OverloadedException, RequestTimedOutException, Token
 from app.core.image import AuthorizerImage
 from app.core.token import Token
 from app.runtime.counters import RuntimeMetrics
+from app.runtime.deadlines import answered
 
 _Entry = tuple[int, int, asyncio.Future[None]]
 
@@ -121,8 +122,7 @@ class Purgatory:
         self._metrics.num_delayed_operations += 1
         self._count_size()
         try:
-            async with asyncio.timeout(timeout_s):
-                await future
+            await answered(future, timeout_s)
         except TimeoutError:
             # The offset may have come in the very step of the deadline.
             if not self._passed(token):

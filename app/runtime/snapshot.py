@@ -9,10 +9,11 @@ from app.core.bindings import AclRow
 from app.core.configs import AuthorizerConfig
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.records import FeedHead
+from app.runtime.collection import collection_paused
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import stop
 from app.runtime.feed import ChangeFeed
-from app.runtime.pace import Pace, collection_paused, run_through
+from app.runtime.pace import Pace, run_through
 
 _ROWS_AT_ONCE = 50
 _SLICES_AHEAD = 2

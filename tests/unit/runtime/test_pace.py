@@ -3,7 +3,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.runtime.pace import Pace, collection_paused, run_through
+from app.runtime.collection import collection_paused
+from app.runtime.pace import Pace, run_through
 from tests.virtual_time import in_virtual_time, now
 
 

@@ -1,0 +1,67 @@
+"""When garbage is collected: an image outlives every collection, and walking over it would stop every request."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from app.runtime.counters import RuntimeMetrics
+from app.runtime.deadlines import stop
+
+_NEVER = 1_000_000_000
+_RECORDS_TO_SPARE = 10_000
+
+
+class Collector:
+    """Takes full collections over from the interpreter, which would begin one in the middle of any request.
+
+    What transactions of the feed have added to the image is frozen before it is much, so that a full collection, one a
+    minute, walks over what the last few thousand records and requests have left. What is frozen in passing and turns
+    to cyclic garbage later stays: the less, as it takes 10,000 records to freeze anything.
+    """
+
+    def __init__(self, metrics: RuntimeMetrics, look_s: float = 1.0, every_s: float = 60.0) -> None:
+        self._metrics = metrics
+        self._look_s = look_s
+        self._every_s = every_s
+        self._spared = 0
+        self._usual = gc.get_threshold()
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Take over."""
+        self._usual = gc.get_threshold()
+        gc.set_threshold(*self._usual[:2], _NEVER)
+        self._task = asyncio.create_task(self._run(), name="klamm-collector")
+
+    async def close(self) -> None:
+        """Give back."""
+        if self._task is not None:
+            await stop(self._task)
+        gc.set_threshold(*self._usual)
+
+    async def _run(self) -> None:
+        clock = asyncio.get_running_loop().time
+        due = clock() + self._every_s
+        while True:
+            await asyncio.sleep(self._look_s)
+            applied = self._metrics.records_applied_total
+            if applied - self._spared >= _RECORDS_TO_SPARE:
+                self._spared = applied
+                gc.freeze()
+            # Whoever has paused the collector is making much, and none of it is garbage.
+            if clock() >= due and gc.isenabled():
+                due = clock() + self._every_s
+                gc.collect()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No garbage collection in here: a full one over a growing image stops the process for 100 ms and more."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
