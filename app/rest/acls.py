@@ -5,22 +5,29 @@ from typing import Annotated, TypedDict
 from uuid import UUID
 
 import msgspec
-from fastapi import Path
+from fastapi import Body, Path
+from msgspec import UNSET, UnsetType
 
 from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.errors import ApiException
 from app.core.filters import AclBindingFilter
 from app.core.mutations import CreatedAcl
 from app.core.validation import validate_filter
 from app.rest import acl_schemas as schemas
-from app.rest.context import request_context, seconds
+from app.rest import acl_wire
+from app.rest.context import given, request_context, seconds
 from app.rest.errors import FieldError, InvalidFieldsException, item_outcome
-from app.rest.routing import CurrentAuthorizer, documented_problems, problems, strict_router
+from app.rest.routing import CurrentAuthorizer, DescribedBy, documented_problems, problems, strict_router
 from app.rest.words import unknown_word
+from app.runtime.listing import DEFAULT_LIMIT
 from app.runtime.pace import Pace, each_paced
 
 router = strict_router("acls")
+
+CreateAclsBody = Annotated[acl_wire.CreateAclsRequest, DescribedBy(schemas.CreateAclsRequest), Body()]
+DeleteAclsBody = Annotated[acl_wire.DeleteAclsRequest, DescribedBy(schemas.DeleteAclsRequest), Body()]
+AclsBody = Annotated[acl_wire.AclsRequest, DescribedBy(schemas.AclsRequest), Body()]
 
 _TO_JSON = msgspec.json.Encoder().encode
 
@@ -33,7 +40,7 @@ _FILTER_WORDS = {
 
 
 @router.post("/v1/acls", name="createAcls", response_model=schemas.CreateAclsResponse, responses=problems((403, 504)))
-async def create_acls(body: schemas.CreateAclsRequest, authorizer: CurrentAuthorizer) -> bytes:
+async def create_acls(body: CreateAclsBody, authorizer: CurrentAuthorizer) -> bytes:
     """Create ACLs; needs ALTER on the cluster. An ACL that exists keeps its id.
 
     Answers when the change is durable and this replica decides by it. A binding that is refused does not hinder
@@ -47,7 +54,7 @@ async def create_acls(body: schemas.CreateAclsRequest, authorizer: CurrentAuthor
 @router.post(
     "/v1/acls/delete", name="deleteAcls", response_model=schemas.DeleteAclsResponse, responses=problems((403, 504))
 )
-async def delete_acls(body: schemas.DeleteAclsRequest, authorizer: CurrentAuthorizer) -> bytes:
+async def delete_acls(body: DeleteAclsBody, authorizer: CurrentAuthorizer) -> bytes:
     """Delete every ACL that any of the filters meets; needs ALTER on the cluster.
 
     Answers when the change is durable and this replica decides by it. A filter that is refused does not hinder the
@@ -60,14 +67,15 @@ async def delete_acls(body: schemas.DeleteAclsRequest, authorizer: CurrentAuthor
 
 
 @router.post("/v1/acls/search", name="acls", response_model=schemas.AclsResponse, responses=problems((403,)))
-async def acls(body: schemas.AclsRequest, authorizer: CurrentAuthorizer) -> bytes:
+async def acls(body: AclsBody, authorizer: CurrentAuthorizer) -> bytes:
     """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
     _check_filter_words(body.filter)
     acl_filter = _filter(body.filter)
     refusal = validate_filter(acl_filter)
     if refusal is not None:
         raise refusal
-    page = await authorizer.acls(request_context(body.context), acl_filter, body.limit, body.cursor)
+    limit = DEFAULT_LIMIT if body.limit is UNSET else body.limit
+    page = await authorizer.acls(request_context(body.context), acl_filter, limit, given(body.cursor))
     found = await each_paced(page.acls, _found)
     return _reply("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
 
@@ -85,39 +93,39 @@ async def get_acl(acl_id: Annotated[UUID, Path(alias="id")], authorizer: Current
     return schemas.Acl(**_fields(acl))
 
 
-def _binding(body: schemas.AclBinding) -> AclBinding:
+def _binding(body: acl_wire.AclBinding) -> AclBinding:
     return AclBinding(
         ResourceType.from_string(body.resource_type),
         body.resource_name,
-        PatternType.from_string(body.pattern_type),
+        PatternType.LITERAL if body.pattern_type is UNSET else PatternType.from_string(body.pattern_type),
         body.principal,
-        body.host,
+        WILDCARD if body.host is UNSET else body.host,
         AclOperation.from_string(body.operation),
         AclPermissionType.from_string(body.permission_type),
     )
 
 
-def _filter(body: schemas.AclBindingFilter) -> AclBindingFilter:
+def _filter(body: acl_wire.AclBindingFilter) -> AclBindingFilter:
     return AclBindingFilter(
         ResourceType.from_string(_or_any(body.resource_type)),
-        body.resource_name,
+        given(body.resource_name),
         PatternType.from_string(_or_any(body.pattern_type)),
-        body.principal,
-        body.host,
+        given(body.principal),
+        given(body.host),
         AclOperation.from_string(_or_any(body.operation)),
         AclPermissionType.from_string(_or_any(body.permission_type)),
     )
 
 
-def _or_any(word: str | None) -> str:
-    return "ANY" if word is None else word
+def _or_any(word: str | UnsetType | None) -> str:
+    return "ANY" if word is UNSET or word is None else word
 
 
-def _check_filter_words(body: schemas.AclBindingFilter) -> None:
+def _check_filter_words(body: acl_wire.AclBindingFilter) -> None:
     """A search has one filter and so no entry to refuse: the request is refused, naming the field."""
     errors = []
     for field, enum in _FILTER_WORDS.items():
-        word: str | None = getattr(body, field)
+        word: str | None = given(getattr(body, field))
         if word is not None and word not in enum.__members__:
             codes = {name: int(member) for name, member in enum.__members__.items()}
             errors.append(FieldError(f"/filter/{field}", unknown_word(word, codes)))

@@ -1,10 +1,17 @@
 """The caller as a request names it: principal and client address, checked; nothing is looked up or resolved."""
 
+from typing import TypeVar
+
+from msgspec import UNSET, UnsetType
+
 from app.core.authorize import RequestContext
 from app.core.errors import InvalidRequestException
 from app.core.hosts import ClientAddress, parse_address
 from app.rest.errors import invalid_field
 from app.rest.schemas import AuthorizableRequestContext
+from app.rest.wire import Context
+
+T = TypeVar("T")
 
 
 def client_address(text: str) -> ClientAddress:
@@ -24,21 +31,27 @@ def check_principal(principal: str) -> None:
         )
 
 
-def request_context(body: AuthorizableRequestContext) -> RequestContext:
+def request_context(body: AuthorizableRequestContext | Context) -> RequestContext:
     """The context as core takes it."""
     check_principal(body.principal)
     return RequestContext(
         principal=body.principal,
         client_address=client_address(body.client_address),
-        listener_name=body.listener_name,
-        security_protocol=body.security_protocol,
-        request_type=body.request_type,
-        request_version=body.request_version,
-        client_id=body.client_id,
-        correlation_id=body.correlation_id,
+        listener_name=given(body.listener_name),
+        security_protocol=given(body.security_protocol),
+        request_type=given(body.request_type),
+        request_version=given(body.request_version),
+        client_id=given(body.client_id),
+        correlation_id=given(body.correlation_id),
     )
 
 
-def seconds(milliseconds: int | None) -> float | None:
+def seconds(milliseconds: int | UnsetType | None) -> float | None:
     """A caller's timeout, if it has one."""
-    return None if milliseconds is None else milliseconds / 1000
+    limit = given(milliseconds)
+    return None if limit is None else limit / 1000
+
+
+def given(value: T | UnsetType | None) -> T | None:
+    """The value of an optional field; a field that is absent means the same as null."""
+    return None if value is UNSET else value

@@ -19,9 +19,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.ops.metrics import Metrics
 from app.rest.errors import response_to
-from app.rest.routing import CurrentAuthorizer, CurrentServices, Services
+from app.rest.routing import CurrentAuthorizer, CurrentServices, DescribedBy, Services
 from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, off_loop, parse, read_body
 from app.rest.validation import refusal_of
+from app.rest.wire import StructReader
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -67,15 +68,16 @@ async def respond(answers: tuple[str, Reply, Metrics], scope: Scope, receive: Re
 class JsonEndpoint:
     """One declared route as an ASGI application.
 
-    Its handler takes `body`, a pydantic model, and services by their annotations; it returns a model, or JSON.
+    Its handler takes `body`, a struct or a pydantic model, and services by their annotations; it returns a model, or
+    JSON.
     """
 
     def __init__(self, route: APIRoute, services: Services) -> None:
         parameters = inspect.signature(route.endpoint).parameters
         known = {CurrentAuthorizer: services.authorizer, CurrentServices: services}
         given = {name: known[each.annotation] for name, each in parameters.items() if name != "body"}
-        self._handle: Callable[[BaseModel], Awaitable[BaseModel | bytes]] = partial(route.endpoint, **given)
-        self._reader: ModelReader[BaseModel] = ModelReader(parameters["body"].annotation)
+        self._handle: Callable[[Any], Awaitable[BaseModel | bytes]] = partial(route.endpoint, **given)
+        self._read = _reader_of(parameters["body"].annotation)
         self._max_bytes = MAX_ACLS_BODY_BYTES if route.name in _LARGE_BODIES else MAX_BODY_BYTES
         self._answers = (route.name, self._reply, services.metrics)
 
@@ -86,8 +88,24 @@ class JsonEndpoint:
     async def _reply(self, scope: Scope, receive: Receive) -> bytes:
         check_headers(scope["headers"], self._max_bytes)
         body = await read_body(receive, self._max_bytes)
-        reply = await self._handle(await self._reader.read(await off_loop(parse, body)))
+        reply = await self._handle(await self._read(body))
         return reply if isinstance(reply, bytes) else reply.__pydantic_serializer__.to_json(reply)
+
+
+def _reader_of(annotation: Any) -> Callable[[bytes], Awaitable[Any]]:  # noqa: ANN401 - what stands in a signature
+    """How a handler's body is read: a struct that is described by a model, or a model."""
+    kind, *metadata = get_args(annotation) or (annotation,)
+    for each in metadata:
+        if isinstance(each, DescribedBy):
+            structs: StructReader[Any] = StructReader(kind, each.model)
+            return partial(off_loop, structs.read)
+    models: ModelReader[Any] = ModelReader(kind)
+
+    async def read(body: bytes) -> BaseModel:
+        model: BaseModel = await models.read(await off_loop(parse, body))
+        return model
+
+    return read
 
 
 class ModelReader(Generic[M]):

@@ -1,4 +1,4 @@
-"""The body of authorize as msgspec structs, and the proof that nothing in it came twice.
+"""Bodies as msgspec structs, and the proof that nothing in them came twice.
 
 msgspec takes the last of duplicate keys in silence. Without a backslash in the body (so without an escaped quote)
 every `:` in it follows a key or stands in a text, and each key that came is either kept or was overwritten. What was
@@ -7,16 +7,18 @@ nothing was overwritten. A body that does not add up, or that holds a backslash,
 `app.rest.strict_json`, which is exact.
 """
 
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from app.core.errors import ApiException, InvalidRequestException
 from app.rest import schemas
 from app.rest.strict_json import check_count, parse
 from app.rest.validation import refusal_of
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 Int16 = Annotated[int, Meta(ge=schemas.INT16_MIN, le=schemas.INT16_MAX)]
 Int32 = Annotated[int, Meta(ge=schemas.INT32_MIN, le=schemas.INT32_MAX)]
@@ -55,28 +57,40 @@ class AuthorizeRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     at_least: str | UnsetType | None = UNSET
 
 
-_DECODER = msgspec.json.Decoder(AuthorizeRequest)
+class StructReader(Generic[S]):
+    """Reads bodies into a struct; `model` documents it, and finds the words for what is wrong with a body."""
+
+    def __init__(self, struct: type[S], model: type[BaseModel]) -> None:
+        self._decode = msgspec.json.Decoder(struct).decode
+        self._model = model
+
+    def read(self, body: bytes) -> S:
+        """The request in a body. Raises InvalidRequestException, with the words of every other route."""
+        try:
+            request = self._decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+            raise self._refusal(body, fault) from None
+        if b"\\" in body or body.count(b":") != _ENCODER.encode(request).count(b":"):
+            parse(body)
+        return request
+
+    def _refusal(self, body: bytes, fault: Exception) -> ApiException:
+        """What every other route would say of this body; msgspec's own words only if they would take it."""
+        try:
+            self._model.model_validate(parse(body))
+        except ApiException as refusal:
+            return refusal
+        except ValidationError as errors:
+            return refusal_of(errors.errors(include_url=False, include_input=False))
+        return InvalidRequestException(str(fault))
+
+
 _ENCODER = msgspec.json.Encoder()
+_AUTHORIZE = StructReader(AuthorizeRequest, schemas.AuthorizeRequest)
 
 
 def decode_authorize(body: bytes) -> AuthorizeRequest:
-    """The request in a body. Raises InvalidRequestException, with the words of every other route."""
-    try:
-        request = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        raise _refusal(body, fault) from None
+    """The request in a body. Raises InvalidRequestException."""
+    request = _AUTHORIZE.read(body)
     check_count("/actions", len(request.actions))
-    if b"\\" in body or body.count(b":") != _ENCODER.encode(request).count(b":"):
-        parse(body)
     return request
-
-
-def _refusal(body: bytes, fault: Exception) -> ApiException:
-    """What every other route would say of this body; msgspec's own words only if they would take it."""
-    try:
-        schemas.AuthorizeRequest.model_validate(parse(body))
-    except ApiException as refusal:
-        return refusal
-    except ValidationError as errors:
-        return refusal_of(errors.errors(include_url=False, include_input=False))
-    return InvalidRequestException(str(fault))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from app.core.errors import InvalidRequestException
-from app.rest import schemas, wire
+from app.rest import acl_schemas, acl_wire, schemas, wire
 from app.rest.errors import InvalidFieldsException
 from app.rest.words import OPERATION_CODES, RESOURCE_TYPE_CODES
 
@@ -20,6 +20,11 @@ PAIRS: list[tuple[type[msgspec.Struct], type[BaseModel]]] = [
     (wire.Context, schemas.AuthorizableRequestContext),
     (wire.Action, schemas.Action),
     (wire.AuthorizeRequest, schemas.AuthorizeRequest),
+    (acl_wire.AclBinding, acl_schemas.AclBinding),
+    (acl_wire.AclBindingFilter, acl_schemas.AclBindingFilter),
+    (acl_wire.CreateAclsRequest, acl_schemas.CreateAclsRequest),
+    (acl_wire.DeleteAclsRequest, acl_schemas.DeleteAclsRequest),
+    (acl_wire.AclsRequest, acl_schemas.AclsRequest),
 ]
 
 Shape = tuple[str, bool, int | None, int | None]
@@ -96,6 +101,11 @@ def test_defaults_are_the_documented_ones() -> None:
         "log_if_allowed": True,
         "log_if_denied": True,
     }
+    # Read by `app.rest.acls`.
+    defaults = {
+        name: field.default for name, field in acl_schemas.AclBinding.model_fields.items() if not field.is_required()
+    }
+    assert defaults == {"pattern_type": "LITERAL", "host": "*"}
 
 
 TEXT = st.text(
@@ -292,4 +302,4 @@ def test_a_thousand_actions_pass_and_one_more_does_not() -> None:
 
 
 def test_msgspecs_own_words_are_the_last_resort() -> None:
-    assert wire._refusal(body_of(FULL), ValueError("why")).message == "why"
+    assert wire._AUTHORIZE._refusal(body_of(FULL), ValueError("why")).message == "why"

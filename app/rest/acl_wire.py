@@ -1,0 +1,64 @@
+"""The bodies of createAcls, deleteAcls and acls as msgspec structs: the models of `acl_schemas`, field by field.
+
+A field that did not come is UNSET, so that what came can be counted (`app.rest.wire`).
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from app.rest.schemas import MAX_WAIT_MS
+from app.rest.wire import Context
+from app.runtime.listing import MAX_LIMIT
+
+TimeoutMs = Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)]
+
+
+class AclBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
+    """`acl_schemas.AclBinding`, field by field (a test holds them together)."""
+
+    resource_type: str
+    resource_name: str
+    pattern_type: str | UnsetType = UNSET
+    principal: str
+    host: str | UnsetType = UNSET
+    operation: str
+    permission_type: str
+
+
+class AclBindingFilter(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """`acl_schemas.AclBindingFilter`, field by field."""
+
+    resource_type: str | UnsetType | None = UNSET
+    resource_name: str | UnsetType | None = UNSET
+    pattern_type: str | UnsetType | None = UNSET
+    principal: str | UnsetType | None = UNSET
+    host: str | UnsetType | None = UNSET
+    operation: str | UnsetType | None = UNSET
+    permission_type: str | UnsetType | None = UNSET
+
+
+class CreateAclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """`acl_schemas.CreateAclsRequest`, field by field."""
+
+    context: Context
+    bindings: list[AclBinding]
+    timeout_ms: TimeoutMs | UnsetType | None = UNSET
+
+
+class DeleteAclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """`acl_schemas.DeleteAclsRequest`, field by field."""
+
+    context: Context
+    filters: list[AclBindingFilter]
+    timeout_ms: TimeoutMs | UnsetType | None = UNSET
+
+
+class AclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """`acl_schemas.AclsRequest`, field by field."""
+
+    context: Context
+    filter: AclBindingFilter
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | UnsetType = UNSET
+    cursor: str | UnsetType | None = UNSET
