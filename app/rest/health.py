@@ -93,6 +93,12 @@ async def metrics(services: CurrentServices) -> Response:
     return Response(page, media_type=CONTENT_TYPE)
 
 
+async def ready_everywhere(services: Services, listener_name: str) -> bool:
+    """Whether a listener may take connections, whichever worker they come to."""
+    own = services.authorizer.readiness.ready(listener_name)
+    return own and _all_pass(_ready_checks(await _siblings(services, listener_name)))
+
+
 def face_of(services: Services) -> Face:
     """What this worker tells the others of itself, for them to speak for it."""
 

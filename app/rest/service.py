@@ -1,19 +1,33 @@
 """start (KIP-504), describeConfigs and alterConfigs (Reconfigurable)."""
 
+import asyncio
+import time
+
 from app.rest import service_schemas as schemas
 from app.rest.context import request_context, seconds
 from app.rest.decisions import current_token
 from app.rest.errors import item_outcome
-from app.rest.routing import CurrentAuthorizer, documented_problems, problems, strict_router
+from app.rest.health import ready_everywhere
+from app.rest.routing import (
+    CurrentAuthorizer,
+    CurrentServices,
+    Services,
+    documented_problems,
+    problems,
+    strict_router,
+)
 from app.rest.strict_json import check_count
 from app.runtime.readiness import Endpoint, StartRequest
 
 router = strict_router("service")
 
+_LOOK_S = 0.1
+
 
 @router.post("/v1/start", name="start", responses=problems((409,)))
-async def start(body: schemas.StartRequest, authorizer: CurrentAuthorizer) -> schemas.StartResponse:
+async def start(body: schemas.StartRequest, services: CurrentServices) -> schemas.StartResponse:
     """Tell when each of a broker's listeners may take connections; repeating it is fine."""
+    authorizer = services.authorizer
     check_count("/endpoints", len(body.endpoints))
     request = StartRequest(
         cluster_id=body.cluster_id,
@@ -23,11 +37,20 @@ async def start(body: schemas.StartRequest, authorizer: CurrentAuthorizer) -> sc
         ],
         inter_broker_listener_name=body.inter_broker_listener_name,
     )
+    ends_at = time.monotonic() + body.wait_ms / 1000
     listeners = await authorizer.start(request, body.wait_ms / 1000)
+    listeners = [(name, ready and await _ready_everywhere_by(ends_at, services, name)) for name, ready in listeners]
     return schemas.StartResponse(
         cluster_id=authorizer.image.cluster_id,
         listeners=[schemas.ListenerReadiness(listener_name=name, ready=ready) for name, ready in listeners],
     )
+
+
+async def _ready_everywhere_by(ends_at: float, services: Services, listener_name: str) -> bool:
+    """Whether all workers are ready for a listener before this time of the clock; at least one look is taken."""
+    while not (ready := await ready_everywhere(services, listener_name)) and time.monotonic() < ends_at:  # noqa: ASYNC110 - other processes tell no event
+        await asyncio.sleep(_LOOK_S)
+    return ready
 
 
 @router.get("/v1/configs", name="describeConfigs", responses=documented_problems(500))

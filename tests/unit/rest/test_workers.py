@@ -63,6 +63,23 @@ async def test_one_cold_worker_makes_the_service_unready(service: Service) -> No
         assert (await client.get("/livez")).text == "ok"
 
 
+START = {
+    "broker_id": 1,
+    "endpoints": [{"listener_name": "CLIENT", "security_protocol": "SASL_SSL", "host": "broker", "port": 9092}],
+}
+
+
+@pytest.mark.parametrize(("other", "ready"), [(READY, True), (COLD, False), (FENCED, False), (None, False)])
+async def test_a_listener_may_start_when_all_workers_are_ready_for_it(
+    service: Service,
+    other: dict[str, Any] | None,
+    ready: bool,  # noqa: FBT001 - parameter of a table
+) -> None:
+    async with beside(service, worker(2, other)) as client:
+        answer = await client.post("/v1/start", json={**START, "wait_ms": 150})
+        assert answer.json()["listeners"] == [{"listener_name": "CLIENT", "ready": ready}]
+
+
 async def test_a_fenced_worker_has_started(service: Service) -> None:
     async with beside(service, worker(2, FENCED)) as client:
         assert await statuses(client) == [503, 503, 200]
