@@ -67,7 +67,8 @@ def test_a_worker_that_dies_breaks_its_own_connections_only_and_takes_new_ones_w
         # Who was on its connections found them broken; nobody got a wrong answer, nor one from a worker half started.
         assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []
         assert asking.answers > len(asking.wrong)
-        assert probing.seen == {200}
+        assert probing.refusals == []
+        assert probing.answers > 0
         assert not is_there(doomed)
         assert any("worker_ended worker=1" in line and "SIGKILL" in line for line in service.lines)
         assert metrics(service)['klamm_worker_restarts_total{worker="1"}'] == 1
@@ -271,7 +272,8 @@ def test_a_worker_that_drains_alone_is_replaced(store: Store) -> None:
             eventually(lambda: len(starts(service)) == 3, "it is started again")
             eventually(lambda: takes_connections(service, 2), "it takes connections")
         assert [fault for fault in asking.wrong if fault[0].isdecimal()] == []
-    assert probing.seen == {200}
+    assert probing.refusals == []
+    assert probing.answers > 0
 
 
 def test_audit_lines_of_several_workers_stay_whole(store: Store) -> None:

@@ -114,10 +114,11 @@ def asked(client: httpx.Client, body: Json) -> str:
 
 
 class Probing:
-    """Asks `/readyz` all the time, over a new connection each time; `seen` are the statuses that came back."""
+    """Asks `/readyz` all the time, over a new connection each time; `refusals` are what was answered but for `ok`."""
 
     def __init__(self, service: Service) -> None:
-        self.seen: set[int] = set()
+        self.refusals: list[str] = []
+        self.answers = 0
         self._url = f"{service.url}/readyz"
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._probe)
@@ -135,9 +136,12 @@ class Probing:
     def _probe(self) -> None:
         while not self._done.wait(0.01):
             try:
-                self.seen.add(httpx.get(self._url, timeout=PATIENCE_S).status_code)
+                answer = httpx.get(self._url, timeout=PATIENCE_S)
             except httpx.TransportError:
                 continue  # the worker that was asked is the one that died
+            self.answers += 1
+            if answer.status_code != httpx.codes.OK:
+                self.refusals.append(answer.text)
 
 
 class LockedTable:

@@ -53,6 +53,8 @@ class _Worker:
     """Whether clients come to it, or will before it has loaded; not so from its end until it is let in again."""
     listening: bool = False
     """Whether it may take connections, and has not said that it takes no more."""
+    leaving: bool = False
+    """Whether it has said so: it is about to end."""
     ready: bool = False
     """Whether it has completed a load."""
 
@@ -170,7 +172,7 @@ class Supervisor:
     def _reset(self, worker: _Worker) -> None:
         self._turn_away(worker)
         worker.process = None
-        worker.ready = False
+        worker.ready = worker.leaving = False
         worker.restarts += 1
 
     def _log_end(self, worker: _Worker, ended_by: str, rest_s: float) -> None:
@@ -222,6 +224,7 @@ class Supervisor:
         elif subject == "listening" and self._serving is None and self._once_serving is not None:
             self._serving = asyncio.ensure_future(self._once_serving())
         elif subject == "leaving":
+            worker.leaving = True
             worker.needed = worker.listening = False
         self._admit()
 
@@ -229,7 +232,7 @@ class Supervisor:
         """Let those take connections that have loaded, or that nobody else would take them for."""
         for worker in self._workers:
             others = any(each.listening for each in self._workers if each is not worker)
-            if worker.channel is None or worker.listening:
+            if worker.channel is None or worker.listening or worker.leaving:
                 continue
             if worker.restarts == 0 or worker.ready or not others:
                 worker.needed = worker.listening = True

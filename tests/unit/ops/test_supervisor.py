@@ -160,3 +160,24 @@ def test_a_fault_above_ends_the_workers_too(fault: Exception) -> None:
     with pytest.raises(type(fault)):
         run(Supervisor(2, programs, each_second=fail_later))
     assert programs.all_ended
+
+
+# Takes connections, then says that it takes no more; ends with 9 if it is asked to take some after all.
+LEAVES = """
+import json, select, socket, sys
+end = socket.socket(fileno=int(sys.argv[1]))
+line = end.makefile("rwb", 0)
+line.write(b'{"subject": "up"}\\n{"subject": "turn_over", "detail": true}\\n')
+while json.loads(line.readline())["subject"] != "listen":
+    pass
+line.write(b'{"subject": "listening"}\\n{"subject": "leaving"}\\n')
+sys.exit(9 if select.select([end], [], [], 1)[0] else 4)
+"""
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_worker_that_leaves_is_not_let_in_again(caplog: pytest.LogCaptureFixture) -> None:
+    programs = Programs(LEAVES, SERVES)
+    run(Supervisor(1, programs, each_second=stop_when(lambda: len(programs.started) > 1)))
+    ended = [record for record in caplog.records if record.message == "worker_ended"]
+    assert [record.__dict__["by"] for record in ended] == ["exit code 4"]
