@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from app.core.bindings import AclBinding
+from app.core.codes import AclPermissionType
 from app.ops.acl_entries import Entry
 from app.ops.acl_json import is_create_acls_body, read_create_acls_body, read_json_lines
 
@@ -61,6 +62,8 @@ class AclFile:
         self._raw = raw
         self.size = os.fstat(raw.fileno()).st_size
         """In bytes, as it lies on the disk."""
+        self._denials = 1
+        """How many of its ACLs deny, once it is checked; before, there may be some."""
 
     @property
     def position(self) -> int:
@@ -73,9 +76,11 @@ class AclFile:
         Raises AclFileError that tells the first problems, each with its line.
         """
         problems: list[str] = []
-        at = 0
+        at = self._denials = 0
         for at, (line, found) in enumerate(self.entries(), 1):
-            if not isinstance(found, AclBinding):
+            if isinstance(found, AclBinding):
+                self._denials += found.permission_type is AclPermissionType.DENY
+            else:
                 problems += [f"{self.name}:{line}: {_shown(each)}" for each in found]
                 if len(problems) >= MAX_PROBLEMS:
                     problems.append(f"{self.name}: the check stopped here; there may be more")
@@ -87,7 +92,15 @@ class AclFile:
         return at
 
     def bindings(self) -> Iterator[AclBinding]:
-        """All of them, in order. Raises AclFileError at an entry that is none, which a check has not met."""
+        """All of them, every DENY before the rest. Raises AclFileError at an entry that is none, unmet by a check."""
+        # INVARIANT: however far an import comes, it allows nothing that the whole of the file denies.
+        if not self._denials:
+            yield from self._in_order()
+            return
+        yield from (each for each in self._in_order() if each.permission_type is AclPermissionType.DENY)
+        yield from (each for each in self._in_order() if each.permission_type is not AclPermissionType.DENY)
+
+    def _in_order(self) -> Iterator[AclBinding]:
         for line, found in self.entries():
             if not isinstance(found, AclBinding):
                 raise AclFileError(f"{self.name}:{line}: the file was changed while it was read ({_shown(found[0])})")

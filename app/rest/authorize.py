@@ -14,12 +14,15 @@ from app.core.image import AuthorizerImage
 from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
 from app.ops.metrics import Metrics
 from app.rest.context import check_principal, client_address
-from app.rest.endpoint import respond
+from app.rest.endpoint import BodyReader, respond
 from app.rest.errors import FieldError, InvalidFieldsException
-from app.rest.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers, off_loop, read_body
+from app.rest.schemas import AuthorizeRequest as AuthorizeRequestModel
+from app.rest.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers, read_body
 from app.rest.wire import Action, AuthorizeRequest, decode_authorize
 from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 from app.runtime.authorizer import Authorizer
+
+_READER = BodyReader(decode_authorize, AuthorizeRequestModel)
 
 
 class _Frame:
@@ -68,7 +71,7 @@ class AuthorizeEndpoint:
     async def _reply(self, scope: Scope, receive: Receive) -> bytes:
         check_headers(scope["headers"], MAX_BODY_BYTES)
         body = await read_body(receive, MAX_BODY_BYTES)
-        request = await off_loop(decode_authorize, body)
+        request = await _READER.read(body)
         check_principal(request.context.principal)
         if request.at_least is not UNSET:
             await self._authorizer.wait_for(request.at_least)

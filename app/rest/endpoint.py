@@ -22,9 +22,10 @@ from app.rest.errors import response_to
 from app.rest.routing import CurrentAuthorizer, CurrentServices, DescribedBy, Services
 from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, off_loop, parse, read_body
 from app.rest.validation import refusal_of
-from app.rest.wire import StructReader
+from app.rest.wire import StructReader, UndecodedException
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 Reply = Callable[[Scope, Receive], Awaitable[bytes]]
 """What answers a request: the JSON of its 200, or an exception for everything else."""
@@ -97,8 +98,8 @@ def _reader_of(annotation: Any) -> Callable[[bytes], Awaitable[Any]]:  # noqa: A
     kind, *metadata = get_args(annotation) or (annotation,)
     for each in metadata:
         if isinstance(each, DescribedBy):
-            structs: StructReader[Any] = StructReader(kind, each.model)
-            return partial(off_loop, structs.read)
+            structs: StructReader[Any] = StructReader(kind)
+            return BodyReader(structs.read, each.model).read
     models: ModelReader[Any] = ModelReader(kind)
 
     async def read(body: bytes) -> BaseModel:
@@ -106,6 +107,23 @@ def _reader_of(annotation: Any) -> Callable[[bytes], Awaitable[Any]]:  # noqa: A
         return model
 
     return read
+
+
+class BodyReader(Generic[T]):
+    """Reads bodies into what `read` makes of them; `model` finds the words for a body that it can't decode."""
+
+    def __init__(self, read: Callable[[bytes], T], model: type[BaseModel]) -> None:
+        self._read = read
+        self._models = ModelReader(model)
+
+    async def read(self, body: bytes) -> T:
+        """The request. Raises InvalidRequestException, naming the fields."""
+        try:
+            return await off_loop(self._read, body)
+        except UndecodedException:
+            await self._models.read(await off_loop(parse, body))
+            # msgspec's own words are the last resort.
+            raise
 
 
 class ModelReader(Generic[M]):

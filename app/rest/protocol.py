@@ -167,6 +167,8 @@ class KlammProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Stand within a message."""
         self._between = False
+        # An answer to a request before it in the same segment has set the timer.
+        self._unset_keepalive_if_required()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:

@@ -117,7 +117,7 @@ async def off_loop(read: Callable[[bytes], T], body: bytes) -> T:
 
 def parse(body: bytes) -> dict[str, object]:
     """The JSON object in a body. Raises InvalidRequestException, naming the fields where there are any to name."""
-    _check_bounds(body)
+    check_bounds(body)
     reader = _Reader()
     try:
         value = json.loads(
@@ -170,7 +170,8 @@ class _Reader:
         return value if math.isfinite(value) else self.constant(text)
 
 
-def _check_bounds(body: bytes) -> None:
+def check_bounds(body: bytes) -> None:
+    """Refuse a body by what can be seen without parsing it: its beginning, how much it holds, how deep it nests."""
     if not body.strip():
         raise InvalidRequestException("the body is empty; send a JSON object")
     if body.startswith(b"\xef\xbb\xbf"):

@@ -35,7 +35,7 @@ async def answered(answer: asyncio.Future[T], seconds: float) -> T:
 
     A fraction of what asyncio.timeout costs, which is felt where every update waits twice.
     """
-    deadline = asyncio.get_running_loop().call_later(seconds, _expire, answer)
+    deadline = answer.get_loop().call_later(seconds, _expire, answer)
     try:
         return await answer
     finally:

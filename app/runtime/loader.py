@@ -112,7 +112,9 @@ class Loader:
         """One load or one look at the feed. Returns whether there is more to do at once."""
         self._loading = self._reload is not None and self._options.clock() >= self._reload_at
         if self._loading:
-            async with self._options.load_turn():
+            options = self._options
+            patience_s = options.reload_turn_s if self.image.loading_complete else options.first_turn_s
+            async with options.load_turn(patience_s):
                 await self._load()
             return True
         try:

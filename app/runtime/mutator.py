@@ -59,12 +59,12 @@ class _Pending:
 
     __slots__ = ("answer", "in_flight", "mutation", "number", "weight")
 
-    def __init__(self, number: int, mutation: Mutation) -> None:
+    def __init__(self, number: int, mutation: Mutation, answer: asyncio.Future[Committed]) -> None:
         self.number = number
         self.mutation = mutation
         self.weight = max(1, _size(mutation))
         self.in_flight = False
-        self.answer: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        self.answer = answer
 
     def refuse(self, refusal: ApiException) -> None:
         if not self.answer.done():
@@ -94,6 +94,8 @@ class Mutator:
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
+        # To ask for the running loop costs a system call (Python 3.11), which is felt at each update.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self) -> None:
         """Begin to write."""
@@ -105,7 +107,8 @@ class Mutator:
         Raises what the store refuses it with; OverloadedException at once if the queue is full;
         StoreUnavailableException if it was not written; RequestTimedOutException if its outcome is unknown.
         """
-        pending = _Pending(next(self._numbers), mutation)
+        self._loop = self._loop or asyncio.get_running_loop()
+        pending = _Pending(next(self._numbers), mutation, self._loop.create_future())
         self._admit(pending)
         try:
             return await answered(pending.answer, timeout_s)
@@ -185,11 +188,13 @@ class Mutator:
 
     def _next_group(self) -> list[_Pending]:
         group: list[_Pending] = []
-        weight = 0
+        weight = deletes = 0
+        options = self._options
         for pending in self._queue.values():
             weight += pending.weight
-            full = len(group) >= self._options.max_group_mutations or weight > self._options.max_group_bindings
-            if group and full:
+            deletes += isinstance(pending.mutation, DeleteAcls)
+            full = len(group) >= options.max_group_mutations or weight > options.max_group_bindings
+            if group and (full or deletes > options.max_group_deletes):
                 break
             group.append(pending)
         for pending in group:

@@ -21,8 +21,9 @@ class RuntimeOptions:
     """The feed is looked at this often even if no hint comes."""
     poll_records: int = 1_000
     """Records wanted in one look."""
-    max_step_records: int = 20_000
-    """Even its last step would hold up the loop beyond 20 ms: a fresh snapshot, built in slices, brings it instead."""
+    max_step_records: int = 100_000
+    """The last step of a larger transaction would hold up the loop for 100 ms and more (20,000 records: 20 ms): a
+    fresh snapshot, built in slices, brings it instead."""
     poll_timeout_s: float = 2.0
     """One look at the feed."""
     snapshot_timeout_s: float = 35.0
@@ -37,13 +38,19 @@ class RuntimeOptions:
     max_group_mutations: int = 500
     max_group_bindings: int = 10_000
     """A group holds no more bindings, filters and changes than this, unless a single mutation does."""
+    max_group_deletes: int = 10
+    """Each may remove 10,000 ACLs: together they stay within `max_step_records`."""
     max_queued_mutations: int = 5_000
     max_queued_bindings: int = 200_000
     max_delayed_operations: int = 10_000
     """How many requests may wait for an offset at once."""
     drain_timeout_s: float = 2.5
     """What each of the four waits of closing may take; together they stay near 10 s even if all of them hang."""
-    load_turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
-    """Entered for each load of a snapshot, so that workers of one machine load one after the other; its wait ends."""
+    load_turn: Callable[[float], AbstractAsyncContextManager[object]] = nullcontext
+    """Entered for each load of a snapshot, so that workers of one machine load one after the other. The wait for it
+    ends after so many seconds at most."""
+    first_turn_s: float = 300.0
+    reload_turn_s: float = 5.0
+    """What a load waits for its turn; not long if an image is served meanwhile that the store has left."""
     clock: Callable[[], float] = time.monotonic
     jitter: Callable[[float, float], float] = random.uniform

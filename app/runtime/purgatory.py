@@ -30,6 +30,8 @@ class Purgatory:
         self._heaps: dict[UUID, list[_Entry]] = {}
         self._numbers = itertools.count()
         self._closed = False
+        # To ask for the running loop costs a system call (Python 3.11), which is felt at each update.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def wait_for(self, token: Token, timeout_s: float) -> None:
         """Return when the image is at or behind this token.
@@ -117,7 +119,8 @@ class Purgatory:
         if self._closed:
             raise TimeoutError
         self._purge()
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = self._loop or asyncio.get_running_loop()
+        future: asyncio.Future[None] = self._loop.create_future()
         heapq.heappush(self._heaps.setdefault(token.epoch, []), (token.offset, next(self._numbers), future))
         self._metrics.num_delayed_operations += 1
         self._count_size()

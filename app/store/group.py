@@ -1,7 +1,8 @@
 """The mutations of one group, applied one after the other inside one transaction under the head's lock."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from uuid import UUID, uuid4
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from uuid import UUID
 
 from app.core.bindings import StandardAcl, natural_key
 from app.core.errors import ApiException, InvalidRequestException, PolicyViolationException
@@ -29,6 +30,7 @@ from app.store.selection import select_matches
 from app.store.slices import Pace, in_slices
 
 _ROWS_PER_STATEMENT = 500
+_IDS_AT_ONCE = 64
 
 _IDS_OF_KEYS = "SELECT natural_key, id FROM acl WHERE natural_key = ANY($1::bytea[])"
 
@@ -59,6 +61,7 @@ class Group:
         self._connection = connection
         self._head = head
         self._pace = Pace()
+        self._ids_to_come = _random_ids()
 
     async def apply(self, mutations: Iterable[Mutation]) -> list[Outcome | ApiException]:
         """An outcome or a refusal a mutation, in order; a later mutation sees the earlier ones."""
@@ -128,7 +131,7 @@ class Group:
                     continue
                 if len(new) == MAX_RECORDS_PER_USER_OP:
                     return PolicyViolationException("Unable to perform excessively large batch operation.")
-                new[key] = StandardAcl(uuid4(), binding)
+                new[key] = StandardAcl(next(self._ids_to_come), binding)
                 results.append(CreatedAcl(new[key].id, created=True))
         return CreateAclsOutcome(results)
 
@@ -178,3 +181,11 @@ class Group:
 def acl_row(acl: StandardAcl, key: bytes, offset: int, actor: str) -> tuple[object, ...]:
     """The row for `acl`, in the order of ACL_COLUMNS without the last."""
     return (acl.id, *binding_values(acl.binding), key, offset, actor)
+
+
+def _random_ids() -> Iterator[UUID]:
+    """As uuid4 makes them, but for one system call each time."""
+    while True:
+        noise = os.urandom(16 * _IDS_AT_ONCE)
+        for at in range(0, len(noise), 16):
+            yield UUID(bytes=noise[at : at + 16], version=4)

@@ -20,6 +20,10 @@ class NoAnswerError(Exception):
     """The other process is gone, does not answer in time, or can't."""
 
 
+class BusyError(NoAnswerError):
+    """Too many questions are open already."""
+
+
 class _Line(msgspec.Struct, omit_defaults=True):
     """`ask` and `answer` carry the number of the question; a line with neither tells something."""
 
@@ -55,7 +59,7 @@ class Channel:
     async def ask(self, subject: str, detail: object = None, *, timeout_s: float) -> Any:  # noqa: ANN401 - JSON
         """The other end's answer. Raises NoAnswerError if none comes in time."""
         if len(self._asked) >= _MOST_AT_ONCE:
-            raise NoAnswerError("too many questions are open")
+            raise BusyError("too many questions are open")
         self._number += 1
         number, answer = self._number, asyncio.get_running_loop().create_future()
         self._asked[number] = answer
@@ -114,7 +118,7 @@ class Channel:
                     answer.set_exception(NoAnswerError(line.subject))
                 else:
                     answer.set_result(line.detail)
-        elif len(self._answering) < _MOST_AT_ONCE:
+        elif not line.ask or len(self._answering) < _MOST_AT_ONCE:
             task = asyncio.create_task(self._respond(line))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)

@@ -6,16 +6,16 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from app.ops.workers.channel import Channel, NoAnswerError
+from app.ops.workers.channel import BusyError, Channel, NoAnswerError
 from app.ops.workers.service_metrics import Family
 
 # The supervisor waits for half a second for each worker; a probe of Kubernetes waits for one in all.
 _PATIENCE_S = 0.8
-_TURN_PATIENCE_S = 300.0
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class Siblings:
         self._face: Face | None = None
         self._admitted = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
+        self._asked: dict[tuple[str, str | None], asyncio.Future[Any]] = {}
 
     async def open(self, face: Face) -> None:
         """Report to the supervisor, and answer it from now on."""
@@ -81,12 +82,12 @@ class Siblings:
             self._channel.tell("leaving")
 
     @asynccontextmanager
-    async def load_turn(self) -> AsyncIterator[None]:
-        """Entered when no other worker loads an image, or has done so for far too long."""
+    async def load_turn(self, patience_s: float) -> AsyncIterator[None]:
+        """Entered when no other worker loads an image, or has done so for too long."""
         complete = False
         try:
             try:
-                await self._channel.ask("turn", timeout_s=_TURN_PATIENCE_S)
+                await self._channel.ask("turn", timeout_s=patience_s)
             except NoAnswerError as none:
                 _log.warning("load_out_of_turn", extra={"why": str(none)})
             yield
@@ -97,7 +98,10 @@ class Siblings:
     async def readiness(self, listener: str | None) -> list[Sibling] | None:
         """How the others stand; None if the supervisor doesn't answer."""
         try:
-            found = await self._channel.ask("readiness", listener, timeout_s=_PATIENCE_S)
+            found = await self._ask_once("readiness", listener)
+        except BusyError:
+            # Not to know because too many ask is no reason to call the others ready.
+            return [Sibling(0, needed=True, readiness=None)]
         except NoAnswerError:
             return None
         return msgspec.convert(found, list[Sibling])
@@ -105,10 +109,24 @@ class Siblings:
     async def metrics(self) -> bytes | None:
         """The page of the whole service; None if the supervisor doesn't answer."""
         try:
-            page: str = await self._channel.ask("metrics", timeout_s=_PATIENCE_S)
+            page: str = await self._ask_once("metrics", None)
         except NoAnswerError:
             return None
         return page.encode()
+
+    async def _ask_once(self, subject: str, detail: str | None) -> Any:  # noqa: ANN401 - JSON
+        """The supervisor's answer; those who ask the same at the same time share one question."""
+        asked = self._asked.get((subject, detail))
+        if asked is None:
+            asked = asyncio.ensure_future(self._channel.ask(subject, detail, timeout_s=_PATIENCE_S))
+            self._asked[subject, detail] = asked
+            asked.add_done_callback(partial(self._forget, (subject, detail)))
+        return await asyncio.shield(asked)
+
+    def _forget(self, question: tuple[str, str | None], asked: asyncio.Future[Any]) -> None:
+        del self._asked[question]
+        if not asked.cancelled():
+            asked.exception()  # asyncio complains about exceptions that nobody has looked at
 
     async def _watch(self) -> None:
         await self._channel.closed.wait()

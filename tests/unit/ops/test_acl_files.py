@@ -72,7 +72,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_line_is_a_binding_with_the_defaults_of_create_acls(path: Path) -> None:
     path.write_bytes(LINE + b"\n" + json.dumps(FULL_FIELDS).encode() + b"\n")
-    assert read(path) == [topic("orders"), FULL]
+    assert read(path) == [FULL, topic("orders")]  # which denies
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
@@ -237,7 +237,7 @@ def body(*bindings: object, **more: object) -> bytes:
 def test_the_bindings_of_a_create_acls_body_are_read(path: Path) -> None:
     context = {"principal": "User:admin", "client_address": "127.0.0.1"}
     path.write_bytes(b"\xef\xbb\xbf\n" + body(GOOD, FULL_FIELDS, context=context, timeout_ms=5))
-    assert read(path) == [topic("orders"), FULL]
+    assert read(path) == [FULL, topic("orders")]  # which denies
 
 
 @pytest.mark.parametrize("content", [b'{"bindings": []}', b' {\n "bindings" : [ ] } \n', gzip.compress(body())])
@@ -352,3 +352,15 @@ def test_the_check_reports_how_far_it_has_come(path: Path) -> None:
         assert len(positions) == 5
         assert positions == sorted(positions)
         assert positions[-1] == file.size
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_every_deny_comes_before_the_rest(tmp_path: Path, *, checked: bool) -> None:
+    path = tmp_path / "acls.jsonl"
+    permissions = ["ALLOW", "DENY", "ALLOW", "ALLOW", "DENY"]
+    lines = [line(resource_name=f"t{at}", permission_type=each) for at, each in enumerate(permissions)]
+    path.write_bytes(b"\n".join(lines))
+    with open_acls(str(path)) as file:
+        if checked:
+            file.check(lambda _: None)
+        assert [each.resource_name for each in file.bindings()] == ["t1", "t4", "t0", "t2", "t3"]

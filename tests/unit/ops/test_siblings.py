@@ -13,6 +13,7 @@ from app.ops.workers import siblings
 from app.ops.workers.channel import Channel, NoAnswerError
 from app.ops.workers.siblings import Face, Siblings, WorkerReadiness
 
+PATIENCE_S = 0.05
 FACE = Face(list, lambda listener: WorkerReadiness(listener is None, started=True, state="READY"))
 
 
@@ -53,8 +54,7 @@ async def worker(supervisor: Supervisor, orphaned: asyncio.Event | None = None) 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(siblings, "_PATIENCE_S", 0.05)
-    monkeypatch.setattr(siblings, "_TURN_PATIENCE_S", 0.05)
+    monkeypatch.setattr(siblings, "_PATIENCE_S", PATIENCE_S)
 
 
 async def test_a_worker_reports_and_answers_for_itself() -> None:
@@ -91,7 +91,7 @@ async def test_a_load_has_its_turn_and_gives_it_back(*, fails: bool) -> None:
     supervisor = Supervisor({"turn": None})
     async with worker(supervisor) as found:
         with suppress(TimeoutError):
-            async with found.load_turn():
+            async with found.load_turn(PATIENCE_S):
                 assert supervisor.heard[-1] == ("turn", None)
                 async with asyncio.timeout(0 if fails else 30):
                     await asyncio.sleep(0)
@@ -101,17 +101,16 @@ async def test_a_load_has_its_turn_and_gives_it_back(*, fails: bool) -> None:
 async def test_a_turn_that_does_not_come_is_not_waited_for_for_ever(caplog: pytest.LogCaptureFixture) -> None:
     supervisor = Supervisor()
     async with worker(supervisor) as found:
-        async with found.load_turn():
+        async with found.load_turn(PATIENCE_S):
             pass
         assert await supervisor.heard_of("turn_over") is True
     assert caplog.messages == ["load_out_of_turn"]
 
 
-async def test_a_wait_for_a_turn_that_is_broken_off_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(siblings, "_TURN_PATIENCE_S", 30)
+async def test_a_wait_for_a_turn_that_is_broken_off_gives_it_back() -> None:
     supervisor = Supervisor()
     async with worker(supervisor) as found:
-        waiting = asyncio.create_task(found.load_turn().__aenter__())
+        waiting = asyncio.create_task(found.load_turn(30).__aenter__())
         await supervisor.heard_of("turn")
         waiting.cancel()
         assert await supervisor.heard_of("turn_over") is False
@@ -148,3 +147,22 @@ async def test_its_own_end_is_not_taken_for_the_supervisors() -> None:
         with pytest.raises(NoAnswerError):
             await supervisor.channel.ask("families", timeout_s=30)
     assert not orphaned.is_set()
+
+
+async def test_those_who_ask_the_same_at_once_share_one_question() -> None:
+    cold = {"ready": False, "started": False, "state": "LOADING"}
+    supervisor = Supervisor({"readiness": [{"number": 2, "needed": True, "readiness": cold}]})
+    async with worker(supervisor) as found:
+        answers = await asyncio.gather(*(found.readiness("EXTERNAL") for _ in range(1_000)))
+    assert {answer[0].readiness.ready for answer in answers if answer and answer[0].readiness} == {False}
+    assert len(answers) == 1_000
+    assert [subject for subject, _ in supervisor.heard].count("readiness") == 1
+
+
+async def test_when_too_many_ask_the_others_are_not_taken_for_ready() -> None:
+    supervisor = Supervisor()
+    async with worker(supervisor) as found:
+        answers = await asyncio.gather(*(found.readiness(f"LISTENER{at}") for at in range(300)))
+    busy = [answer for answer in answers if answer]
+    assert len(busy) == 300 - 256
+    assert all(answer[0].needed and answer[0].readiness is None for answer in busy)

@@ -1,13 +1,18 @@
 """Routes with a body: long lists are read in steps and answered in the documented form."""
 
+import asyncio
 import json
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
-from app.rest import acl_schemas, schemas
-from app.rest.endpoint import ModelReader
+from app.core.errors import InvalidRequestException
+from app.rest import acl_schemas, acl_wire, schemas
+from app.rest.endpoint import BodyReader, ModelReader
 from app.rest.errors import InvalidFieldsException
+from app.rest.strict_json import OFF_LOOP_BYTES
+from app.rest.wire import StructReader
 from tests.unit.rest.harness import ADMIN, Service
 
 BINDING = {"resource_type": "TOPIC", "resource_name": "t", "principal": "User:a", "operation": "READ"}
@@ -74,3 +79,29 @@ async def test_replies_have_the_documented_form(service: Service) -> None:
         assert list(json.loads(answer.text)) == list(model.model_fields)
     assert len(created.json()["results"]) == 301
     assert len(deleted.json()["results"][0]["matches"]) == 300
+
+
+async def turns_while(work: Awaitable[object]) -> int:
+    """How often others had a turn of the event loop meanwhile."""
+    turns, done = 0, asyncio.ensure_future(work)
+    while not done.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert isinstance(done.exception(), InvalidFieldsException)
+    return turns
+
+
+async def test_a_long_list_is_refused_in_steps_too() -> None:
+    body = json.dumps({"context": ADMIN, "filters": [*[{}] * 50_000, {"host": 7}]}).encode()
+    assert len(body) < OFF_LOOP_BYTES
+    reader = BodyReader(StructReader(acl_wire.DeleteAclsRequest).read, acl_schemas.DeleteAclsRequest)
+    assert await turns_while(reader.read(body)) > 50_000 // 200 // 2
+
+
+@pytest.mark.parametrize("entry", ["{}", '{"host":null}'])
+async def test_no_more_entries_are_read_than_any_body_may_hold(entry: str) -> None:
+    read = StructReader(acl_wire.DeleteAclsRequest).read
+    head = f'{{"context":{json.dumps(ADMIN)},"filters":['
+    assert len(read(f"{head}{','.join([entry] * 99_000)}]}}".encode()).filters) == 99_000
+    with pytest.raises(InvalidRequestException, match="too many values"):
+        read(f"{head}{','.join([entry] * 100_000)}]}}".encode())

@@ -230,3 +230,14 @@ async def test_a_new_date_reaches_the_next_answer() -> None:
         connection.data_received(request(b"a"))
     assert wire.written.count(b"date: yesterday\r\n") == wire.written.count(b"date: today\r\n") == 2
     connection.connection_lost(None)
+
+
+async def test_the_idle_time_ends_with_the_next_request_though_it_came_in_the_same_segment() -> None:
+    connection, wire = connected()
+    connection.data_received(request(b"a") + request(b"slow and more")[:-5])
+    assert wire.written.count(b"HTTP/1.1 200 OK") == 1
+    assert connection.timeout_keep_alive_task is None
+    connection.data_received(request(b"slow and more")[-5:])
+    await turns()
+    assert wire.written.count(b"HTTP/1.1 200 OK") == 2
+    connection.connection_lost(None)

@@ -1,7 +1,8 @@
 """authorize's body: the structs are the documented models, and nothing that came twice gets through."""
 
+import asyncio
 import json
-from typing import Any, get_args, get_origin
+from typing import Any, Never, get_args, get_origin
 
 import annotated_types
 import msgspec
@@ -13,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from app.core.errors import InvalidRequestException
 from app.rest import acl_schemas, acl_wire, schemas, wire
+from app.rest.endpoint import BodyReader
 from app.rest.errors import InvalidFieldsException
 from app.rest.words import OPERATION_CODES, RESOURCE_TYPE_CODES
 
@@ -47,6 +49,14 @@ def struct_shape(node: msgspec.inspect.Type) -> Shape:
         elif isinstance(each, msgspec.inspect.StructType):
             kind = each.cls.__name__
     return kind, nullable, low, high
+
+
+READER = BodyReader(wire.decode_authorize, schemas.AuthorizeRequest)
+
+
+def decoded(body: bytes) -> wire.AuthorizeRequest:
+    """The request in a body, with the words for what is wrong with it."""
+    return asyncio.run(READER.read(body))
 
 
 NAMES = {schema.__name__: struct.__name__ for struct, schema in PAIRS}
@@ -180,7 +190,7 @@ def kept(request: wire.AuthorizeRequest) -> Any:  # noqa: ANN401 - JSON
 @given(REQUESTS, STYLES)
 def test_clean_bodies_are_never_refused(pairs: Pairs, style: dict[str, Any]) -> None:
     body = to_json(pairs, **style).encode()
-    assert kept(wire.decode_authorize(body)) == to_value(pairs)
+    assert kept(decoded(body)) == to_value(pairs)
 
 
 @given(REQUESTS, STYLES, st.data())
@@ -204,7 +214,7 @@ def test_bodies_with_anything_twice_are_always_refused(
         return [replaced(v) for v in each] if isinstance(each, list) else each
 
     with pytest.raises(InvalidRequestException):
-        wire.decode_authorize(to_json(replaced(pairs), **style).encode())
+        decoded(to_json(replaced(pairs), **style).encode())
 
 
 @given(
@@ -230,9 +240,9 @@ def test_msgspec_and_pydantic_take_and_refuse_the_same(pairs: Pairs, data: st.Da
         schemas.AuthorizeRequest.model_validate(value)
     except ValidationError:
         with pytest.raises(InvalidFieldsException):
-            wire.decode_authorize(json.dumps(value).encode())
+            decoded(json.dumps(value).encode())
     else:
-        assert kept(wire.decode_authorize(json.dumps(value).encode())) == value
+        assert kept(decoded(json.dumps(value).encode())) == value
 
 
 def body_of(action: dict[str, Any], **context: Any) -> bytes:  # noqa: ANN401 - JSON
@@ -259,7 +269,7 @@ def test_clean_bodies_without_a_backslash_are_read_once(size: int, monkeypatch: 
     monkeypatch.setattr(wire, "parse", slow)
     action = dict(list(FULL.items())[:size])
     for name in ("a", "a:b:c"):
-        wire.decode_authorize(body_of({**action, "resource_name": name}, client_id="x:y", request_type=1))
+        decoded(body_of({**action, "resource_name": name}, client_id="x:y", request_type=1))
 
 
 def test_what_a_body_lacks_does_not_hide_what_it_has_twice() -> None:
@@ -270,7 +280,7 @@ def test_what_a_body_lacks_does_not_hide_what_it_has_twice() -> None:
     body = body_of(FULL).replace(whole.encode(), f"{json.dumps(lacking)}, {doubled}".encode())
     assert body.count(b":") == body_of(FULL).replace(whole.encode(), f"{whole}, {whole}".encode()).count(b":")
     with pytest.raises(InvalidFieldsException) as refusal:
-        wire.decode_authorize(body)
+        decoded(body)
     assert [each.pointer for each in refusal.value.errors] == ["/actions/1/log_if_allowed"]
 
 
@@ -282,24 +292,28 @@ def test_an_escaped_colon_does_not_make_up_for_a_key_that_comes_twice() -> None:
     )
     assert doubled.count(b":") == clean.count(b":")
     with pytest.raises(InvalidFieldsException) as refusal:
-        wire.decode_authorize(doubled)
+        decoded(doubled)
     assert [each.pointer for each in refusal.value.errors] == ["/actions/0/operation"]
 
 
 def test_escapes_that_stand_for_no_text_are_refused() -> None:
     for escape in (b"\\u0000", b"\\ud800", b"\\udc00x"):
         with pytest.raises(InvalidFieldsException):
-            wire.decode_authorize(body_of(FULL).replace(b"User:alice", b"User:" + escape))
+            decoded(body_of(FULL).replace(b"User:alice", b"User:" + escape))
 
 
 def test_a_thousand_actions_pass_and_one_more_does_not() -> None:
     def body(count: int) -> bytes:
         return body_of(FULL).replace(json.dumps(FULL).encode(), ", ".join([json.dumps(FULL)] * count).encode())
 
-    assert len(wire.decode_authorize(body(1000)).actions) == 1000
+    assert len(decoded(body(1000)).actions) == 1000
     with pytest.raises(InvalidFieldsException, match="1001 entries; send at most 1000"):
-        wire.decode_authorize(body(1001))
+        decoded(body(1001))
 
 
 def test_msgspecs_own_words_are_the_last_resort() -> None:
-    assert wire._AUTHORIZE._refusal(body_of(FULL), ValueError("why")).message == "why"
+    def refuse(_: bytes) -> Never:
+        raise wire.UndecodedException("why")
+
+    with pytest.raises(wire.UndecodedException, match=r"^why$"):
+        asyncio.run(BodyReader(refuse, schemas.AuthorizeRequest).read(body_of(FULL)))

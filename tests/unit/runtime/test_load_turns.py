@@ -17,10 +17,12 @@ class Turn:
 
     def __init__(self) -> None:
         self.entered = 0
+        self.patience_s: list[float] = []
         self.lock = asyncio.Lock()
 
     @asynccontextmanager
-    async def __call__(self) -> AsyncIterator[None]:
+    async def __call__(self, patience_s: float) -> AsyncIterator[None]:
+        self.patience_s.append(patience_s)
         async with self.lock:
             self.entered += 1
             yield
@@ -69,6 +71,9 @@ async def test_a_replica_decides_on_from_its_image_while_it_waits_to_reload() ->
             assert authorizer.image.epoch != store.epoch
         await until(lambda: authorizer.image.epoch == store.epoch)
         assert turn.entered == 2
+        # Nobody is served while it waits for the first, and by an image that is over while it waits for the next.
+        assert turn.patience_s == [OPTIONS.first_turn_s, OPTIONS.reload_turn_s]
+        assert OPTIONS.reload_turn_s <= 5
 
 
 @in_virtual_time

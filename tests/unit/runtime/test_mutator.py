@@ -12,7 +12,15 @@ from app.core.errors import (
     StoreUnavailableException,
     UnknownServerException,
 )
-from app.core.mutations import AlterConfigs, CreateAcls, CreateAclsOutcome, DeleteAclsOutcome, GroupOutcome, Mutation
+from app.core.mutations import (
+    MAX_RECORDS_PER_USER_OP,
+    AlterConfigs,
+    CreateAcls,
+    CreateAclsOutcome,
+    DeleteAclsOutcome,
+    GroupOutcome,
+    Mutation,
+)
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.mutator import Committed, Mutator
 from app.runtime.options import RuntimeOptions
@@ -89,6 +97,21 @@ async def test_a_group_is_bounded_by_mutations_and_by_bindings() -> None:
         await asyncio.gather(*tasks)
         weights = [[len(each.bindings) if isinstance(each, CreateAcls) else 0 for each in g] for g in store.groups]
         assert weights == [[1], [1, 1, 1, 1], [1, 5], [5, 5], [30], [1, 0], [0, 0]]
+
+
+@in_virtual_time
+async def test_deletes_of_one_group_stay_within_what_a_replica_takes_in_one_step() -> None:
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("write")
+        tasks = [submit(mutator, create("first"))]
+        await asyncio.sleep(0.1)
+        tasks += [submit(mutator, delete(str(at))) for at in range(25)]
+        await asyncio.sleep(0.1)
+        store.release("write")
+        await asyncio.gather(*tasks)
+        assert [len(group) for group in store.groups] == [1, 10, 10, 5]
+    assert OPTIONS.max_group_deletes * MAX_RECORDS_PER_USER_OP <= OPTIONS.max_step_records
 
 
 @in_virtual_time
