@@ -2,9 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 import asyncpg
@@ -61,7 +62,14 @@ def wait_before_retry(failures: int) -> float:
     return longest * _jitter.uniform(0.5, 1.0)
 
 
-async def connect(dsn: str, timeouts: StoreTimeouts, purpose: str) -> Connection:
+# A store that grows fast has no statistics yet: PostgreSQL would take its tables for tiny ones, and read all of them at
+# each look at the feed and for each group that is written.
+_BY_INDEX = {"enable_seqscan": "off"}
+
+
+async def connect(
+    dsn: str, timeouts: StoreTimeouts, purpose: str, settings: Mapping[str, str] = MappingProxyType({})
+) -> Connection:
     """A new connection with the session's limits set; `purpose` shows in pg_stat_activity.
 
     Raises StoreUnavailableException, or ValueError if the DSN can't be used at all.
@@ -71,13 +79,13 @@ async def connect(dsn: str, timeouts: StoreTimeouts, purpose: str) -> Connection
         "lock_timeout": timeouts.lock_s,
         "idle_in_transaction_session_timeout": timeouts.idle_in_transaction_s,
     }
-    settings = {name: str(round(seconds * 1000)) for name, seconds in limits.items()}
+    in_ms = {name: str(round(seconds * 1000)) for name, seconds in limits.items()}
     with faults_told():
         return await asyncpg.connect(
             dsn,
             timeout=timeouts.connect_s,
             command_timeout=timeouts.reply_s,
-            server_settings={"application_name": f"klamm {purpose}", "jit": "off", **settings},
+            server_settings={"application_name": f"klamm {purpose}", "jit": "off", **in_ms, **settings},
         )
 
 
@@ -160,7 +168,7 @@ class KeptConnection:
         return connection
 
     async def _connect_and_prepare(self) -> Connection:
-        connection = await connect(self._dsn, self._timeouts, self._purpose)
+        connection = await connect(self._dsn, self._timeouts, self._purpose, _BY_INDEX)
         if self._on_open is not None:
             try:
                 with faults_told():

@@ -357,3 +357,25 @@ async def test_retention_goes_in_pieces_but_never_cuts_a_transaction(
 
     assert removed == [12_000, 4_000, 0, 0]
     assert (await feed.poll(0, 1)).head.log_start_offset == 16_001
+
+
+async def test_a_store_without_statistics_is_looked_at_by_index(
+    store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
+) -> None:
+    async def scans(kind: str) -> int:
+        counted = f"SELECT sum({kind}) FROM pg_stat_user_tables WHERE relname IN ('acl', 'acl_record')"  # noqa: S608
+        return int(await database.fetchval(counted))
+
+    async def told() -> bool:
+        return await scans("idx_scan") >= 60
+
+    of_migration = await scans("seq_scan")
+    for at in range(30):
+        await store.write([create(*(topic(f"t{at}-{n}") for n in range(20)))])
+        await store.write([delete(AclBindingFilter(resource_name=f"t{at}-0"))])
+        assert (await feed.poll(21 * at, 100)).records
+    # What sessions have counted is told at the latest when they end.
+    await store.close()
+    await feed.close()
+    await eventually(told)
+    assert await scans("seq_scan") == of_migration
