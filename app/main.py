@@ -135,7 +135,7 @@ def serve(
     """
     config = uvicorn.Config(
         app,
-        http="httptools" if answer is None else partial(KlammProtocol, answer=answer),  # type: ignore[arg-type]  # called
+        http="httptools" if answer is None else partial(KlammProtocol, answer=answer),  # type: ignore[arg-type]  # uvicorn calls it
         loop="uvloop",
         ws="none",
         lifespan="on",

@@ -63,7 +63,7 @@ async def test_one_cold_worker_makes_the_service_unready(service: Service) -> No
         assert (await client.get("/livez")).text == "ok"
 
 
-START = {
+START: dict[str, Any] = {
     "broker_id": 1,
     "endpoints": [{"listener_name": "CLIENT", "security_protocol": "SASL_SSL", "host": "broker", "port": 9092}],
 }
@@ -78,6 +78,15 @@ async def test_a_listener_may_start_when_all_workers_are_ready_for_it(
     async with beside(service, worker(2, other)) as client:
         answer = await client.post("/v1/start", json={**START, "wait_ms": 150})
         assert answer.json()["listeners"] == [{"listener_name": "CLIENT", "ready": ready}]
+
+
+@pytest.mark.parametrize("others", [(), (worker(2, READY),)])
+async def test_many_listeners_wait_no_longer_than_one(service: Service, others: tuple[dict[str, Any], ...]) -> None:
+    endpoints = [{**START["endpoints"][0], "listener_name": f"L{at:03d}"} for at in range(700)]
+    async with beside(service, *others) as client, asyncio.timeout(60):
+        # Without others the supervisor is silent, and this worker speaks for itself.
+        answer = await client.post("/v1/start", json={**START, "endpoints": endpoints, "wait_ms": 0})
+    assert answer.json()["listeners"] == [{"listener_name": f"L{at:03d}", "ready": True} for at in range(700)]
 
 
 async def test_a_fenced_worker_has_started(service: Service) -> None:
