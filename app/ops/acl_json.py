@@ -27,21 +27,23 @@ _BODY_BEGINS = re.compile(rb'\s*\{\s*"(?:context|bindings|timeout_ms)"')
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
-class _Binding(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
+    """A binding as it stands in JSON, in files and in bodies of createAcls alike; what did not come is UNSET."""
+
     resource_type: str
     resource_name: str
+    pattern_type: str | UnsetType = UNSET
     principal: str
+    host: str | UnsetType = UNSET
     operation: str
     permission_type: str
-    pattern_type: str | UnsetType = UNSET
-    host: str | UnsetType = UNSET
 
 
 class _Pairs(list[tuple[str, object]]):
     """An object of JSON with every key that came, in order."""
 
 
-_decode = msgspec.json.Decoder(_Binding).decode
+_decode = msgspec.json.Decoder(JsonBinding).decode
 _read_value = json.JSONDecoder(object_pairs_hook=_Pairs).raw_decode
 
 

@@ -1,6 +1,7 @@
 """The bodies of createAcls, deleteAcls and acls as msgspec structs: the models of `acl_schemas`, field by field.
 
-A field that did not come is UNSET, so that what came can be counted (`app.rest.wire`).
+A field that did not come is UNSET, so that what came can be counted (`app.rest.wire`). A binding has the form that it
+has in files (`app.ops.acl_json`).
 """
 
 from typing import Annotated
@@ -8,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from app.ops.acl_json import JsonBinding
 from app.rest.schemas import MAX_WAIT_MS
 from app.rest.wire import Context
 from app.runtime.listing import MAX_LIMIT
@@ -15,20 +17,8 @@ from app.runtime.listing import MAX_LIMIT
 TimeoutMs = Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)]
 
 
-class AclBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
-    """`acl_schemas.AclBinding`, field by field (a test holds them together)."""
-
-    resource_type: str
-    resource_name: str
-    pattern_type: str | UnsetType = UNSET
-    principal: str
-    host: str | UnsetType = UNSET
-    operation: str
-    permission_type: str
-
-
 class AclBindingFilter(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """`acl_schemas.AclBindingFilter`, field by field."""
+    """`acl_schemas.AclBindingFilter`, field by field (a test holds them together)."""
 
     resource_type: str | UnsetType | None = UNSET
     resource_name: str | UnsetType | None = UNSET
@@ -43,7 +33,7 @@ class CreateAclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """`acl_schemas.CreateAclsRequest`, field by field."""
 
     context: Context
-    bindings: list[AclBinding]
+    bindings: list[JsonBinding]
     timeout_ms: TimeoutMs | UnsetType | None = UNSET
 
 

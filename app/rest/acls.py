@@ -14,6 +14,7 @@ from app.core.errors import ApiException
 from app.core.filters import AclBindingFilter
 from app.core.mutations import CreatedAcl
 from app.core.validation import validate_filter
+from app.ops.acl_json import JsonBinding
 from app.rest import acl_schemas as schemas
 from app.rest import acl_wire
 from app.rest.context import given, request_context, seconds
@@ -93,7 +94,7 @@ async def get_acl(acl_id: Annotated[UUID, Path(alias="id")], authorizer: Current
     return schemas.Acl(**_fields(acl))
 
 
-def _binding(body: acl_wire.AclBinding) -> AclBinding:
+def _binding(body: JsonBinding) -> AclBinding:
     return AclBinding(
         ResourceType.from_string(body.resource_type),
         body.resource_name,

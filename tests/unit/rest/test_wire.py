@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from app.core.errors import InvalidRequestException
+from app.ops.acl_json import JsonBinding
 from app.rest import acl_schemas, acl_wire, schemas, wire
 from app.rest.endpoint import BodyReader
 from app.rest.errors import InvalidFieldsException
@@ -22,7 +23,7 @@ PAIRS: list[tuple[type[msgspec.Struct], type[BaseModel]]] = [
     (wire.Context, schemas.AuthorizableRequestContext),
     (wire.Action, schemas.Action),
     (wire.AuthorizeRequest, schemas.AuthorizeRequest),
-    (acl_wire.AclBinding, acl_schemas.AclBinding),
+    (JsonBinding, acl_schemas.AclBinding),
     (acl_wire.AclBindingFilter, acl_schemas.AclBindingFilter),
     (acl_wire.CreateAclsRequest, acl_schemas.CreateAclsRequest),
     (acl_wire.DeleteAclsRequest, acl_schemas.DeleteAclsRequest),
