@@ -8,14 +8,42 @@ STAMP := .venv/.installed
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml
+# Wheels only: a source distribution runs code of its own and fetches build tools that no hash covers.
+INSTALL := install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+
+$(STAMP): pyproject.toml requirements-dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'Klamm needs Python 3.11 or newer; name it: make PYTHON=python3.11 ...'; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip $(INSTALL) --requirement requirements-dev.lock
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .PHONY: setup
-setup: $(STAMP) ## Make .venv with everything that serving and testing need
+setup: $(STAMP) ## Make .venv with everything that serving and testing need, as locked
+
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(filter 1,$(UPGRADE)),--upgrade)
+BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
+
+.PHONY: lock
+lock: $(STAMP) ## Renew the locks from pyproject.toml, pins kept where they still fit; UPGRADE=1 takes the newest
+	set -o pipefail; $(BIN)/python -c '$(BUILD_REQUIRES)' | $(COMPILE) pyproject.toml - --extra dev --output-file requirements-dev.lock >/dev/null
+	$(COMPILE) pyproject.toml --extra embedded --extra otel --constraint requirements-dev.lock --output-file requirements.lock >/dev/null
+
+.PHONY: audit
+audit: $(STAMP) ## Ask for known advisories about what is locked (needs the internet); 'not checked' is an error as well
+	@$(BIN)/python .ci/audit.py requirements-dev.lock
+
+SBOM_ROOT := s/^dynamic = \["version"\]/version = "'"$$($(BIN)/python -c 'import app; print(app.__version__)')"'"/
+
+.PHONY: sbom
+sbom: $(STAMP) ## Write build/sbom.json: what serves, as locked, in CycloneDX
+	rm -rf build/sbom && mkdir -p build/sbom
+	sed '$(SBOM_ROOT)' pyproject.toml > build/sbom/pyproject.toml
+	$(PYTHON) -m venv --without-pip build/sbom/venv
+	$(BIN)/pip --python build/sbom/venv $(INSTALL) --requirement requirements.lock
+	$(BIN)/cyclonedx-py environment --pyproject build/sbom/pyproject.toml --output-reproducible --validate --output-file build/sbom.json build/sbom/venv
+	rm -rf build/sbom
 
 .PHONY: format
 format: $(STAMP) ## Format the code
@@ -28,7 +56,7 @@ check: $(STAMP) ## Format, lint, types, layers, unit tests: green at every commi
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow' -q -p no:cacheprovider
+	$(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow' -q -p no:cacheprovider -n 3 --dist worksteal
 
 .PHONY: openapi
 openapi: $(STAMP) ## Write openapi.json from the code

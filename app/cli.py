@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, import, openapi."""
+"""The command line: serve, migrate, import, token, openapi."""
 
 import argparse
 import asyncio
@@ -14,19 +14,25 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from app import __version__
+from app import __version__, token_command
 from app.core.errors import ApiException
+from app.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors
 from app.import_command import DESCRIPTION, ImportInterruptedError, add_arguments, run_import
-from app.main import create_app, serve
+from app.main import create_app
 from app.ops.acl_files import AclFileError
 from app.ops.example import Example, ExampleError, read_example, show_example
-from app.ops.logs import configure_logging
-from app.ops.settings import Settings, SettingsError, read_settings
+from app.ops.metrics import Metrics
+from app.ops.redaction import conceal_url
+from app.ops.settings import Settings, read_settings
+from app.ops.settings_sources import SettingsError
 from app.ops.sockets import ListenError, address_of, listening
+from app.ops.token_file import TokenFileError
+from app.ops.tracing import TracingError, check_tracing
 from app.ops.workers.output import output_lock
 from app.ops.workers.processes import WorkerLauncher
-from app.ops.workers.supervisor import Supervisor, WorkersError
+from app.ops.workers.supervisor import Drain, Supervisor, WorkersError
 from app.rest.openapi import build_openapi
+from app.server import serve
 from app.store.migrate import migrate
 
 _log = logging.getLogger(__name__)
@@ -56,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], None] = parsed.run
     try:
         run(parsed)
-    except (SettingsError, ListenError, ExampleError, AclFileError, UsageError) as error:
+    except (SettingsError, ListenError, ExampleError, AclFileError, TokenFileError, TracingError, UsageError) as error:
         return _failed(str(error), 2)
     except ApiException as error:
         return _failed(error.message, 1)
@@ -107,6 +113,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_data_dir(importing)
     importing.set_defaults(run=_import)
 
+    token = commands.add_parser(
+        "token", help="make a token for a caller", description=token_command.DESCRIPTION, epilog=_EPILOG
+    )
+    token_command.add_arguments(token)
+    token.set_defaults(run=lambda arguments: token_command.run_token(arguments, read_settings(), _say))
+
     openapi = commands.add_parser("openapi", help="write the OpenAPI description of the REST API")
     openapi.add_argument("--output", metavar="FILE", type=Path, help="file to write (standard output)")
     openapi.set_defaults(run=_openapi)
@@ -124,7 +136,13 @@ def _add_data_dir(parser: argparse.ArgumentParser) -> None:
 def _serve(arguments: argparse.Namespace) -> None:
     flags = {name: getattr(arguments, name) for name in ("host", "port", "uds", "workers", "data_dir")}
     settings = read_settings(flags)
-    configure_logging(settings.log_level)
+    begin_logging(settings)
+    refuse_open_doors(settings)
+    if settings.otel_enabled:
+        check_tracing()
+    # What is wrong with them is told here once, not by each worker.
+    callers_of(settings, Metrics())
+    certificate_of(settings)
     example = _example(arguments.example, settings)
     _log.info("settings", extra=settings.redacted())
     with (
@@ -132,14 +150,30 @@ def _serve(arguments: argparse.Namespace) -> None:
         listening(settings.host, settings.port, settings.uds) as listener,
     ):
         settings = settings.model_copy(update={"database_url": SecretStr(database_url)})
-        once_started = partial(_started, listener, example)
+        once_started = partial(_started, listener, example, tls=settings.tls_certificate is not None)
         if settings.workers == 1:
             app = create_app(settings)
-            serve(app, listener, answer=app.answer, each_second=each_second, once_started=once_started)
+            serve(
+                app,
+                listener,
+                answer=app.answer,
+                connections=app.connections,
+                each_second=each_second,
+                once_started=once_started,
+                drain_s=settings.drain_ms / 1000,
+                tls=app.tls,
+                draining=app.draining,
+            )
         else:
             with output_lock() as lock:
                 launch = WorkerLauncher(listener, lock.fileno(), settings)
-                supervisor = Supervisor(settings.workers, launch, each_second=each_second, once_serving=once_started)
+                supervisor = Supervisor(
+                    settings.workers,
+                    launch,
+                    each_second=each_second,
+                    once_serving=once_started,
+                    drain=Drain(settings.drain_ms / 1000, over=listener.close),
+                )
                 asyncio.run(supervisor.run())
         # What is left is bounded in time; a second signal must not leave it half done.
         for each in (signal.SIGTERM, signal.SIGINT):
@@ -151,12 +185,16 @@ def _example(path: Path | None, settings: Settings) -> Example | None:
         return None
     if settings.uds is not None:
         raise UsageError("--example speaks to host and port; leave out --uds (KLAMM_UDS)")
+    if settings.callers or settings.tls_certificate is not None:
+        raise UsageError(
+            "--example asks over plain HTTP and shows no credentials; leave out callers and tls.certificate"
+        )
     return read_example(path)
 
 
 def _migrate(arguments: argparse.Namespace) -> None:
     settings = read_settings({"data_dir": arguments.data_dir})
-    configure_logging(settings.log_level)
+    begin_logging(settings)
     if settings.database_url is None:
         with _database(settings):  # which migrates it
             return
@@ -165,7 +203,7 @@ def _migrate(arguments: argparse.Namespace) -> None:
 
 def _import(arguments: argparse.Namespace) -> None:
     settings = read_settings({"data_dir": arguments.data_dir})
-    configure_logging(settings.log_level)
+    begin_logging(settings)
     _say(run_import(arguments, lambda: _database(settings)))
 
 
@@ -194,16 +232,18 @@ def _database(settings: Settings) -> Iterator[tuple[str, Callable[[], None] | No
         server.start()
     except EmbeddedPostgresError as error:
         raise UsageError(str(error)) from None
+    conceal_url(server.dsn)
     try:
         asyncio.run(migrate(server.dsn, cluster_id=settings.cluster_id))
         _log.info("embedded_postgres_ready", extra={"folder": settings.data_dir, "pid": server.pid})
         yield server.dsn, server.keep_alive
     finally:
         server.stop()
+        _log.info("embedded_postgres_stopped")
 
 
-async def _started(listener: socket.socket, example: Example | None) -> None:
-    _log.info("serving", extra={"address": address_of(listener)})
+async def _started(listener: socket.socket, example: Example | None, *, tls: bool) -> None:
+    _log.info("serving", extra={"address": address_of(listener, tls=tls)})
     if example is None:
         return
     try:

@@ -1,25 +1,28 @@
-"""The composition root: settings in, a serving process out."""
+"""The composition root: settings in, a replica out that can be served."""
 
 import asyncio
-import signal
-import socket
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+import ssl
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from types import FrameType
 
-import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
+from app import __version__
+from app.credentials import callers_of, certificate_of
 from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics
 from app.ops.settings import Settings
-from app.ops.sockets import SharedDoor
+from app.ops.tracing import Tracing
 from app.ops.workers.output import SharedOutput
 from app.ops.workers.siblings import Siblings
-from app.rest.app import RestApp, create_rest_app
-from app.rest.protocol import Answer, KlammProtocol
+from app.rest.admission import Admission
+from app.rest.app import RestApp, Surroundings, create_rest_app
+from app.rest.callers.authentication import Callers
+from app.rest.callers.certificates import CertificateWatch
+from app.rest.connections.bounds import Connections
 from app.runtime.authorizer import Authorizer
 from app.runtime.collection import Collector
 from app.runtime.options import RuntimeOptions
@@ -27,11 +30,21 @@ from app.runtime.retention import Retention
 from app.store.acl_store import PostgresAclStore
 from app.store.change_feed import PostgresChangeFeed
 
-_DRAIN_TIMEOUT_S = 10
-# Longer than the idle time of common clients: a server that hangs up first breaks the request that is on its way.
-_KEEP_ALIVE_S = 75
-_TICKS_PER_SECOND = 10
-_HOOKS_TIMEOUT_S = 1
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a replica is made of."""
+
+    rest: RestApp
+    authorizer: Authorizer
+    audit: AuditLog
+    callers: Callers
+    connections: Connections
+    certificate: CertificateWatch | None = None
+    """What it speaks TLS with; None: it does not."""
+    retention: Retention | None = None
+    siblings: Siblings | None = None
+    tracing: Tracing | None = None
 
 
 def create_app(
@@ -41,7 +54,8 @@ def create_app(
 ) -> "Replica":
     """One replica on the PostgreSQL of `settings.database_url`; it loads and follows from the ASGI lifespan's start on.
 
-    `siblings` are the other workers of the service, if it has any. Raises ValueError if there is no database URL.
+    `siblings` are the other workers of the service, if it has any. Raises ValueError if there is no database URL,
+    SettingsError if the files of tokens or certificates can't be used.
     """
     if settings.database_url is None:
         raise ValueError("a replica needs a database URL")
@@ -55,9 +69,25 @@ def create_app(
     feed = PostgresChangeFeed(dsn)
     authorizer = Authorizer(PostgresAclStore(dsn), feed, settings.authorizer_config, options)
     metrics = Metrics()
-    audit = AuditLog(output.write, metrics)
-    rest = create_rest_app(authorizer, metrics, audit, siblings)
-    return Replica(rest, authorizer, audit, _retention(settings, feed, options), siblings)
+    audit = AuditLog(output.write, metrics, form=settings.log_format)
+    callers = callers_of(settings, metrics)
+    connections = Connections(metrics, settings.connections_max)
+    admission = Admission(metrics, connections.is_late)
+    tracing = Tracing(__version__) if settings.otel_enabled else None
+    around = Surroundings(siblings=siblings, callers=callers, admission=admission, tracing=tracing)
+    return Replica(
+        Parts(
+            rest=create_rest_app(authorizer, metrics, audit, around),
+            authorizer=authorizer,
+            audit=audit,
+            callers=callers,
+            connections=connections,
+            certificate=certificate_of(settings),
+            retention=_retention(settings, feed, options),
+            siblings=siblings,
+            tracing=tracing,
+        )
+    )
 
 
 def _retention(settings: Settings, feed: PostgresChangeFeed, options: RuntimeOptions) -> Retention | None:
@@ -71,138 +101,63 @@ def _retention(settings: Settings, feed: PostgresChangeFeed, options: RuntimeOpt
 class Replica:
     """The REST application with the life of what it stands on, as the ASGI lifespan protocol tells it."""
 
-    def __init__(
-        self,
-        rest: RestApp,
-        authorizer: Authorizer,
-        audit: AuditLog,
-        retention: Retention | None,
-        siblings: Siblings | None = None,
-    ) -> None:
-        self.answer = rest.answer
-        self._rest = rest
-        self._authorizer = authorizer
-        self._audit = audit
-        self._retention = retention
-        self._siblings = siblings
-        self._collector = Collector(authorizer.metrics)
+    def __init__(self, parts: Parts) -> None:
+        self.answer = parts.rest.answer
+        self.connections = parts.connections
+        self._parts = parts
+        self._collector = Collector(parts.authorizer.metrics)
+
+    @property
+    def tls(self) -> Callable[[], ssl.SSLContext] | None:
+        """What a server of this replica encrypts with; None: nothing."""
+        certificate = self._parts.certificate
+        return None if certificate is None else lambda: certificate.context
+
+    def draining(self) -> None:
+        """Be ready for nobody from now on; whoever comes is answered as before."""
+        self._parts.authorizer.readiness.draining()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or live through the lifespan."""
         if scope["type"] != "lifespan":
-            await self._rest(scope, receive, send)
+            await self._parts.rest(scope, receive, send)
             return
         await receive()
-        if self._siblings is not None:
-            await self._siblings.open(self._rest.face)
-        self._audit.start()
-        self._collector.open()
-        # Doesn't wait for PostgreSQL: until the first load, readiness says so and super users are answered.
-        self._authorizer.open()
-        if self._retention is not None:
-            self._retention.open()
+        await self._open()
         await send({"type": "lifespan.startup.complete"})
         try:
             await receive()
         except asyncio.CancelledError:
             # A second Ctrl-C: nobody waits for an end in order, and a traceback would say no more than that.
             return
-        if self._retention is not None:
-            await self._retention.close()
-        await self._authorizer.close()
-        await self._collector.close()
-        await asyncio.to_thread(self._audit.close)
-        if self._siblings is not None:
-            await self._siblings.close()
+        await self._close()
         await send({"type": "lifespan.shutdown.complete"})
 
+    async def _open(self) -> None:
+        parts = self._parts
+        if parts.siblings is not None:
+            await parts.siblings.open(parts.rest.face)
+        parts.audit.start()
+        self._collector.open()
+        parts.callers.open()
+        if parts.certificate is not None:
+            parts.certificate.open()
+        # Doesn't wait for PostgreSQL: until the first load, readiness says so and super users are answered.
+        parts.authorizer.open()
+        if parts.retention is not None:
+            parts.retention.open()
 
-def serve(
-    app: ASGIApp,
-    listener: socket.socket,
-    *,
-    answer: Answer | None = None,
-    each_second: Callable[[], None] | None = None,
-    once_started: Callable[[], Awaitable[None]] | None = None,
-    admission: AbstractAsyncContextManager[None] | None = None,
-) -> None:
-    """Serves until SIGTERM or SIGINT, then drains: requests get 10 s to end, then `app` is shut down.
-
-    A second SIGINT doesn't wait. `answer` is asked for plain authorize requests before `app` is; `each_second` is
-    called on the event loop, `once_started` is run there as a task. With `admission` other processes share the
-    listener: this one takes connections between its entry and its exit.
-    Raises SystemExit(3) if the start-up of `app` fails.
-    """
-    config = uvicorn.Config(
-        app,
-        http="httptools" if answer is None else partial(KlammProtocol, answer=answer),  # type: ignore[arg-type]  # uvicorn calls it
-        loop="uvloop",
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        # Nothing here reads the peer's address, and nobody's headers are to change it.
-        proxy_headers=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=_DRAIN_TIMEOUT_S,
-    )
-    _Server(config, each_second, once_started, admission).run(sockets=[listener])
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server, with hooks, that treats a signal as the end of its work and not as that of the process."""
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        each_second: Callable[[], None] | None,
-        once_started: Callable[[], Awaitable[None]] | None,
-        admission: AbstractAsyncContextManager[None] | None,
-    ) -> None:
-        super().__init__(config)
-        self._each_second = each_second
-        self._once_started = once_started
-        self._admission = admission
-        self._tasks: list[asyncio.Future[None]] = []
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets if self._admission is None else [])
-        if self._admission is not None and sockets:
-            self._tasks.append(asyncio.ensure_future(self._share(sockets[0], self._admission)))
-        if self._once_started is not None:
-            self._tasks.append(asyncio.ensure_future(self._once_started()))
-
-    async def _share(self, listener: socket.socket, admission: AbstractAsyncContextManager[None]) -> None:
-        async with admission:
-            door = SharedDoor(listener, self._protocol)
-            door.open()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                door.close()
-
-    def _protocol(self) -> asyncio.Protocol:
-        # As uvicorn makes them for the sockets that it listens on itself.
-        return self.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn calls it
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
-
-    async def on_tick(self, counter: int) -> bool:
-        if self._each_second is not None and counter % _TICKS_PER_SECOND == 0:
-            self._each_second()
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            # The door must be shut before the listener is.
-            await asyncio.wait(self._tasks, timeout=_HOOKS_TIMEOUT_S)
-        await super().shutdown(sockets)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn names it
-        # uvicorn would raise the signal again when all is done, and the process would end by it instead of with 0.
-        if self.should_exit and sig == signal.SIGINT:
-            self.force_exit = True
-        self.should_exit = True
+    async def _close(self) -> None:
+        parts = self._parts
+        if parts.retention is not None:
+            await parts.retention.close()
+        await parts.authorizer.close()
+        if parts.certificate is not None:
+            await parts.certificate.close()
+        await parts.callers.close()
+        await self._collector.close()
+        await asyncio.to_thread(parts.audit.close)
+        if parts.tracing is not None:
+            await parts.tracing.close()
+        if parts.siblings is not None:
+            await parts.siblings.close()

@@ -5,11 +5,12 @@ import signal
 import socket
 import sys
 
-from app.main import create_app, serve
-from app.ops.logs import configure_logging
+from app.credentials import begin_logging
+from app.main import create_app
 from app.ops.workers.output import SharedOutput
 from app.ops.workers.processes import end_with, receive_order, release_signals
 from app.ops.workers.siblings import Siblings
+from app.server import serve
 
 
 def main() -> None:
@@ -25,11 +26,21 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         release_signals()
-        configure_logging(order.settings.log_level, worker=order.number)
+        begin_logging(order.settings, order.number)
         siblings = Siblings(end, orphaned=_end_at_once)
         app = create_app(order.settings, siblings, SharedOutput(order.output_lock))
         with socket.socket(fileno=order.listener) as listener:
-            serve(app, listener, answer=app.answer, admission=siblings.admission())
+            serve(
+                app,
+                listener,
+                answer=app.answer,
+                connections=app.connections,
+                admission=siblings.admission(),
+                drain_s=order.settings.drain_ms / 1000,
+                tls=app.tls,
+                draining=app.draining,
+                supervision=siblings,
+            )
     except KeyboardInterrupt:
         pass
 

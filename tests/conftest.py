@@ -10,8 +10,14 @@ import pytest
 
 from app.store.embedded import EmbeddedPostgres
 from app.store.migrate import migrate
+from tests.planted import judge
 
 _numbers = itertools.count(1)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """No process of the run may have said a planted secret."""
+    judge(session)
 
 
 @pytest.fixture(scope="session")

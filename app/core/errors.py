@@ -13,7 +13,9 @@
     |  `- RequestTooLargeException     42  INVALID_REQUEST
     |- PolicyViolationException        44  POLICY_VIOLATION
     |- SecurityDisabledException       54  SECURITY_DISABLED
+    |- SaslAuthenticationException     58  SASL_AUTHENTICATION_FAILED
     |- OffsetNotAvailableException     78  OFFSET_NOT_AVAILABLE       retriable
+    |- ThrottlingQuotaExceededException 89 THROTTLING_QUOTA_EXCEEDED  retriable
     |- ResourceNotFoundException       91  RESOURCE_NOT_FOUND
     `- InconsistentClusterIdException 104  INCONSISTENT_CLUSTER_ID
 
@@ -42,8 +44,10 @@ class Errors(Enum):
     POLICY_VIOLATION = "POLICY_VIOLATION"
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     SECURITY_DISABLED = "SECURITY_DISABLED"
+    SASL_AUTHENTICATION_FAILED = "SASL_AUTHENTICATION_FAILED"
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
     OFFSET_NOT_AVAILABLE = "OFFSET_NOT_AVAILABLE"
+    THROTTLING_QUOTA_EXCEEDED = "THROTTLING_QUOTA_EXCEEDED"
     RESOURCE_NOT_FOUND = "RESOURCE_NOT_FOUND"
     INCONSISTENT_CLUSTER_ID = "INCONSISTENT_CLUSTER_ID"
 
@@ -64,8 +68,10 @@ _ERROR_CODES = {
     Errors.POLICY_VIOLATION: 44,
     Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 53,
     Errors.SECURITY_DISABLED: 54,
+    Errors.SASL_AUTHENTICATION_FAILED: 58,
     Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED: 65,
     Errors.OFFSET_NOT_AVAILABLE: 78,
+    Errors.THROTTLING_QUOTA_EXCEEDED: 89,
     Errors.RESOURCE_NOT_FOUND: 91,
     Errors.INCONSISTENT_CLUSTER_ID: 104,
 }
@@ -152,6 +158,19 @@ class SecurityDisabledException(ApiException):
     """`authorizer.enabled=false`: there are no ACLs to speak of."""
 
     error = Errors.SECURITY_DISABLED
+
+
+class SaslAuthenticationException(ApiException):
+    """The caller did not prove who it is; why is in the log, not in the text."""
+
+    error = Errors.SASL_AUTHENTICATION_FAILED
+
+
+class ThrottlingQuotaExceededException(ApiException):
+    """The caller asks more often than its quota allows (KIP-599's error)."""
+
+    error = Errors.THROTTLING_QUOTA_EXCEEDED
+    retriable = True
 
 
 class OffsetNotAvailableException(ApiException):

@@ -1,4 +1,4 @@
-"""The audit log `kafka.authorizer.logger`, in the wording, levels and layout of Kafka's own.
+"""The audit log `kafka.authorizer.logger`, in the wording, levels and layout of Kafka's own, or as JSON lines.
 
 ALLOWED with log_if_allowed is DEBUG, DENIED with log_if_denied is INFO, everything else TRACE. Lines are made and
 written by a thread of their own: a decision pays for one append, and the event loop never waits for a disk.
@@ -18,6 +18,8 @@ from app.core.authorize import Verdict
 from app.core.bindings import StandardAcl
 from app.core.codes import AclOperation, ResourceType
 from app.ops.api_keys import request_name
+from app.ops.json_text import json_content
+from app.ops.logs import LogFormat
 from app.ops.metrics import Metrics
 
 TRACE = 5
@@ -57,6 +59,10 @@ class AuditSource(msgspec.Struct, gc=False):
     principal: str
     host: str
     request_type: int | None
+    request_id: str | None = None
+    trace_id: str | None = None
+    caller: str | None = None
+    """The name of who made the request, which is not the principal that it asked about."""
 
 
 _Item = tuple[float, AuditSource, Sequence[AuditEntry], int]
@@ -71,7 +77,7 @@ def level_of(verdict: Verdict, log_if_allowed: object, log_if_denied: object) ->
 
 
 class AuditLog:
-    """Takes decided actions on the event loop and writes their lines from a daemon thread.
+    """Takes decided actions on the event loop and writes their lines, in this form, from a daemon thread.
 
     `write` gets whole lines, several at once. At most `capacity` characters wait, and what comes on top is counted
     in `audit_lines_dropped`.
@@ -82,11 +88,13 @@ class AuditLog:
         write: Callable[[str], object],
         metrics: Metrics,
         *,
+        form: LogFormat = "TEXT",
         capacity: int = 16 * 1024 * 1024,
         linger_s: float = 0.02,
     ) -> None:
         self._write = write
         self._metrics = metrics
+        self._lines = _json_lines if form == "JSON" else _kafka_lines
         self._capacity = capacity
         self._linger_s = linger_s
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
@@ -141,7 +149,7 @@ class AuditLog:
     def _write_batch(self, batch: Sequence[_Item]) -> None:
         count = sum(len(entries) for _, _, entries, _ in batch)
         try:
-            self._write("".join([_lines(time_s, source, entries) for time_s, source, entries, _ in batch]))
+            self._write("".join([self._lines(time_s, source, entries) for time_s, source, entries, _ in batch]))
         except Exception:  # noqa: BLE001 - whatever the sink raises, the thread has to live on
             # A full disk or a closed stream costs these lines, never the thread.
             self._metrics.audit_lines_failed += count
@@ -154,50 +162,70 @@ class AuditLog:
 
 def audit_message(source: AuditSource, entry: AuditEntry) -> str:
     """The message of Kafka's StandardAuthorizer, control characters escaped."""
-    return _message_of(source)(entry)
+    return _KAFKA.lines("", source, [entry])[len(_LEVEL_NAMES[entry.level]) + 1 : -len(_KAFKA.end)]
 
 
-def _message_of(source: AuditSource) -> Callable[[AuditEntry], str]:
-    """The message of each of a request's actions; what they share is worded once."""
-    who = f"Principal = {_printable(source.principal)} is "
-    where = f" from host = {_printable(source.host)} on resource = "
-    request = f" for request = {request_name(source.request_type)} with resourceRefCount = "
+class _Form:
+    """One layout of a line; `shown` is how it shows what others have named."""
 
-    def message(entry: AuditEntry) -> str:
-        verdict = entry.verdict
-        name = entry.resource_name
-        if not name.isprintable():
-            name = _printable(name)
-        return (
-            f"{who}{_DECIDED[verdict.allowed]}{_OPERATIONS[entry.operation]}{where}"
-            f"{_RESOURCE_TYPES[entry.resource_type]}{name}{request}{entry.resource_reference_count} based on rule "
-            f"{verdict.rule_word if entry.acl is None else _matching(verdict, entry.acl)}"
-        )
+    def __init__(self, before: str, end: str, shown: Callable[[str], str]) -> None:
+        self.end = end
+        self._before = f"{before}Principal = "
+        self._shown = shown
 
-    return message
-
-
-def _matching(verdict: Verdict, acl: StandardAcl) -> str:
-    return _printable(f"{verdict.rule_word}(acl={acl})")
+    def lines(self, stamp: str, source: AuditSource, entries: Sequence[AuditEntry], ids: str = "") -> str:
+        """A line for each of a request's actions; what they share is worded once."""
+        shown = self._shown
+        who = f"{self._before}{shown(source.principal)} is "
+        where = f" from host = {shown(source.host)} on resource = "
+        request = f" for request = {request_name(source.request_type)} with resourceRefCount = "
+        end = f"{ids}{self.end}"
+        lines = []
+        for entry in entries:
+            verdict, acl = entry.verdict, entry.acl
+            rule = verdict.rule_word if acl is None else shown(f"{verdict.rule_word}(acl={acl})")
+            lines.append(
+                f"{stamp}{_LEVEL_NAMES[entry.level]}{who}{_DECIDED[verdict.allowed]}{_OPERATIONS[entry.operation]}"
+                f"{where}{_RESOURCE_TYPES[entry.resource_type]}{shown(entry.resource_name)}{request}"
+                f"{entry.resource_reference_count} based on rule {rule}{end}"
+            )
+        return "".join(lines)
 
 
 def _printable(text: str) -> str:
     return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
 
 
-def _lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> str:
-    # Kafka's log4j layout: [%d] %p %m (%c)%n
+# Kafka's log4j layout: [%d] %p %m (%c)%n
+_KAFKA = _Form(" ", " (kafka.authorizer.logger)\n", _printable)
+# Kafka's sentence as it is, character by character, escaped as JSON has it.
+_JSON = _Form('","logger":"kafka.authorizer.logger","event":"decision","message":"', "}\n", json_content)
+
+
+def _kafka_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> str:
     seconds = int(time_s)
-    stamp = f"[{_stamp(seconds)},{int((time_s - seconds) * 1000):03d}] "
-    message = _message_of(source)
-    return "".join(
-        [f"{stamp}{_LEVEL_NAMES[each.level]} {message(each)} (kafka.authorizer.logger)\n" for each in entries]
-    )
+    return _KAFKA.lines(f"[{_stamp(seconds)},{int((time_s - seconds) * 1000):03d}] ", source, entries)
+
+
+def _json_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> str:
+    seconds = int(time_s)
+    stamp = f'{_json_stamp(seconds)}{int((time_s - seconds) * 1000):03d}Z","level":"'
+    ids = '"' if source.request_id is None else f'","request_id":"{json_content(source.request_id)}"'
+    if source.trace_id is not None:
+        ids += f',"trace_id":"{json_content(source.trace_id)}"'
+    if source.caller is not None:
+        ids += f',"caller":"{json_content(source.caller)}"'
+    return _JSON.lines(stamp, source, entries, ids)
 
 
 @lru_cache(maxsize=4)
 def _stamp(seconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+
+
+@lru_cache(maxsize=4)
+def _json_stamp(seconds: int) -> str:
+    return time.strftime('{"time":"%Y-%m-%dT%H:%M:%S.', time.gmtime(seconds))
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -42,6 +42,9 @@ OPERATIONS = (
 )
 """The operations of the API by operationId; `other` is a request that reached none of them."""
 
+ADMISSION_POOLS = ("decisions", "lists", "updates", "waiting", "credentials", "probes")
+"""The pools of `app.rest.admission`."""
+
 READINESS_STATES = ("STARTING", "LOADING", "READY", "LAGGING", "FENCED", "DRAINING")
 VERDICTS = tuple(Verdict)
 STATUS_CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
@@ -74,7 +77,7 @@ class Histogram:
         return cumulative
 
 
-Kind = Literal["counter", "gauge", "state", "decisions", "requests", "histograms"]
+Kind = Literal["counter", "gauge", "labelled", "state", "decisions", "requests", "histograms", "pools"]
 
 
 def _about(kind: Kind, text: str, label: str = "") -> dict[str, str]:
@@ -108,6 +111,23 @@ class Metrics:
         metadata=_about("histograms", "Time from a request's arrival to the last byte of its answer.", "operation"),
     )
 
+    callers_refused: dict[str, int] = field(
+        default_factory=dict,
+        metadata=_about("labelled", "Requests whose credentials proved nothing, by reason.", "reason"),
+    )
+    tokens_file_faults: int = _declared("counter", "Looks at the file of tokens that found it not usable.")
+
+    connections: int = _declared("gauge", "Connections that this process has.")
+    connections_refused: int = _declared("counter", "Connections beyond connections.max, which may only ask probes.")
+    requests_shed: int = _declared("counter", "Requests refused because the event loop was late (OVERLOADED).")
+    admission_requests: dict[str, list[int]] = field(
+        default_factory=lambda: {each: [0, 0] for each in ADMISSION_POOLS},
+        metadata=_about("pools", "Requests that are being worked on, and that wait for it, by pool."),
+    )
+    admission_refused: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(ADMISSION_POOLS, 0),
+        metadata=_about("labelled", "Requests that a pool refused (OVERLOADED).", "pool"),
+    )
     audit_lines_written: int = _declared("counter", "Lines handed to the audit log's sink.")
     audit_lines_dropped: int = _declared("counter", "Audit lines lost: the buffer was full, or the log was closed.")
     audit_lines_failed: int = _declared("counter", "Audit lines lost because the audit log's sink failed.")
@@ -232,6 +252,21 @@ def _gauge(name: str, text: str, _: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
 
 
+def _labelled(name: str, text: str, label: str, value: dict[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for label_value, count in value.items():
+        family.add_metric([label_value], count)
+    return family
+
+
+def _pools(name: str, text: str, _: str, value: dict[str, list[int]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["pool", "state"])
+    for pool, counts in value.items():
+        for state, count in zip(("in_flight", "queued"), counts, strict=True):
+            family.add_metric([pool, state], count)
+    return family
+
+
 def _state(name: str, text: str, label: str, value: str) -> Metric:
     family = GaugeMetricFamily(name, text, labels=[label])
     for state in READINESS_STATES:
@@ -266,6 +301,8 @@ def _histograms(name: str, text: str, label: str, value: dict[str, Histogram]) -
 _FAMILIES: dict[Kind, Callable[[str, str, str, Any], Metric]] = {
     "counter": _counter,
     "gauge": _gauge,
+    "labelled": _labelled,
+    "pools": _pools,
     "state": _state,
     "decisions": _decisions,
     "requests": _requests,

@@ -4,37 +4,32 @@ A property such as `super.users` comes from, first found wins: a flag, the varia
 variable KLAMM_..._FILE names (secrets only), `klamm.toml` in the working folder. Whatever is not known is refused.
 """
 
-import difflib
 import os
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.core.configs import AuthorizerConfig, describe, parse_configs
 from app.core.errors import InvalidRequestException
+from app.ops.caller_settings import CallerSettings, IssuerSettings, check_callers
+from app.ops.settings_sources import (
+    PREFIX,
+    TABLES,
+    TOML_FILE,
+    Environment,
+    SettingsError,
+    property_of,
+    refuse_unknown_variables,
+    secret_files,
+    toml_fields,
+    variable_of,
+)
 
-PREFIX = "KLAMM_"
-TOML_FILE = Path("klamm.toml")
-# Kubernetes sets these for every service in the namespace, and the service may well be called klamm.
-_SERVICE_LINK = re.compile(r"KLAMM_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _SSL_MODES = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
-_SERVICE_LINK_URL = re.compile(r"(tcp|udp|sctp)://")
-
-
-class SettingsError(Exception):
-    """A setting can't be used; one line for the operator that names the flag, variable or key, and the way out."""
 
 
 def _kafka_property(attribute: str) -> BeforeValidator:
@@ -79,13 +74,20 @@ def _postgresql(url: SecretStr) -> SecretStr:
         raise ValueError(
             "expected postgresql://user:password@host:port/database, a password's special characters written as %40"
         )
-    if not set(parse_qs(parts.query).get("sslmode", ())) <= _SSL_MODES:
+    query = parse_qs(parts.query)
+    modes = set(query.get("sslmode", ()))
+    if not modes <= _SSL_MODES:
         raise ValueError(f"its sslmode must be one of {', '.join(sorted(_SSL_MODES))}")
+    if query.get("sslrootcert") == ["system"] and not modes <= {"verify-full"}:
+        raise ValueError("its sslrootcert=system goes with sslmode=verify-full only: anybody can have a certificate")
+    if modes == {"verify-ca"} and "sslrootcert" not in query:
+        raise ValueError("its sslmode=verify-ca needs sslrootcert, the file of the authorities to believe")
     return url
 
 
 Given = BeforeValidator(_not_empty)
 Milliseconds = Annotated[int, Given, Field(ge=1, le=300_000)]
+_Upper = BeforeValidator(lambda word: str(word).strip().upper())
 
 
 class Settings(BaseSettings):
@@ -126,9 +128,23 @@ class Settings(BaseSettings):
     """Records of the change feed older than this are trimmed; without it age trims none."""
     feed_retention_records: Annotated[int | None, Given, Field(ge=1_000)] = None
     """All but so many of the newest records are trimmed; without it their number trims none."""
-    log_level: Annotated[
-        Literal["DEBUG", "INFO", "WARN", "ERROR"], BeforeValidator(lambda level: str(level).strip().upper())
-    ] = "INFO"
+    drain_ms: Annotated[int, Given, Field(ge=0, le=300_000)] = 5_000
+    """How long after SIGTERM everything is served on, not ready, before connections are closed."""
+    connections_max: Annotated[int, Given, Field(ge=10, le=1_000_000)] = 10_000
+    """Connections that one process keeps."""
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARN", "ERROR"], _Upper] = "INFO"
+    log_format: Annotated[Literal["JSON", "TEXT"], _Upper] = "JSON"
+    otel_enabled: Annotated[bool, BeforeValidator(_true_or_false)] = False
+    """Whether a trace of each request is sent where the OTEL_ variables say; needs the extra `otel`."""
+    tls_certificate: Annotated[Path | None, Given] = None
+    """File of the certificate to serve with, and of its chain; without it HTTP is not encrypted."""
+    tls_key: Annotated[Path | None, Given] = None
+    tls_client_ca: Annotated[Path | None, Given] = None
+    """File of the authorities whose client certificates are believed."""
+    tokens_file: Annotated[Path | None, Given] = None
+    """Hashes of the tokens of callers, a line each; read again whenever it changes."""
+    callers: Mapping[str, CallerSettings] = Field(default_factory=dict)
+    issuers: Mapping[str, IssuerSettings] = Field(default_factory=dict)
 
     @classmethod
     def settings_customise_sources(
@@ -142,10 +158,27 @@ class Settings(BaseSettings):
         """Flags over variables over secrets in files over klamm.toml."""
         return (
             init_settings,
-            _Environment(settings_cls),
-            InitSettingsSource(settings_cls, dict(_secret_files())),
-            InitSettingsSource(settings_cls, _toml_fields()),
+            Environment(settings_cls),
+            InitSettingsSource(settings_cls, dict(secret_files(_secrets()))),
+            InitSettingsSource(settings_cls, toml_fields(settings_cls.model_fields)),
         )
+
+    @model_validator(mode="after")
+    def _hang_together(self) -> Self:
+        check_callers(self.callers, self.issuers)
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("`tls.certificate` and `tls.key` go together; give both or neither")
+        if self.tls_client_ca is not None and self.tls_certificate is None:
+            raise ValueError("`tls.client.ca` needs `tls.certificate` and `tls.key`")
+        if self.tls_client_ca is None:
+            for name, caller in self.callers.items():
+                if caller.certificate is not None:
+                    raise ValueError(
+                        f"`callers.{name}` has a certificate, but `tls.client.ca` doesn't say whose to believe"
+                    )
+        if self.tokens_file is not None and not self.callers:
+            raise ValueError("`tokens.file` is given, but no `[callers.NAME]` whose tokens it could hold")
+        return self
 
     @property
     def authorizer_config(self) -> AuthorizerConfig:
@@ -160,7 +193,8 @@ class Settings(BaseSettings):
 
     def redacted(self) -> dict[str, str]:
         """Every property as text for a log; secrets show only whether they are set."""
-        shown = {_property_of(name): _shown(value) for name, value in self}
+        shown = {property_of(name): _shown(value) for name, value in self if name not in TABLES}
+        shown |= {name: ",".join(getattr(self, name)) for name in TABLES}
         return shown | describe(self.authorizer_config)
 
 
@@ -170,110 +204,33 @@ def read_settings(flags: Mapping[str, object] | None = None) -> Settings:
     Raises SettingsError for the first thing that is wrong.
     """
     given: dict[str, Any] = {name: value for name, value in (flags or {}).items() if value is not None}
-    _refuse_unknown_variables()
+    refuse_unknown_variables(Settings.model_fields, _secrets())
     try:
         return Settings(**given)
     except ValidationError as invalid:
-        fault = invalid.errors()[0]
-        field = str(fault["loc"][0])
+        fault = invalid.errors(include_url=False)[0]
         # Klamm's and Kafka's own texts are the cause; pydantic's own come as a sentence.
         reason = fault.get("ctx", {}).get("error") or fault["msg"].replace("Input", "it", 1)
-        raise SettingsError(f"{_origin(field, given)}: {reason}") from None
+        raise SettingsError(f"{_origin(fault['loc'], given)}: {reason}") from None
 
 
-class _Environment(EnvSettingsSource):
-    """The KLAMM_ variables, without those that Kubernetes makes of a service's name."""
-
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        links = {name.lower() for name, value in os.environ.items() if _is_service_link(name, value)}
-        return {name: value for name, value in super()._load_env_vars().items() if name not in links}
-
-
-def _is_service_link(name: str, value: str) -> bool:
-    if _SERVICE_LINK.fullmatch(name):
-        return True
-    return re.fullmatch(r"KLAMM_(\w+_)?PORT", name) is not None and _SERVICE_LINK_URL.match(value) is not None
-
-
-def _refuse_unknown_variables() -> None:
-    known = [_variable_of(field) for field in Settings.model_fields]
-    known += [f"{_variable_of(field)}_FILE" for field in _secrets()]
-    for name in sorted(name for name, value in os.environ.items() if not _is_service_link(name, value)):
-        if name.upper().startswith(PREFIX) and name not in known:
-            raise SettingsError(f"{name}: there is no such variable{_nearest(name.upper(), known)}")
-
-
-def _secret_files() -> Iterator[tuple[str, str]]:
-    for field in _secrets():
-        variable = f"{_variable_of(field)}_FILE"
-        path = os.environ.get(variable)
-        if path is None:
-            continue
-        if _variable_of(field) in os.environ:
-            raise SettingsError(f"{variable}: {_variable_of(field)} is set, too; give one of them")
-        yield field, _secret_in(variable, Path(path))
-
-
-def _secret_in(variable: str, path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SettingsError(f"{variable}: can't read `{path}` ({why})") from None
-
-
-def _toml_fields() -> dict[str, object]:
-    """What klamm.toml says, by field name. Raises SettingsError for what isn't TOML and for keys that are unknown."""
-    try:
-        tables = tomllib.loads(TOML_FILE.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"`{TOML_FILE}` can't be read: {error}") from None
-    known = [_property_of(field) for field in Settings.model_fields]
-    fields = {}
-    for name, value in _flat(tables):
-        if name not in known:
-            raise SettingsError(f"`{TOML_FILE}`: there is no property `{name}`{_nearest(name, known)}")
-        fields[name.replace(".", "_")] = value
-    return fields
-
-
-def _flat(table: Mapping[str, object], path: str = "") -> Iterator[tuple[str, object]]:
-    # To TOML the dots of `super.users = ""` are tables within tables; here they are parts of one name.
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value
-
-
-def _origin(field: str, flags: Mapping[str, object]) -> str:
+def _origin(path: Sequence[int | str], flags: Mapping[str, object]) -> str:
+    if not path:
+        # It is about how several hang together, and names them.
+        return "settings"
+    field = str(path[0])
+    if field in TABLES:
+        return f"`{TOML_FILE}`: {'.'.join(map(str, path))}"
     if field in flags:
         return f"--{field.replace('_', '-')}"
-    for variable in (_variable_of(field), f"{_variable_of(field)}_FILE"):
+    for variable in (variable_of(field), f"{variable_of(field)}_FILE"):
         if variable in os.environ:
             return variable
-    return f"`{TOML_FILE}`: {_property_of(field)}"
+    return f"`{TOML_FILE}`: {property_of(field)}"
 
 
 def _secrets() -> list[str]:
     return [name for name, field in Settings.model_fields.items() if "SecretStr" in repr(field.annotation)]
-
-
-def _variable_of(field: str) -> str:
-    return PREFIX + field.upper()
-
-
-def _property_of(field: str) -> str:
-    return field.replace("_", ".")
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    # The prefix, being common to all, would make all of them look alike.
-    by_rest = {each.removeprefix(PREFIX): each for each in known}
-    nearest = difflib.get_close_matches(name.removeprefix(PREFIX), by_rest, n=1, cutoff=0.0)[0]
-    return f"; did you mean {by_rest[nearest]}?"
 
 
 def _shown(value: object) -> str:

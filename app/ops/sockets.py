@@ -3,15 +3,18 @@
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+TLS_HANDSHAKE_TIMEOUT_S = 10.0
+"""How long a client that has connected may take until TLS stands; nothing else is known of it before."""
 _BACKLOG = 2048
 _REST_S = 0.001
 _TROUBLE_REST_S = 1.0
 _FULL_RUN = 32
-_MOST_AT_ONCE = 16
+_MOST_AT_ONCE = 32
 
 _log = logging.getLogger(__name__)
 
@@ -34,12 +37,13 @@ def listening(host: str, port: int, uds: Path | None = None) -> Iterator[socket.
                 uds.unlink(missing_ok=True)
 
 
-def address_of(listener: socket.socket) -> str:
-    """Where clients reach it: http://127.0.0.1:8080, or unix:PATH."""
+def address_of(listener: socket.socket, *, tls: bool = False) -> str:
+    """Where clients reach it: http://127.0.0.1:8080, https with `tls`, or unix:PATH."""
     if listener.family == socket.AF_UNIX:
         return f"unix:{listener.getsockname()}"
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _tcp_socket(host: str, port: int) -> socket.socket:
@@ -86,26 +90,42 @@ def _refuse_if_served(path: Path) -> None:
         raise ListenError(f"another process serves on `{path}`; choose another with --uds (KLAMM_UDS)")
 
 
-class SharedDoor:
-    """Takes connections from a socket that other processes take them from, too, and leaves them their share.
+class Door:
+    """Takes connections from a socket.
 
-    Who is awake when a burst comes would take all of it, and clients keep their connections: so a rest of a
-    millisecond follows each one. Measured with 32 connections and two processes: at worst 18 on one of them, without
-    the rest 32 in every second try. Where a queue stays full, more are taken at a time.
+    Some at a time, before the requests of those that are there: the event loop's own server takes one a turn, and in
+    overload, where a turn takes 10 ms and more, whoever connects anew (Kubernetes' probes do) would wait for seconds.
+
+    From a socket that is `shared` other processes take connections, too, and are left their share: who is awake when a
+    burst comes would take all of it, and clients keep their connections. So a rest of a millisecond follows each one.
+    Measured with 32 connections and two processes: at worst 18 on one of them, without the rest 32 in every second
+    try. Where a queue stays full, or the rest has lasted longer as there is so much to do, more are taken at a time.
     INVARIANT: nobody owns a connection that is not accepted yet, so none is lost when a process ends.
     """
 
-    def __init__(self, listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        protocol: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext | None = None,
+        *,
+        shared: bool,
+    ) -> None:
         self._listener = listener
         self._protocol = protocol
+        self._tls = tls
+        self._shared = shared
         self._loop = asyncio.get_running_loop()
         self._resting: asyncio.TimerHandle | None = None
+        self._rest_over_at = self._loop.time()
+        self._overslept = 0
         self._taken_in_a_row = 0
         self._tasks: set[asyncio.Task[object]] = set()
 
     def open(self) -> None:
         """Begin to take connections."""
         self._listener.settimeout(0)
+        self._overslept = int((self._loop.time() - self._rest_over_at) / _REST_S)
         self._loop.add_reader(self._listener.fileno(), self._take)
 
     def close(self) -> None:
@@ -116,9 +136,9 @@ class SharedDoor:
         self._loop.remove_reader(self._listener.fileno())
 
     def _take(self) -> None:
-        rest_s = _REST_S
+        rest_s = _REST_S if self._shared else 0.0
         try:
-            for _ in range(min(_MOST_AT_ONCE, 1 + self._taken_in_a_row // _FULL_RUN)):
+            for _ in range(self._share()):
                 self._hand_over(self._listener.accept()[0])
                 self._taken_in_a_row += 1
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -127,8 +147,15 @@ class SharedDoor:
             # Out of descriptors or memory: others may have some, or there will be some in a while.
             _log.error("connection_not_taken", extra={"why": error.strerror})
             rest_s = _TROUBLE_REST_S
-        self._loop.remove_reader(self._listener.fileno())
-        self._resting = self._loop.call_later(rest_s, self.open)
+        if rest_s:
+            self._loop.remove_reader(self._listener.fileno())
+            self._rest_over_at = self._loop.time() + rest_s
+            self._resting = self._loop.call_later(rest_s, self.open)
+
+    def _share(self) -> int:
+        if not self._shared:
+            return _MOST_AT_ONCE
+        return min(_MOST_AT_ONCE, 1 + self._overslept + self._taken_in_a_row // _FULL_RUN)
 
     def _hand_over(self, connection: socket.socket) -> None:
         connection.settimeout(0)
@@ -137,7 +164,10 @@ class SharedDoor:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, connection: socket.socket) -> None:
+        patience_s = None if self._tls is None else TLS_HANDSHAKE_TIMEOUT_S
         try:
-            await self._loop.connect_accepted_socket(self._protocol, connection)
-        except OSError:  # the client is gone already
+            await self._loop.connect_accepted_socket(
+                self._protocol, connection, ssl=self._tls, ssl_handshake_timeout=patience_s
+            )
+        except OSError:  # the client is gone already, or it and TLS do not get on with each other
             connection.close()

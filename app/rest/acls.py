@@ -5,7 +5,7 @@ from typing import Annotated, TypedDict
 from uuid import UUID
 
 import msgspec
-from fastapi import Body, Path
+from fastapi import Body, Path, Request
 from msgspec import UNSET, UnsetType
 
 from app.core.bindings import AclBinding, StandardAcl
@@ -17,9 +17,16 @@ from app.core.validation import validate_filter
 from app.ops.acl_json import JsonBinding
 from app.rest import acl_schemas as schemas
 from app.rest import acl_wire
-from app.rest.context import given, request_context, seconds
+from app.rest.context import given, own_context, request_context, seconds
 from app.rest.errors import FieldError, InvalidFieldsException, item_outcome
-from app.rest.routing import CurrentAuthorizer, DescribedBy, documented_problems, problems, strict_router
+from app.rest.routing import (
+    CurrentAuthorizer,
+    CurrentCaller,
+    DescribedBy,
+    guarded_problems,
+    problems,
+    strict_router,
+)
 from app.rest.words import unknown_word
 from app.runtime.listing import DEFAULT_LIMIT
 from app.runtime.pace import Pace, each_paced
@@ -40,7 +47,7 @@ _FILTER_WORDS = {
 }
 
 
-@router.post("/v1/acls", name="createAcls", response_model=schemas.CreateAclsResponse, responses=problems((403, 504)))
+@router.post("/v1/acls", name="createAcls", response_model=schemas.CreateAclsResponse, responses=problems((504,)))
 async def create_acls(body: CreateAclsBody, authorizer: CurrentAuthorizer) -> bytes:
     """Create ACLs; needs ALTER on the cluster. An ACL that exists keeps its id.
 
@@ -53,7 +60,7 @@ async def create_acls(body: CreateAclsBody, authorizer: CurrentAuthorizer) -> by
 
 
 @router.post(
-    "/v1/acls/delete", name="deleteAcls", response_model=schemas.DeleteAclsResponse, responses=problems((403, 504))
+    "/v1/acls/delete", name="deleteAcls", response_model=schemas.DeleteAclsResponse, responses=problems((504,))
 )
 async def delete_acls(body: DeleteAclsBody, authorizer: CurrentAuthorizer) -> bytes:
     """Delete every ACL that any of the filters meets; needs ALTER on the cluster.
@@ -67,7 +74,7 @@ async def delete_acls(body: DeleteAclsBody, authorizer: CurrentAuthorizer) -> by
     return _reply("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
 
 
-@router.post("/v1/acls/search", name="acls", response_model=schemas.AclsResponse, responses=problems((403,)))
+@router.post("/v1/acls/search", name="acls", response_model=schemas.AclsResponse, responses=problems())
 async def acls(body: AclsBody, authorizer: CurrentAuthorizer) -> bytes:
     """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
     _check_filter_words(body.filter)
@@ -81,16 +88,18 @@ async def acls(body: AclsBody, authorizer: CurrentAuthorizer) -> bytes:
     return _reply("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
 
 
-@router.get("/v1/acls/count", name="aclCount", responses=documented_problems(500))
-async def acl_count(authorizer: CurrentAuthorizer) -> schemas.AclCountResponse:
-    """Tell how many ACLs this replica holds."""
-    return schemas.AclCountResponse(acl_count=authorizer.acl_count())
+@router.get("/v1/acls/count", name="aclCount", responses=guarded_problems(503))
+async def acl_count(authorizer: CurrentAuthorizer, request: Request, caller: CurrentCaller) -> schemas.AclCountResponse:
+    """Tell how many ACLs this replica holds; an admin caller needs DESCRIBE on the cluster."""
+    return schemas.AclCountResponse(acl_count=authorizer.acl_count(own_context(caller, request)))
 
 
-@router.get("/v1/acls/{id:uuid}", name="getAcl", responses=documented_problems(400, 404, 500, 503))
-async def get_acl(acl_id: Annotated[UUID, Path(alias="id")], authorizer: CurrentAuthorizer) -> schemas.Acl:
-    """Show one ACL by its id."""
-    acl = authorizer.get_acl(None, acl_id)
+@router.get("/v1/acls/{id:uuid}", name="getAcl", responses=guarded_problems(400, 404, 503))
+async def get_acl(
+    acl_id: Annotated[UUID, Path(alias="id")], authorizer: CurrentAuthorizer, request: Request, caller: CurrentCaller
+) -> schemas.Acl:
+    """Show one ACL by its id; an admin caller needs DESCRIBE on the cluster."""
+    acl = authorizer.get_acl(own_context(caller, request), acl_id)
     return schemas.Acl(**_fields(acl))
 
 

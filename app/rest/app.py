@@ -1,17 +1,25 @@
 """The REST application: the endpoints in front, FastAPI behind them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics, MetricsPage
+from app.ops.tracing import TracedRequests, Tracing
 from app.ops.workers.siblings import Face, Siblings
 from app.rest import acls, decisions, health, service
+from app.rest.admission import Admission
 from app.rest.authorize import AuthorizeEndpoint
+from app.rest.callers.authentication import Callers
+from app.rest.connections.protocol import Answer
+from app.rest.correlation import MarkedRequests
 from app.rest.endpoint import endpoints_of
 from app.rest.errors import MethodNotAllowedException, problem_response
 from app.rest.routing import CountedRequests, Services, no_route
@@ -26,17 +34,26 @@ class RestApp:
     """Hands requests with a body to their endpoints and everything else to FastAPI."""
 
     def __init__(
-        self, authorize: AuthorizeEndpoint, endpoints: Mapping[str, ASGIApp], rest: ASGIApp, face: Face
+        self,
+        authorize: AuthorizeEndpoint,
+        endpoints: Mapping[str, ASGIApp],
+        rest: ASGIApp,
+        face: Face,
+        traced: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
-        self.answer = authorize.answer
+        self.answer: Answer = authorize.answer if traced is None else _takes_the_long_way
         """What the server's protocol asks before it puts a plain authorize request to this application."""
         self.face = face
         """What the supervisor of several workers asks each of them."""
         self._endpoints: Mapping[str, ASGIApp] = {AUTHORIZE_PATH: authorize, **endpoints}
         self._rest = rest
+        self._marked = MarkedRequests(self._routed if traced is None else traced(self._routed))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        await self._marked(scope, receive, send)
+
+    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None and scope["method"] == "POST":
@@ -49,24 +66,64 @@ class RestApp:
         await self._rest(scope, receive, send)
 
 
-def create_rest_app(
-    authorizer: Authorizer, metrics: Metrics, audit: AuditLog, siblings: Siblings | None = None
-) -> RestApp:
-    """The ASGI application of one replica. Whoever calls it opens and closes the authorizer and the audit log.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a replica may stand among."""
 
-    `siblings` are the other workers of the service, if it has any: probes and metrics speak for them, too.
-    """
+    siblings: Siblings | None = None
+    """The other workers of the service: probes and metrics speak for them, too."""
+    callers: Callers | None = None
+    """Without them, everyone may ask everything."""
+    admission: Admission | None = None
+    """Without one, an own one that knows nothing of connections."""
+    tracing: Tracing | None = None
+    """With it, every request takes the long way, which makes a span of it."""
+
+
+def create_rest_app(
+    authorizer: Authorizer,
+    metrics: Metrics,
+    audit: AuditLog,
+    around: Surroundings = Surroundings(),
+) -> RestApp:
+    """The ASGI application of one replica. Whoever calls it opens and closes what it is given."""
     page = MetricsPage(metrics, authorizer.metrics, BUCKET_BOUNDS_S, __version__)
     app = FastAPI(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # FastAPI's own looks at variables of its own, and its log records carry what callers have sent.
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        },
         exception_handlers={HTTPException: no_route(ROUTERS)},
     )
-    services = app.state.services = Services(authorizer, metrics, page, siblings)
+    services = app.state.services = Services(
+        authorizer,
+        around.callers or Callers(None, metrics),
+        around.admission or Admission(metrics),
+        metrics,
+        page,
+        around.siblings,
+    )
     for router in ROUTERS:
         app.include_router(router)
     endpoints = endpoints_of((route for router in ROUTERS for route in router.routes), services)
-    authorize = AuthorizeEndpoint(authorizer, metrics, audit)
-    return RestApp(authorize, endpoints, CountedRequests(app, metrics), health.face_of(services))
+    authorize = AuthorizeEndpoint(services, audit)
+    traced = None if around.tracing is None else _traced(around.tracing, endpoints)
+    return RestApp(authorize, endpoints, CountedRequests(app, metrics), health.face_of(services), traced)
+
+
+def _traced(tracing: Tracing, paths: Collection[str]) -> Callable[[ASGIApp], ASGIApp]:
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    posted = {route.path: route.name for route in routes if route.path in paths and "POST" in (route.methods or ())}
+    return partial(TracedRequests, tracing=tracing, operations={AUTHORIZE_PATH: "authorize", **posted})
+
+
+def _takes_the_long_way(*_: object) -> None:
+    return None

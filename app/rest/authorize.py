@@ -3,7 +3,7 @@
 No await between the body and the answer, unless the caller asks for `at_least`: so a batch is decided at one offset.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from time import perf_counter
 
 from msgspec import UNSET
@@ -12,16 +12,21 @@ from starlette.types import Receive, Scope, Send
 from app.core.authorize import Authorization, Verdict
 from app.core.image import AuthorizerImage
 from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
-from app.ops.metrics import Metrics
+from app.ops.logs import REQUEST_MARK, RequestMark
+from app.rest.admission import body_bytes_of
+from app.rest.callers.roles import ANYBODY, Caller
 from app.rest.context import check_principal, client_address
+from app.rest.correlation import mark_of, reply_headers
 from app.rest.endpoint import BodyReader, respond
 from app.rest.errors import FieldError, InvalidFieldsException
+from app.rest.routing import Services, caller_of
 from app.rest.schemas import AuthorizeRequest as AuthorizeRequestModel
 from app.rest.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers, read_body
 from app.rest.wire import Action, AuthorizeRequest, decode_authorize
 from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
-from app.runtime.authorizer import Authorizer
 
+_AUTHORIZE = "authorize"
+_NO_MARK = RequestMark("-")
 _READER = BodyReader(decode_authorize, AuthorizeRequestModel)
 
 
@@ -39,48 +44,64 @@ class _Frame:
 class AuthorizeEndpoint:
     """The route as an ASGI application."""
 
-    def __init__(self, authorizer: Authorizer, metrics: Metrics, audit: AuditLog) -> None:
-        self._authorizer = authorizer
-        self._metrics = metrics
+    def __init__(self, services: Services, audit: AuditLog) -> None:
+        self._services = services
+        self._authorizer = services.authorizer
+        self._callers = services.callers
+        self._metrics = services.metrics
         self._audit = audit
-        self._frame = _Frame(authorizer.image)
-        self._answers = ("authorize", self._reply, metrics)
+        self._frame = _Frame(services.authorizer.image)
+        self._answers = (_AUTHORIZE, self._reply, services.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         await respond(self._answers, scope, receive, send)
 
-    def answer(self, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes | None:
-        """The reply's body to a request that can be answered at once; None for `at_least` and for every refusal.
+    def answer(self, headers: Sequence[tuple[bytes, bytes]], body: bytes, names: Sequence[str] = ()) -> bytes | None:
+        """The reply, its own headers first, to a request that can be answered at once.
 
-        What it has no answer to has left no trace: the request can be put to the ASGI application as it came.
+        None for `at_least` and for every refusal. What it has no answer to has left no trace: the request can be put
+        to the ASGI application as it came.
         """
         began = perf_counter()
         try:
-            check_headers(headers, MAX_BODY_BYTES)
-            request = decode_authorize(body) if len(body) <= OFF_LOOP_BYTES else None
-            if request is None or request.at_least is not UNSET:
+            fields = dict(headers)
+            caller = self._callers.known(fields, names) if len(fields) == len(headers) else None
+            if caller is None or _AUTHORIZE not in caller.operations or len(body) > OFF_LOOP_BYTES:
                 return None
-            check_principal(request.context.principal)
-            reply = self._answer(request)
+            check_headers(headers, MAX_BODY_BYTES)
+            request = decode_authorize(body)
+            if request.at_least is not UNSET or (caller.limit is not None and not caller.limit.take()):
+                return None
+            mark = mark_of(fields)
+            if caller is not ANYBODY:
+                mark.caller = caller.name
+            reply = self._answer(request, caller, mark)
         except Exception:  # noqa: BLE001 - the ASGI application meets it again, answers and logs it
             return None
-        self._metrics.count_request("authorize", 200, perf_counter() - began)
-        return reply
+        self._metrics.count_request(_AUTHORIZE, 200, perf_counter() - began)
+        return b"%bcontent-length: %d\r\n\r\n%b" % (reply_headers(mark), len(reply), reply)
 
     async def _reply(self, scope: Scope, receive: Receive) -> bytes:
-        check_headers(scope["headers"], MAX_BODY_BYTES)
-        body = await read_body(receive, MAX_BODY_BYTES)
-        request = await _READER.read(body)
-        check_principal(request.context.principal)
+        headers, admission = scope["headers"], self._services.admission
+        caller = await caller_of(self._services, _AUTHORIZE, scope)
+        body_bytes = body_bytes_of(headers, MAX_BODY_BYTES)
+        async with admission.pool_of(_AUTHORIZE).admitted(body_bytes, scope.get("klamm.began")):
+            check_headers(headers, MAX_BODY_BYTES)
+            request = await _READER.read(await read_body(receive, MAX_BODY_BYTES))
         if request.at_least is not UNSET:
-            await self._authorizer.wait_for(request.at_least)
+            async with admission.waiting.admitted(body_bytes):
+                await self._authorizer.wait_for(request.at_least)
         # INVARIANT: no await from here on; image, index and configuration stay as they are until the answer stands.
-        return self._answer(request)
+        return self._answer(request, caller, REQUEST_MARK.get() or _NO_MARK)
 
-    def _answer(self, request: AuthorizeRequest) -> bytes:
+    def _answer(self, request: AuthorizeRequest, caller: Caller, mark: RequestMark) -> bytes:
+        principal = request.context.principal
+        check_principal(principal)
+        # INVARIANT: who the super users are is asked of the image that decides.
+        caller.check_principal(principal, self._authorizer.image.config.super_users)
         address = client_address(request.context.client_address)
-        authorization = self._authorizer.authorization(request.context.principal, address)
+        authorization = self._authorizer.authorization(principal, address)
         frame = self._frame
         if frame.image is not self._authorizer.image:
             frame = self._frame = _Frame(self._authorizer.image)
@@ -88,12 +109,13 @@ class AuthorizeEndpoint:
         self._metrics.count_verdicts(verdicts)
         results = [b'"ALLOWED"' if verdict.allowed else b'"DENIED"' for verdict in verdicts]
         if frame.audit_level <= DEBUG or (frame.audit_level <= INFO and b'"DENIED"' in results):
-            self._log(request, authorization, verdicts, frame.audit_level)
+            self._log(request, authorization, verdicts, mark)
         return b'{"results":[' + b",".join(results) + frame.tail
 
     def _log(
-        self, request: AuthorizeRequest, authorization: Authorization, verdicts: list[Verdict], audit_level: int
+        self, request: AuthorizeRequest, authorization: Authorization, verdicts: list[Verdict], mark: RequestMark
     ) -> None:
+        audit_level = self._frame.audit_level
         entries = []
         for action, verdict in zip(request.actions, verdicts, strict=True):
             level = level_of(verdict, action.log_if_allowed, action.log_if_denied)
@@ -102,7 +124,10 @@ class AuthorizeEndpoint:
         if entries:
             context = request.context
             api_key = context.request_type
-            source = AuditSource(context.principal, authorization.host, None if api_key is UNSET else api_key)
+            request_type = None if api_key is UNSET else api_key
+            source = AuditSource(
+                context.principal, authorization.host, request_type, mark.request_id, mark.trace_id, mark.caller
+            )
             self._audit.log(source, entries)
 
 

@@ -3,10 +3,12 @@
 from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
+from starlette.requests import Request
 
 from app.core.authorize import RequestContext
 from app.core.errors import InvalidRequestException
 from app.core.hosts import ClientAddress, parse_address
+from app.rest.callers.roles import Caller
 from app.rest.errors import invalid_field
 from app.rest.schemas import AuthorizableRequestContext
 from app.rest.wire import Context
@@ -44,6 +46,15 @@ def request_context(body: AuthorizableRequestContext | Context) -> RequestContex
         client_id=given(body.client_id),
         correlation_id=given(body.correlation_id),
     )
+
+
+def own_context(caller: Caller, request: Request) -> RequestContext | None:
+    """What an admin caller asks for itself, from where it is connected; None: its role alone says that it may."""
+    if caller.principal is None:
+        return None
+    # There is no address on a Unix socket, and an IPv6 one may name a network card.
+    host = request.client.host if request.client is not None else "127.0.0.1"
+    return RequestContext(caller.principal, parse_address(host.partition("%")[0]))
 
 
 def seconds(milliseconds: int | UnsetType | None) -> float | None:

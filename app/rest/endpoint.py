@@ -18,8 +18,9 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.ops.metrics import Metrics
+from app.rest.admission import body_bytes_of
 from app.rest.errors import response_to
-from app.rest.routing import CurrentAuthorizer, CurrentServices, DescribedBy, Services
+from app.rest.routing import CurrentAuthorizer, CurrentServices, DescribedBy, Services, caller_of
 from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, off_loop, parse, read_body
 from app.rest.validation import refusal_of
 from app.rest.wire import StructReader, UndecodedException
@@ -79,6 +80,8 @@ class JsonEndpoint:
         given = {name: known[each.annotation] for name, each in parameters.items() if name != "body"}
         self._handle: Callable[[Any], Awaitable[BaseModel | bytes]] = partial(route.endpoint, **given)
         self._read = _reader_of(parameters["body"].annotation)
+        self._services = services
+        self._operation = route.name
         self._max_bytes = MAX_ACLS_BODY_BYTES if route.name in _LARGE_BODIES else MAX_BODY_BYTES
         self._answers = (route.name, self._reply, services.metrics)
 
@@ -87,10 +90,18 @@ class JsonEndpoint:
         await respond(self._answers, scope, receive, send)
 
     async def _reply(self, scope: Scope, receive: Receive) -> bytes:
-        check_headers(scope["headers"], self._max_bytes)
-        body = await read_body(receive, self._max_bytes)
-        reply = await self._handle(await self._read(body))
-        return reply if isinstance(reply, bytes) else reply.__pydantic_serializer__.to_json(reply)
+        services, headers = self._services, scope["headers"]
+        caller = await caller_of(services, self._operation, scope)
+        pool = services.admission.pool_of(self._operation)
+        async with pool.admitted(body_bytes_of(headers, self._max_bytes), scope.get("klamm.began")):
+            check_headers(headers, self._max_bytes)
+            body = await self._read(await read_body(receive, self._max_bytes))
+            # start alone has no context: nobody is spoken for.
+            context = getattr(body, "context", None)
+            if context is not None:
+                caller.check_principal(context.principal, services.authorizer.image.config.super_users)
+            reply = await self._handle(body)
+            return reply if isinstance(reply, bytes) else reply.__pydantic_serializer__.to_json(reply)
 
 
 def _reader_of(annotation: Any) -> Callable[[bytes], Awaitable[Any]]:  # noqa: ANN401 - what stands in a signature

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
-from uuid import uuid4
 
 import msgspec
 from starlette.responses import Response
@@ -24,10 +23,12 @@ from app.core.errors import (
     RequestTooLargeException,
     ResourceNotFoundException,
 )
+from app.ops.logs import REQUEST_MARK
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 MAX_FIELD_ERRORS = 20
+_UNAUTHORIZED = 401
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,8 +47,10 @@ STATUS_OF_ERROR = {
     Errors.POLICY_VIOLATION: 400,
     Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 403,
     Errors.SECURITY_DISABLED: 400,
+    Errors.SASL_AUTHENTICATION_FAILED: 401,
     Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED: 403,
     Errors.OFFSET_NOT_AVAILABLE: 503,
+    Errors.THROTTLING_QUOTA_EXCEEDED: 429,
     Errors.RESOURCE_NOT_FOUND: 404,
     Errors.INCONSISTENT_CLUSTER_ID: 409,
 }
@@ -130,6 +133,8 @@ def problem_response(refusal: ApiException) -> Response:
     headers: dict[str, str] = {}
     if status in (429, 503):
         headers["retry-after"] = str(RETRY_AFTER_S)
+    if status == _UNAUTHORIZED:
+        headers["www-authenticate"] = "Bearer"
     if isinstance(refusal, MethodNotAllowedException):
         headers["allow"] = refusal.allow
     return Response(msgspec.json.encode(body), status, headers, PROBLEM_MEDIA_TYPE)
@@ -137,11 +142,10 @@ def problem_response(refusal: ApiException) -> Response:
 
 def unexpected_response(fault: Exception) -> Response:
     """A 500 that tells the caller nothing but where to find the cause, which goes to the log."""
-    correlation_id = uuid4().hex
-    _LOG.error("request_failed", exc_info=fault, extra={"correlation_id": correlation_id})
-    return problem_response(
-        ApiException(f"an unexpected fault; its cause is in the service's log under correlation id `{correlation_id}`")
-    )
+    mark = REQUEST_MARK.get()
+    _LOG.error("request_failed", exc_info=fault)
+    where = "" if mark is None else f" under request id `{mark.request_id}`"
+    return problem_response(ApiException(f"an unexpected fault; its cause is in the service's log{where}"))
 
 
 def response_to(fault: Exception) -> Response:

@@ -66,8 +66,10 @@ async def readyz_listener(
     listener_name: Annotated[str, Path(max_length=249)], services: CurrentServices, verbose: Verbose = None
 ) -> Response:
     """Tell whether one listener of a broker may take connections; early-start listeners may before the first load."""
-    ready = services.authorizer.readiness.ready(listener_name)
-    own = (f"listener/{listener_name}", ready, "may start" if ready else "waits for the first load")
+    readiness = services.authorizer.readiness
+    ready = readiness.ready(listener_name)
+    waits = "draining" if readiness.state is State.DRAINING else "waits for the first load"
+    own = (f"listener/{listener_name}", ready, "may start" if ready else waits)
     checks = [own, *_ready_checks(await _siblings(services, listener_name))]
     return _probe("readyz", checks, ready=_all_pass(checks), verbose=verbose is not None)
 

@@ -8,6 +8,7 @@ from pydantic.json_schema import models_json_schema
 
 from app import __version__
 from app.rest.app import AUTHORIZE_PATH, ROUTERS
+from app.rest.callers.roles import OPEN_TO_ALL
 from app.rest.routing import problems
 from app.rest.schemas import AuthorizeRequest, AuthorizeResponse, Reply, Request
 from app.rest.service_schemas import Problem
@@ -15,6 +16,10 @@ from app.rest.words import ENUM_DESCRIPTIONS
 
 _NOT_USED = ("HTTPValidationError", "ValidationError")
 _COMPONENT = "#/components/schemas/{model}"
+_SECURITY = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A static token, or a JWT of a configured issuer."},
+    "certificate": {"type": "mutualTLS", "description": "A client certificate one of whose names is configured."},
+}
 _TAGS = [
     {"name": "decisions", "description": "What a caller may do (KIP-504, KIP-430, KIP-231)."},
     {"name": "acls", "description": "Creating, deleting and listing ACLs (KIP-140, KIP-290)."},
@@ -43,16 +48,20 @@ def build_openapi() -> dict[str, Any]:
         servers=[{"url": "/"}],
         separate_input_output_schemas=False,
     )
-    document["security"] = []
+    # Without callers configured, none is needed; a client that has one sends it.
+    document["security"] = [{}, *({name: []} for name in _SECURITY)]
     document["paths"] = {AUTHORIZE_PATH: {"post": _authorize_operation()}, **document["paths"]}
     for path in document["paths"].values():
         for operation in path.values():
             operation["summary"] = operation["operationId"]
             # Refusals of a body are 400 here, and always a Problem.
             operation["responses"].pop("422", None)
+            if operation["operationId"] in OPEN_TO_ALL:
+                operation["security"] = []
     generated = document["components"]["schemas"]
     schemas = {**generated, **_schemas_of(AuthorizeRequest, AuthorizeResponse, Problem)}
     schemas = {name: schema for name, schema in schemas.items() if name not in _NOT_USED}
+    document["components"]["securitySchemes"] = _SECURITY
     document["components"]["schemas"] = dict(sorted({**_with_named_enums(schemas), **_enum_schemas()}.items()))
     return document
 

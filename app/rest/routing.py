@@ -15,6 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.ops.metrics import OPERATIONS, Metrics, MetricsPage
 from app.ops.workers.siblings import Siblings
+from app.rest.admission import Admission
+from app.rest.callers.authentication import Callers
+from app.rest.callers.roles import Caller
 from app.rest.errors import MethodNotAllowedException, not_found, problem_response, response_to
 from app.rest.validation import request_refusal_of
 from app.runtime.authorizer import Authorizer
@@ -25,6 +28,8 @@ class Services:
     """What the routes work with."""
 
     authorizer: Authorizer
+    callers: Callers
+    admission: Admission
     metrics: Metrics
     metrics_page: MetricsPage
     siblings: Siblings | None = None
@@ -41,6 +46,20 @@ async def _services(request: Request) -> Services:
     return services
 
 
+async def _caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+async def caller_of(services: Services, operation: str, scope: Scope) -> Caller:
+    """Who has sent this request, and may call this operation. Raises what `Callers.admitted` says.
+
+    Whoever asks how the service is needs no place for that: it is answered also in overload.
+    """
+    place = None if operation == "metrics" else services.admission.credentials.admitted(0, scope.get("klamm.began"))
+    return await services.callers.admitted(operation, scope["headers"], scope.get("klamm.names", ()), place)
+
+
 @dataclass(frozen=True, slots=True)
 class DescribedBy:
     """Annotates a body's struct with the model that documents it, for FastAPI, and that finds words for refusals."""
@@ -54,6 +73,8 @@ class DescribedBy:
 
 CurrentAuthorizer = Annotated[Authorizer, Depends(_authorizer)]
 CurrentServices = Annotated[Services, Depends(_services)]
+CurrentCaller = Annotated[Caller, Depends(_caller)]
+"""Who sent this request; for routes without a body, which have no context that says so."""
 
 
 class StrictRoute(APIRoute):
@@ -67,8 +88,12 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
+            services: Services = request.app.state.services
+            scope = request.scope
             try:
-                return await handle(request)
+                request.state.caller = await caller_of(services, self.name, scope)
+                async with services.admission.pool_of(self.name).admitted(0, scope.get("klamm.began")):
+                    return await handle(request)
             except RequestValidationError as errors:
                 return problem_response(request_refusal_of(errors.errors()))
             except Exception as fault:  # noqa: BLE001 - becomes a problem+json; an unexpected one is logged
@@ -132,19 +157,25 @@ def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def problems(extra: Sequence[int] = ()) -> dict[int | str, dict[str, Any]]:
     """The refusals that every route with a body can give, and more."""
-    return documented_problems(*sorted({400, 408, 413, 415, 429, 500, 503, *extra}))
+    return documented_problems(*sorted({400, 401, 403, 408, 413, 415, 429, 500, 503, *extra}))
+
+
+def guarded_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The refusals of a route without a body that asks who calls, and more."""
+    return documented_problems(*sorted({401, 403, 429, 500, *statuses}))
 
 
 _DESCRIPTIONS = {
     400: "The request breaks a rule of its own form (INVALID_REQUEST, SECURITY_DISABLED, POLICY_VIOLATION)",
-    403: "The context's principal lacks the right on the cluster (CLUSTER_AUTHORIZATION_FAILED)",
+    401: "The caller did not prove who it is (SASL_AUTHENTICATION_FAILED)",
+    403: "The caller may not ask this, or its principal lacks the right on the cluster (CLUSTER_AUTHORIZATION_FAILED)",
     404: "Nothing is there (RESOURCE_NOT_FOUND)",
     405: "The path takes another method; see Allow",
     408: "The body did not arrive in time",
     409: "The token or the cluster id is of another store (TOKEN_EPOCH_MISMATCH, INCONSISTENT_CLUSTER_ID)",
     413: "The body is too large",
     415: "The body is not application/json",
-    429: "Too much waits already; try again after Retry-After (OVERLOADED)",
+    429: "Too much at once; try again after Retry-After (OVERLOADED, THROTTLING_QUOTA_EXCEEDED)",
     500: "An unexpected fault; its cause is in the service's log (UNKNOWN_SERVER_ERROR)",
     503: "Not now; try again after Retry-After (AUTHORIZER_NOT_READY, STORE_UNAVAILABLE, OFFSET_NOT_AVAILABLE)",
     504: "The deadline passed; whether the update was kept is unknown (REQUEST_TIMED_OUT)",

@@ -3,21 +3,24 @@
 import asyncio
 import time
 
+from fastapi import Request
+
 from app.rest import service_schemas as schemas
-from app.rest.context import request_context, seconds
+from app.rest.context import own_context, request_context, seconds
 from app.rest.decisions import current_token
 from app.rest.errors import item_outcome
 from app.rest.health import ready_everywhere
 from app.rest.routing import (
     CurrentAuthorizer,
+    CurrentCaller,
     CurrentServices,
     Services,
-    documented_problems,
+    guarded_problems,
     problems,
     strict_router,
 )
 from app.rest.strict_json import check_count
-from app.runtime.readiness import Endpoint, StartRequest
+from app.runtime.readiness import Endpoint, StartRequest, State
 
 router = strict_router("service")
 
@@ -58,23 +61,28 @@ async def _ready_everywhere_by(ends_at: float, services: Services, listener_name
             found = await asyncio.gather(*(ready_everywhere(services, name) for name in some))
             ready.update(name for name, is_ready in zip(some, found, strict=True) if is_ready)
         waiting = [name for name in waiting if name not in ready]
-        if time.monotonic() >= ends_at:
+        if time.monotonic() >= ends_at or services.authorizer.readiness.state is State.DRAINING:
             break
         await asyncio.sleep(_LOOK_S if waiting else 0)
     return ready
 
 
-@router.get("/v1/configs", name="describeConfigs", responses=documented_problems(500))
-async def describe_configs(authorizer: CurrentAuthorizer) -> schemas.DescribeConfigsResponse:
-    """List every property that can change while the service runs, with its value in force."""
-    entries = authorizer.describe_configs(None)
+@router.get("/v1/configs", name="describeConfigs", responses=guarded_problems(503))
+async def describe_configs(
+    authorizer: CurrentAuthorizer, request: Request, caller: CurrentCaller
+) -> schemas.DescribeConfigsResponse:
+    """List every property that can change while the service runs, with its value in force.
+
+    An admin caller needs DESCRIBE_CONFIGS on the cluster.
+    """
+    entries = authorizer.describe_configs(own_context(caller, request))
     return schemas.DescribeConfigsResponse(
         configs=[schemas.ConfigEntry(name=each.name, value=each.value, source=each.source) for each in entries],
         token=current_token(authorizer),
     )
 
 
-@router.post("/v1/configs", name="alterConfigs", responses=problems((403, 504)))
+@router.post("/v1/configs", name="alterConfigs", responses=problems((504,)))
 async def alter_configs(
     body: schemas.AlterConfigsRequest, authorizer: CurrentAuthorizer
 ) -> schemas.AlterConfigsResponse:

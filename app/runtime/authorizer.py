@@ -180,8 +180,10 @@ class Authorizer:
             raise ResourceNotFoundException(f"there is no ACL `{acl_id}`")
         return acl
 
-    def acl_count(self) -> int:
-        """How many ACLs there are; -1 until loaded (KIP-504)."""
+    def acl_count(self, context: RequestContext | None = None) -> int:
+        """How many ACLs there are; -1 until loaded (KIP-504). No context: no right is asked for."""
+        if context is not None:
+            self._check_right(context, AclOperation.DESCRIBE)
         return self._loader.image.acl_count
 
     def describe_configs(self, context: RequestContext | None) -> list[ConfigEntry]:

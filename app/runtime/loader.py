@@ -29,7 +29,7 @@ from app.runtime.wakeup import WakeUp
 
 __all__ = ["ChangeFeed", "Loader", "SnapshotReader"]
 
-_logger = logging.getLogger("klamm.loader")
+_logger = logging.getLogger(__name__)
 _TIMEOUTS_BEFORE_RELOAD = 3
 _UNEXPECTED = "unexpected fault, see the log"
 

@@ -24,7 +24,7 @@ from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import Backoff, answered, bounded, stop
 from app.runtime.options import RuntimeOptions
 
-_logger = logging.getLogger("klamm.mutator")
+_logger = logging.getLogger(__name__)
 
 _UNKNOWN = "the store did not answer in time; the outcome of the update is unknown, look before you repeat it"
 _BUSY = "its turn did not come within the timeout; try again"

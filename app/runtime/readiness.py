@@ -163,10 +163,10 @@ class Readiness:
         return checks
 
     async def wait_until_ready(self, listeners: Sequence[str], timeout_s: float) -> None:
-        """Return when all of these listeners are ready, or at the deadline."""
+        """Return when all of these listeners are ready, when none will be any more, or at the deadline."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not all(map(self.ready, listeners)):
+                while not self._draining and not all(map(self.ready, listeners)):
                     await self._change.wait()
 
     def _tell(self) -> None:

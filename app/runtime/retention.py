@@ -8,7 +8,7 @@ from app.core.errors import StoreUnavailableException
 from app.runtime.deadlines import bounded, stop
 from app.runtime.options import RuntimeOptions
 
-_LOG = logging.getLogger("klamm.retention")
+_LOG = logging.getLogger(__name__)
 
 
 class Retention:

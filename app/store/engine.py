@@ -12,6 +12,7 @@ import asyncpg
 
 from app.core.errors import StoreUnavailableException
 from app.store.faults import faults_told
+from app.store.tls import HUNG_UP, answer_to_tls_fault, tls_of
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -34,6 +35,10 @@ class StoreTimeouts:
     """The server's lock_timeout: how long a writer stands behind another writer."""
     idle_in_transaction_s: float = 5.0
     """After this the server frees the lock of a writer that stopped in the middle."""
+    idle_session_s: float = 60.0
+    """After this the server ends the session of a connection for one piece of work that nobody goes on with."""
+    unacknowledged_s: float = 30.0
+    """After this the server gives up a peer that does not take what it was sent."""
     transaction_s: float = 15.0
     """For one group of updates, from its first statement until COMMIT is sent."""
     snapshot_s: float = 600.0
@@ -66,11 +71,20 @@ def wait_before_retry(failures: int) -> float:
 # each look at the feed and for each group that is written.
 _BY_INDEX = {"enable_seqscan": "off"}
 
+# A kept connection may have nothing to do for hours; were it ended just as a write begins, that write would fail. It is
+# said aloud, as the role or the database may have another default.
+STAYS = {"idle_session_timeout": "0"}
+
+
+# The driver has no keepalives of its own, so the server's are asked for: it frees the session of a machine that is
+# gone, and firewalls on the way do not forget a connection that has nothing to say.
+_KEEPALIVES = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}
+
 
 async def connect(
     dsn: str, timeouts: StoreTimeouts, purpose: str, settings: Mapping[str, str] = MappingProxyType({})
 ) -> Connection:
-    """A new connection with the session's limits set; `purpose` shows in pg_stat_activity.
+    """A new connection with the session's limits set; `purpose` shows in pg_stat_activity. `settings` stand over them.
 
     Raises StoreUnavailableException, or ValueError if the DSN can't be used at all.
     """
@@ -78,15 +92,21 @@ async def connect(
         "statement_timeout": timeouts.statement_s,
         "lock_timeout": timeouts.lock_s,
         "idle_in_transaction_session_timeout": timeouts.idle_in_transaction_s,
+        "idle_session_timeout": timeouts.idle_session_s,
+        "tcp_user_timeout": timeouts.unacknowledged_s,
     }
     in_ms = {name: str(round(seconds * 1000)) for name, seconds in limits.items()}
+    session = {"application_name": f"klamm {purpose}", "jit": "off", **_KEEPALIVES, **in_ms, **settings}
+    tls = await tls_of(dsn)
     with faults_told():
-        return await asyncpg.connect(
-            dsn,
-            timeout=timeouts.connect_s,
-            command_timeout=timeouts.reply_s,
-            server_settings={"application_name": f"klamm {purpose}", "jit": "off", **in_ms, **settings},
-        )
+        try:
+            return await asyncpg.connect(
+                dsn, timeout=timeouts.connect_s, command_timeout=timeouts.reply_s, server_settings=session, ssl=tls
+            )
+        except asyncpg.ConnectionDoesNotExistError as fault:
+            if isinstance(tls, str):
+                raise
+            raise StoreUnavailableException(answer_to_tls_fault(fault) or HUNG_UP) from fault
 
 
 async def close_gently(connection: Connection, timeouts: StoreTimeouts) -> None:
@@ -168,7 +188,7 @@ class KeptConnection:
         return connection
 
     async def _connect_and_prepare(self) -> Connection:
-        connection = await connect(self._dsn, self._timeouts, self._purpose, _BY_INDEX)
+        connection = await connect(self._dsn, self._timeouts, self._purpose, {**_BY_INDEX, **STAYS})
         if self._on_open is not None:
             try:
                 with faults_told():

@@ -6,12 +6,16 @@ from contextlib import contextmanager
 import asyncpg
 
 from app.core.errors import StoreUnavailableException
+from app.store.tls import answer_to_tls_fault
 
 _ANSWERS = {
     "25006": "PostgreSQL is a hot standby or read-only and takes no updates; point `database.url` at the primary",
     "25P03": "PostgreSQL gave up a transaction that stood idle too long; retry",
     "3D000": "the database that `database.url` names does not exist; create it",
-    "42501": "the role of `database.url` lacks a privilege on the store's tables; see the deployment notes",
+    "28000": "PostgreSQL refused the role of `database.url` or its way there; see pg_hba.conf: it may want TLS, "
+    "or a client certificate",
+    "42501": "the role of `database.url` lacks a privilege on the store's tables; see docs/database.md",
+    "42883": "the store's schema is older than this version of Klamm; run `klamm migrate`",
     "42P01": "the store's tables are missing; run `klamm migrate`",
     "53100": "PostgreSQL's disk is full; free space there and retry",
     "53300": "PostgreSQL takes no more connections; raise max_connections or retry later",
@@ -54,7 +58,7 @@ def faults_told() -> Iterator[None]:
     except NotMigratedError as fault:
         raise StoreUnavailableException(_ANSWERS["42P01"]) from fault
     except (OSError, TimeoutError, asyncpg.InternalClientError) as fault:
-        raise StoreUnavailableException(_UNREACHABLE) from fault
+        raise StoreUnavailableException(answer_to_tls_fault(fault) or _UNREACHABLE) from fault
 
 
 def answer_to(sqlstate: str) -> str:

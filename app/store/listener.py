@@ -5,7 +5,7 @@ import logging
 from contextlib import suppress
 
 from app.core.errors import StoreUnavailableException
-from app.store.engine import StoreTimeouts, close_gently, connect, wait_before_retry
+from app.store.engine import STAYS, StoreTimeouts, close_gently, connect, wait_before_retry
 from app.store.faults import answer_to, faults_told
 from app.store.journal import CHANNEL
 
@@ -55,7 +55,7 @@ class FeedListener:
 
     async def _listen(self) -> None:
         """Listens until the connection is lost; a half-open one is found by the heartbeat."""
-        connection = await connect(self._dsn, self._timeouts, "listener")
+        connection = await connect(self._dsn, self._timeouts, "listener", STAYS)
         lost = asyncio.Event()
         try:
             with faults_told():

@@ -22,6 +22,7 @@ from app.core.codes import AclOperation, AclPermissionType, PatternType, Resourc
 from app.core.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.store.engine import StoreTimeouts, connect, wait_before_retry
 from app.store.faults import faults_told
+from app.store.grants import grant
 from app.store.tables import acl_head, code_name
 
 _TIMEOUTS = StoreTimeouts(lock_s=4.0, statement_s=5.0)
@@ -40,8 +41,9 @@ _CODES: dict[str, type[IntEnum]] = {
 
 
 async def migrate(database_url: str, *, cluster_id: str | None = None) -> None:
-    """Applies what is missing; `cluster_id` names the cluster of a store that is born here (else a random one).
+    """Applies what is missing, and grants what the group roles lack (`app.store.grants`).
 
+    `cluster_id` names the cluster of a store that is born here (else a random one).
     Raises StoreUnavailableException, or InconsistentClusterIdException if the store has another cluster's id.
     Needs a direct connection: a pooler in transaction mode loses the lock that keeps two processes apart.
     """
@@ -49,6 +51,7 @@ async def migrate(database_url: str, *, cluster_id: str | None = None) -> None:
     def upgrade(connection: Connection) -> None:
         command.upgrade(_config(connection, cluster_id or _random_cluster_id()), "head")
         _name_codes(connection)
+        grant(connection)
         if cluster_id is not None:
             _check_cluster_id(connection, cluster_id)
         connection.commit()

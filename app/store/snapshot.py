@@ -106,7 +106,9 @@ class PostgresSnapshot:
 @asynccontextmanager
 async def open_snapshot(dsn: str, timeouts: StoreTimeouts) -> AsyncIterator[PostgresSnapshot]:
     """One REPEATABLE READ transaction over a connection of its own, for as long as the block lasts."""
-    connection = await connect(dsn, timeouts, "snapshot")
+    # Its reader may hold COPY back for as long as it builds; a peer that takes nothing is not gone, then.
+    patience = {"tcp_user_timeout": str(round(timeouts.snapshot_s * 1000))}
+    connection = await connect(dsn, timeouts, "snapshot", patience)
     reader: PostgresSnapshot | None = None
     try:
         with faults_told():

@@ -140,7 +140,7 @@ def klamm_command(command: str) -> Sequence[str]:
 def klamm_environment(dsn: str) -> Mapping[str, str]:
     """Ours, with this database and a super user, and nothing else that Klamm would listen to."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
-    return {**clean, "KLAMM_DATABASE_URL": dsn, "KLAMM_SUPER_USERS": ADMIN}
+    return {**clean, "KLAMM_DATABASE_URL": dsn, "KLAMM_SUPER_USERS": ADMIN, "KLAMM_DRAIN_MS": "0"}
 
 
 def wait_until_ready(port: int, within_s: float) -> None:

@@ -29,6 +29,7 @@ _TIMEOUTS_S = MappingProxyType(
     {
         "http": 900,
         "batch": 900,
+        "overload": 900,
         "in-process": 900,
         "import": 600,
         "memory": 900,

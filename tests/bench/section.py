@@ -16,6 +16,7 @@ import msgspec
 from tests.bench.hot_path import batch, http
 from tests.bench.in_process import in_process
 from tests.bench.listing import acls
+from tests.bench.overload import overload
 from tests.bench.postgres import Server
 from tests.bench.processes import Core, on_core
 from tests.bench.report import Section
@@ -35,7 +36,9 @@ class Stored(Protocol):
     def __call__(self, server: Server, *, quick: bool) -> Section: ...
 
 
-ALONE: Mapping[str, Alone] = MappingProxyType({"http": http, "batch": batch, "in-process": in_process})
+ALONE: Mapping[str, Alone] = MappingProxyType(
+    {"http": http, "batch": batch, "overload": overload, "in-process": in_process}
+)
 STORED: Mapping[str, Stored] = MappingProxyType(
     {"import": bulk_import, "memory": memory, "reload": reload, "acls": acls, "writes": writes}
 )

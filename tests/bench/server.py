@@ -15,12 +15,16 @@ from app.core.configs import AuthorizerConfig
 from app.core.errors import StoreUnavailableException
 from app.core.mutations import GroupOutcome, Mutation
 from app.core.records import GENESIS_HASH, FeedHead, FeedPoll
-from app.main import Replica, serve
+from app.main import Parts, Replica
 from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics
 from app.ops.sockets import listening
-from app.rest.app import create_rest_app
+from app.rest.admission import Admission
+from app.rest.app import Surroundings, create_rest_app
+from app.rest.callers.authentication import Callers
+from app.rest.connections.bounds import Connections
 from app.runtime.authorizer import Authorizer
+from app.server import serve
 from tests.bench.workload import realistic, rows_in_slices
 
 _HEAD = FeedHead("bench", UUID(int=1), 0, GENESIS_HASH, 1)
@@ -71,14 +75,25 @@ def replica(size: int) -> Replica:
 
     audit = AuditLog(write, metrics)
     authorizer = Authorizer(feed, feed, AuthorizerConfig())
-    return Replica(create_rest_app(authorizer, metrics, audit), authorizer, audit, retention=None, siblings=None)
+    callers = Callers(None, metrics)
+    connections = Connections(metrics)
+    surroundings = Surroundings(callers=callers, admission=Admission(metrics, connections.is_late))
+    return Replica(
+        Parts(
+            rest=create_rest_app(authorizer, metrics, audit, surroundings),
+            authorizer=authorizer,
+            audit=audit,
+            callers=callers,
+            connections=connections,
+        )
+    )
 
 
 def main() -> None:
     """Serve until SIGTERM."""
     app = replica(int(sys.argv[2]))
     with listening("127.0.0.1", int(sys.argv[1])) as listener:
-        serve(app, listener, answer=app.answer)
+        serve(app, listener, answer=app.answer, connections=app.connections)
 
 
 if __name__ == "__main__":

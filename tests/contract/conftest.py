@@ -1,4 +1,4 @@
-"""The three ports of the runtime, once as the fake that its tests stand on and once as the real thing."""
+"""The three ports of the runtime: as the fake that its tests stand on, as the real thing, and with the app's rights."""
 
 from collections.abc import AsyncIterator
 
@@ -7,15 +7,34 @@ import pytest
 from app.store.acl_store import PostgresAclStore
 from app.store.bulk import PostgresBulkStore
 from app.store.change_feed import PostgresChangeFeed
+from app.store.embedded import EmbeddedPostgres
 from app.store.migrate import migrate
 from tests.contract.subject import Subject
+from tests.database_roles import connected, make_roles
 from tests.fakes import FakeStore
 
+_DATABASE = "contract"
 
-@pytest.fixture(params=["fake", "postgres"])
-def store_url(request: pytest.FixtureRequest) -> str | None:
-    """Of an empty database, or None for the fake; only the former starts a server."""
-    return str(request.getfixturevalue("database_url")) if request.param == "postgres" else None
+
+@pytest.fixture(params=["fake", "postgres", "app role"])
+async def store_url(request: pytest.FixtureRequest) -> AsyncIterator[str | None]:
+    """Of a newborn store, or None for the fake; only the others start a server."""
+    if request.param == "fake":
+        yield None
+        return
+    server: EmbeddedPostgres = request.getfixturevalue("postgres_server")
+    async with connected(server.dsn) as admin:
+        await admin.execute(f"DROP DATABASE IF EXISTS {_DATABASE} WITH (FORCE)")
+        if request.param == "app role":
+            roles = await make_roles(server.dsn, _DATABASE)
+            await migrate(roles.migrate)
+            yield roles.serve
+        else:
+            await admin.execute(f"CREATE DATABASE {_DATABASE}")
+            url = f"{server.dsn.rpartition('/')[0]}/{_DATABASE}"
+            await migrate(url)
+            yield url
+        await admin.execute(f"DROP DATABASE {_DATABASE} WITH (FORCE)")
 
 
 @pytest.fixture
@@ -24,7 +43,6 @@ async def subject(store_url: str | None) -> AsyncIterator[Subject]:
         fake = FakeStore()
         yield Subject(fake, fake.feed, fake)
         return
-    await migrate(store_url)
     store, feed, bulk = PostgresAclStore(store_url), PostgresChangeFeed(store_url), PostgresBulkStore(store_url)
     yield Subject(store, feed, bulk)
     await bulk.close()

@@ -15,9 +15,20 @@ from typing import Any, Self
 
 import httpx
 
+from tests.planted import hear, plant, plant_of_folder, plant_password
+
 PATIENCE_S = 60.0
 ADMIN = "User:admin"
 ROOT = Path(__file__).parents[2]
+# A suite that stops hundreds of services has no time to drain, and reads the log with its own eyes.
+VARIABLES = {"KLAMM_SUPER_USERS": ADMIN, "KLAMM_DRAIN_MS": "0", "KLAMM_LOG_FORMAT": "TEXT"}
+SERVING = re.compile(r"""serving(?: address=|","address":")([^\s"]+)""")
+"""The line that tells the address, in either form of the log."""
+# Of no meaning to the service; but whoever logs a request's headers would tell them.
+SECRET_HEADERS = {
+    "proxy-authorization": f"Basic {plant('planted-Zm9yIGEgcHJveHk')}",
+    "cookie": plant("planted-4711-cookie"),
+}
 
 Json = dict[str, Any]
 
@@ -53,14 +64,18 @@ def action(name: str, operation: str = "READ", resource_type: str = "TOPIC", **m
 
 
 class Service:
-    """One process of `klamm serve` on a free port; its output is kept line by line."""
+    """One process of `klamm serve` on a free port, started in `folder`; its output is kept line by line."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, folder: Path = ROOT
+    ) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+        plant_password((environment or {}).get("KLAMM_DATABASE_URL", ""))
+        self._data_dir = folder / arguments[arguments.index("--data-dir") + 1] if "--data-dir" in arguments else None
         self.process = subprocess.Popen(
             [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", *arguments],
-            cwd=ROOT,
-            env={**clean, "KLAMM_SUPER_USERS": ADMIN, **(environment or {})},
+            cwd=folder,
+            env={**clean, **VARIABLES, **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -74,13 +89,14 @@ class Service:
         except queue.Empty:
             self.process.kill()
             raise AssertionError("\n".join(self.lines)) from None
-        self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S)
+        self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S, headers=SECRET_HEADERS)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            hear(line)
             self.lines.append(line.rstrip("\n"))
-            found = re.search(r"serving address=(\S+)", line)
+            found = SERVING.search(line)
             if found is not None:
                 self._address.put(found[1])
 
@@ -93,6 +109,8 @@ class Service:
     def stop(self, sig: int = signal.SIGTERM) -> int:
         """End the process with this signal and wait for it; its exit code comes back."""
         self.http.close()
+        if self._data_dir is not None:
+            plant_of_folder(self._data_dir)
         if self.process.poll() is None:
             self.process.send_signal(sig)
         try:

@@ -2,16 +2,14 @@
 
 import json
 import random
-import resource
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from tests.e2e.bodies import BODIES
+from tests.e2e.raw import connected, exchange, received, resident_bytes, statuses
 from tests.e2e.service import Json, Service, action, binding, context
 
 MIB = 1024 * 1024
@@ -19,38 +17,6 @@ BODY = json.dumps(BODIES["/v1/authorize"]).encode()
 CREATE = json.dumps(BODIES["/v1/acls"]).encode()
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
 HEAD = b"POST /v1/authorize HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\n"
-
-
-@contextmanager
-def connected(service: Service) -> Iterator[socket.socket]:
-    host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
-        yield connection
-
-
-def exchange(service: Service, *parts: bytes, then_close: bool = True) -> bytes:
-    """Everything that comes back for these bytes, until the service hangs up or has nothing to say any more."""
-    with connected(service) as connection:
-        # It may hang up in the middle, which is its right.
-        with suppress(BrokenPipeError, ConnectionResetError, OSError):
-            for part in parts:
-                connection.sendall(part)
-            if then_close:
-                connection.shutdown(socket.SHUT_WR)
-        return received(connection)
-
-
-def received(connection: socket.socket) -> bytes:
-    got = b""
-    with suppress(ConnectionResetError):
-        while some := connection.recv(65_536):
-            got += some
-    return got
-
-
-def statuses(reply: bytes) -> list[int]:
-    """The status of each answer in what came back."""
-    return [int(line.split(b" ")[1]) for line in reply.split(b"\r\n") if line.startswith(b"HTTP/1.")]
 
 
 NO_REQUESTS: dict[str, bytes] = {
@@ -141,11 +107,6 @@ def test_a_body_that_is_announced_too_large_is_refused_before_it_comes(patient: 
         with connected(patient) as connection:
             connection.sendall(head + b"Content-Length: %d\r\n\r\n{" % length)
             assert statuses(connection.recv(65_536)) == [413]
-
-
-def resident_bytes(service: Service) -> int:
-    pages = Path(f"/proc/{service.process.pid}/statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * resource.getpagesize()
 
 
 def test_a_body_without_an_end_is_refused_and_never_kept(patient: Service) -> None:

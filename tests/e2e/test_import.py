@@ -17,6 +17,7 @@ from tests.e2e.history import Seven, offset_of, seven_of
 from tests.e2e.outside import Outside
 from tests.e2e.postgres import OwnPostgres, Store
 from tests.e2e.service import PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually, replica_on
+from tests.planted import hear, plant_password
 
 Process = subprocess.Popen[bytes]
 
@@ -25,6 +26,7 @@ COUNT = 12_000
 
 def start(*arguments: str, **environment: str) -> Process:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    plant_password(environment.get("KLAMM_DATABASE_URL", ""))
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("klamm")), "import", *arguments],
         cwd=ROOT,
@@ -38,6 +40,8 @@ def start(*arguments: str, **environment: str) -> Process:
 def ended(process: Process, given: bytes | None = None) -> tuple[int, str, str]:
     """Its exit code, and what it said."""
     out, err = process.communicate(given, PATIENCE_S)
+    hear(out.decode())
+    hear(err.decode())
     return process.returncode, out.decode(), err.decode()
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from tests.e2e.asking import Asking
 from tests.e2e.postgres import Frozen, processes_in
-from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually
+from tests.e2e.service import PATIENCE_S, ROOT, VARIABLES, Json, Service, action, binding, context, eventually
+from tests.planted import hear, plant_of_folder
 
 QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders"), action("payments")]}
 ANSWER = ["ALLOWED", "DENIED"]
@@ -117,6 +118,7 @@ def test_a_second_process_on_the_same_folder_is_told_who_holds_it(folder: Path) 
         first.ready()
         second = klamm_serve(folder)
         said, _ = second.communicate(timeout=PATIENCE_S)
+        hear(said)
         assert second.returncode == 2
         assert f"in use by the Klamm process {first.process.pid}" in said
         assert "Traceback" not in said
@@ -129,7 +131,7 @@ def klamm_serve(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", "--data-dir", str(folder)],
         cwd=ROOT,
-        env={**clean, "KLAMM_SUPER_USERS": ADMIN},
+        env={**clean, **VARIABLES},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -146,6 +148,8 @@ def test_a_signal_in_the_middle_of_the_start_leaves_nothing_running_and_a_folder
         time.sleep(delay_s)
         starting.send_signal(sig)
         said, _ = starting.communicate(timeout=PATIENCE_S)
+        hear(said)
+        plant_of_folder(folder)
         codes.add(starting.returncode)
         assert "Traceback" not in said, said
         nothing_runs(folder)

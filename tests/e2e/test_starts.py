@@ -18,6 +18,7 @@ from tests.e2e.crowd import Answer, Crowd, answer_in, judge, question_of
 from tests.e2e.keepers import Keeper
 from tests.e2e.outside import Outside
 from tests.e2e.service import PATIENCE_S, ROOT, Service, action, binding, eventually, replica_on
+from tests.planted import hear, plant_password
 
 _log = logging.getLogger(__name__)
 
@@ -25,15 +26,17 @@ REPLICAS = 3
 
 
 def migrate(database_url: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    done = subprocess.run(
         [str(Path(sys.executable).with_name("klamm")), "migrate"],
         cwd=ROOT,
-        env={**os.environ, "KLAMM_DATABASE_URL": database_url},
+        env={**os.environ, "KLAMM_DATABASE_URL": plant_password(database_url)},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
     )
+    hear(f"{done.stdout}\n{done.stderr}")
+    return done
 
 
 def test_two_replicas_and_four_migrations_that_start_at_once_make_one_store(database_url: str) -> None:

@@ -18,8 +18,10 @@ import asyncpg
 import httpx
 
 from tests.e2e.postgres import Store
-from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, eventually
+from tests.e2e.service import PATIENCE_S, ROOT, VARIABLES, Json, Service, eventually
+from tests.planted import hear, plant_password
 
+_SERVING = re.compile(r"serving address=(\S+)")
 _STARTED = re.compile(r"worker_started worker=(\d+) pid=(\d+)")
 
 
@@ -87,10 +89,14 @@ def worker_of(client: httpx.Client, service: Service) -> int:
         stream: socket.socket = reply.extensions["network_stream"].get_extra_info("socket")
         port = stream.getsockname()[1]
         reply.read()
-    for number, pid in pids(service).items():
-        if port in _peers_of(pid):
-            return number
-    raise AssertionError(f"nobody holds the connection from port {port}")
+    number = holder_of(port, service)
+    assert number is not None, f"nobody holds the connection from port {port}"
+    return number
+
+
+def holder_of(port: int, service: Service) -> int | None:
+    """Which worker holds the connection from this port of ours; None if none has taken it yet."""
+    return next((number for number, pid in pids(service).items() if is_there(pid) and port in _peers_of(pid)), None)
 
 
 def _peers_of(pid: int) -> set[int]:
@@ -212,10 +218,22 @@ class Group:
         """To all of them, as Ctrl-C does."""
         os.killpg(self.process.pid, sig)
 
-    def wait_for(self, text: str) -> None:
-        """Wait until a line has this in it."""
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Wait until so many lines have this in them."""
         with self._news:
-            assert self._news.wait_for(lambda: any(text in line for line in self._said), PATIENCE_S), self._said
+            found = self._news.wait_for(lambda: sum(text in line for line in self._said) >= times, PATIENCE_S)
+            assert found, self._said
+
+    def workers(self) -> list[int]:
+        """The processes of all workers so far."""
+        with self._news:
+            return [int(found[2]) for line in self._said if (found := _STARTED.search(line))]
+
+    def address(self) -> str:
+        """Where it serves, once it does."""
+        self.wait_for("serving address=")
+        with self._news:
+            return next(found[1] for line in self._said if (found := _SERVING.search(line)))
 
     def latest_worker(self) -> int:
         """The process of the worker that was started last, one that has not been told of yet."""
@@ -236,6 +254,7 @@ class Group:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            hear(line)
             with self._news:
                 self._said.append(line)
                 self._news.notify_all()
@@ -245,6 +264,7 @@ def refused(arguments: Sequence[str], store: Store, **variables: str) -> str:
     """What a `klamm serve` says that does not come up."""
     process = _klamm_serve(arguments, {"KLAMM_DATABASE_URL": store.dsn, **variables})
     said, _ = process.communicate(timeout=PATIENCE_S)
+    hear(said)
     assert process.returncode == 2, said
     assert "Traceback" not in said
     return said
@@ -252,10 +272,11 @@ def refused(arguments: Sequence[str], store: Store, **variables: str) -> str:
 
 def _klamm_serve(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    plant_password(environment.get("KLAMM_DATABASE_URL", ""))
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", *arguments],
         cwd=ROOT,
-        env={**clean, "KLAMM_SUPER_USERS": ADMIN, **environment},
+        env={**clean, **VARIABLES, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.service import ADMIN, ROOT, Service, binding, eventually
+from tests.planted import hear
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
 
@@ -20,6 +21,7 @@ def _refused(*arguments: str) -> str:
     done = subprocess.run(
         [KLAMM, "serve", *arguments], env=clean, capture_output=True, text=True, check=False, timeout=120
     )
+    hear(f"{done.stdout}\n{done.stderr}")
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr.splitlines()[-1]

@@ -32,7 +32,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeStore
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
-    monkeypatch.setattr(cli, "configure_logging", lambda _: None)
+    monkeypatch.setattr(cli, "begin_logging", lambda _: None)
     store = FakeStore()
     monkeypatch.setattr("os.nice", lambda _: None)
     monkeypatch.setattr(import_command, "PostgresBulkStore", lambda dsn: store if dsn == DSN else None)

@@ -55,6 +55,9 @@ class Siblings:
         self._orphaned = orphaned
         self._face: Face | None = None
         self._admitted = asyncio.Event()
+        self._drain: Callable[[], None] = _nothing
+        self._end: Callable[[], None] = _nothing
+        self._asking: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._asked: dict[tuple[str, str | None], asyncio.Future[Any]] = {}
 
@@ -70,6 +73,26 @@ class Siblings:
         if self._watching is not None:
             self._watching.cancel()
         await self._channel.close()
+
+    def oversee(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
+        """Call these when the supervisor says that this worker is to drain, or to end."""
+        self._drain, self._end = drain, end
+
+    def terminated(self) -> None:
+        """Have SIGTERM mean what the supervisor says: all of the service drains, or this worker alone goes.
+
+        It may have come to all processes of the service at once, by whoever minds their group.
+        """
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._leave(), name="klamm-leaving")
+
+    async def _leave(self) -> None:
+        try:
+            alone = await self._channel.ask("leave", timeout_s=_PATIENCE_S)
+        except NoAnswerError:
+            alone = True
+        if alone:
+            self._end()
 
     @asynccontextmanager
     async def admission(self) -> AsyncIterator[None]:
@@ -135,8 +158,16 @@ class Siblings:
     async def _hear(self, subject: str, detail: Any) -> object:  # noqa: ANN401 - JSON
         if subject == "listen":
             self._admitted.set()
+        elif subject == "drain":
+            self._drain()
+        elif subject == "end":
+            self._end()
         elif self._face is not None and subject == "families":
             return self._face.families()
         elif self._face is not None and subject == "readiness":
             return self._face.readiness(detail)
         return None
+
+
+def _nothing() -> None:
+    """Do as long as there is no server."""

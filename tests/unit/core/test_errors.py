@@ -12,8 +12,10 @@ KAFKAS = {
     "POLICY_VIOLATION": 44,
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": 53,
     "SECURITY_DISABLED": 54,
+    "SASL_AUTHENTICATION_FAILED": 58,
     "DELEGATION_TOKEN_AUTHORIZATION_FAILED": 65,
     "OFFSET_NOT_AVAILABLE": 78,
+    "THROTTLING_QUOTA_EXCEEDED": 89,
     "RESOURCE_NOT_FOUND": 91,
     "INCONSISTENT_CLUSTER_ID": 104,
 }
@@ -48,6 +50,7 @@ def test_only_what_may_pass_by_itself_is_retriable() -> None:
         "AuthorizerNotReadyException",
         "StoreUnavailableException",
         "OverloadedException",
+        "ThrottlingQuotaExceededException",
         "RequestTimedOutException",
         "OffsetNotAvailableException",
     }

@@ -88,9 +88,9 @@ def test_escaped_or_not_a_text_is_the_same(path: Path, ascii_only: bool) -> None
         LINE.replace(b", ", b"\t,\t") + b"\r\n",
         b"\n\r\n  \n" + LINE + b"\n\n",
         LINE,
-        gzip.compress(LINE + b"\n"),
-        gzip.compress(b"\xef\xbb\xbf" + LINE + b"\r\n\r\n"),
-        gzip.compress(b"") + gzip.compress(LINE),
+        gzip.compress(LINE + b"\n", mtime=0),
+        gzip.compress(b"\xef\xbb\xbf" + LINE + b"\r\n\r\n", mtime=0),
+        gzip.compress(b"", mtime=0) + gzip.compress(LINE, mtime=0),
     ],
     ids=["mark", "crlf", "blank lines", "no last newline", "gzip", "all of it", "members"],
 )
@@ -99,7 +99,7 @@ def test_how_editors_and_tools_leave_a_file_does_not_matter(path: Path, content:
     assert read(path) == [topic("orders")]
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0)])
 def test_an_empty_file_names_no_acl(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     assert read(path) == []
@@ -240,7 +240,9 @@ def test_the_bindings_of_a_create_acls_body_are_read(path: Path) -> None:
     assert read(path) == [FULL, topic("orders")]  # which denies
 
 
-@pytest.mark.parametrize("content", [b'{"bindings": []}', b' {\n "bindings" : [ ] } \n', gzip.compress(body())])
+@pytest.mark.parametrize(
+    "content", [b'{"bindings": []}', b' {\n "bindings" : [ ] } \n', gzip.compress(body(), mtime=0)]
+)
 def test_a_body_may_hold_no_binding(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     assert read(path) == []
@@ -298,7 +300,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "packed", [gzip.compress(LINE)[:-4], b"\x1f\x8bnonsense", gzip.compress(LINE)[:12] + b"x" * 50]
+    "packed", [gzip.compress(LINE, mtime=0)[:-4], b"\x1f\x8bnonsense", gzip.compress(LINE, mtime=0)[:12] + b"x" * 50]
 )
 def test_a_file_that_can_not_be_unpacked_is_told(path: Path, packed: bytes) -> None:
     path.write_bytes(packed)
@@ -316,7 +318,7 @@ def test_standard_input_is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pipe_is_read_twice(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    writing = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(gzip.compress(LINE),))
+    writing = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(gzip.compress(LINE, mtime=0),))
     writing.start()
     assert read(tmp_path / "pipe") == [topic("orders")]
     writing.join()

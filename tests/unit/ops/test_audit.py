@@ -1,5 +1,7 @@
 """The audit log's lines, levels and what happens when they can't be written."""
 
+import dataclasses
+import json
 import re
 from threading import Event
 from uuid import UUID
@@ -247,3 +249,65 @@ def test_a_sink_that_fails_costs_its_lines_and_no_others(caplog: pytest.LogCaptu
     assert "LITERAL:kept " in "".join(written)
     assert (metrics.audit_lines_failed, metrics.audit_lines_written) == (2, 1)
     assert "audit_write_failed" in caplog.text
+
+
+MARKED = AuditSource("User:alice", "10.1.2.3", 1, "3f9a-1", "0af7651916cd43dd8448eb211c80319c", "billing")
+
+
+def json_lines(source: AuditSource, *entries: AuditEntry) -> list[dict[str, object]]:
+    """What a log in JSON writes of these."""
+    written: list[str] = []
+    log = AuditLog(written.append, Metrics(), form="JSON")
+    log.log(source, entries)
+    closed(log)
+    text = "".join(written)
+    assert text.endswith("\n")
+    assert all(each.isprintable() for each in text.split("\n"))
+    return [json.loads(line) for line in text.removesuffix("\n").split("\n")]
+
+
+def test_in_json_a_line_is_an_object_with_kafkas_sentence() -> None:
+    [line] = json_lines(MARKED, entry(verdict=Verdict.DENIED_BY_ACL, acl=ACL))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(line.pop("time")))
+    assert line == {
+        "level": "INFO",
+        "logger": "kafka.authorizer.logger",
+        "event": "decision",
+        "message": audit_message(SOURCE, entry(verdict=Verdict.DENIED_BY_ACL, acl=ACL)),
+        "request_id": "3f9a-1",
+        "trace_id": "0af7651916cd43dd8448eb211c80319c",
+        "caller": "billing",
+    }
+
+
+def test_in_json_each_action_of_a_request_has_a_line_with_its_level() -> None:
+    lines = json_lines(MARKED, entry("a", level=DEBUG), entry("b"), entry("c", level=TRACE))
+    assert [line["level"] for line in lines] == ["DEBUG", "INFO", "TRACE"]
+    assert [re.findall(r"LITERAL:(\w+) ", str(line["message"])) for line in lines] == [["a"], ["b"], ["c"]]
+
+
+def test_in_json_what_is_not_known_is_left_out() -> None:
+    [line] = json_lines(SOURCE, entry())
+    assert list(line) == ["time", "level", "logger", "event", "message"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a\nb", "\r", '"', "\\", '\\"', "\\u000a", "\x00", "\x1b[2J", "\x7f", "\x85", "\u2028", "\u202e", "\u200b",
+     "\ufeff", "e\u0301", "\xe9", "\u65e5\u672c", "\U000e0001", '","level":"ERROR', "\n" * 32_767, '"' * 32_767],
+)  # fmt: skip
+def test_in_json_every_name_comes_back_as_it_was(name: str) -> None:
+    acl = StandardAcl(ACL.id, dataclasses.replace(ACL.binding, resource_name=name, principal=f"User:{name}"))
+    source = AuditSource(f"User:{name}", name, None, name, name, name)
+    [line] = json_lines(source, entry(name, Verdict.DENIED_BY_ACL, acl=acl))
+    assert line["message"] == (
+        f"Principal = User:{name} is Denied operation = READ from host = {name} on resource = Topic:LITERAL:{name} "
+        "for request = null with resourceRefCount = 1 based on rule MatchingAcl(acl=StandardAcl(resourceType=TOPIC, "
+        f"resourceName={name}, patternType=LITERAL, principal=User:{name}, host=*, operation=READ, "
+        "permissionType=DENY))"
+    )
+    assert (line["request_id"], line["trace_id"], line["caller"]) == (name, name, name)
+
+
+def test_in_kafkas_layout_nobody_looks_for_who_made_the_request() -> None:
+    assert audit_message(MARKED, entry()) == audit_message(SOURCE, entry())

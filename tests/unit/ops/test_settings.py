@@ -5,7 +5,8 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.core.configs import AuthorizerConfig
-from app.ops.settings import Settings, SettingsError, read_settings
+from app.ops.settings import Settings, read_settings
+from app.ops.settings_sources import TABLES, SettingsError
 from tests.vectors.loader import Line, lines
 
 DSN = "postgresql://klamm:planted-secret@db:5432/klamm"
@@ -183,6 +184,8 @@ def test_the_start_up_configuration_is_all_five_properties(monkeypatch: pytest.M
         "postgresql://klamm:planted-secret@[::1/klamm",
         "postgresql://klamm:planted/secret@db/klamm",
         "postgresql://klamm:planted-secret@db/klamm?sslmode=always",
+        "postgresql://klamm:planted-secret@db/klamm?sslmode=require&sslrootcert=system",
+        "postgresql://klamm:planted-secret@db/klamm?sslmode=verify-ca",
     ],
 )
 def test_a_database_url_that_can_not_be_used_is_refused_without_showing_it(
@@ -256,6 +259,95 @@ def test_redacted_settings_show_everything_but_secrets(monkeypatch: pytest.Monke
 
 def test_the_readme_tells_every_variable_with_its_property() -> None:
     table = (Path(__file__).parents[3] / "README.md").read_text()
-    for field in Settings.model_fields:
+    for field in set(Settings.model_fields) - set(TABLES):
         assert f"`KLAMM_{field.upper()}`" in table
         assert f"`{field.replace('_', '.')}`" in table
+
+
+def test_callers_and_issuers_are_tables_of_the_file() -> None:
+    _toml(
+        'tokens.file = "t"\n[callers.orders]\nrole = "decide"\nprincipals = ["User:orders-*"]\nissuer = "corp"\n'
+        'service_account = "shop/orders"\n[issuers.corp]\nissuer = "https://x/"\naudience = "klamm"\njwks = "keys.json"'
+    )
+    settings = read_settings()
+    assert settings.callers["orders"].token_subject == "system:serviceaccount:shop:orders"
+    assert settings.issuers["corp"].algorithms == ("RS256", "ES256")
+    assert (settings.redacted()["callers"], settings.redacted()["issuers"]) == ("orders", "corp")
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ('role = "decide"', "callers.x: a decide caller needs `principals`"),
+        ('role = "king"', "callers.x.role:"),
+        ('principals = ["User:a"]', "callers.x.role:"),
+        ('role = "decide"\nprincipals = ["User:*a"]', "callers.x.principals.0: `User:*a` has a `*` before its end"),
+        ('role = "decide"\nprincipals = ["*"]', "callers.x.principals.0: `*` has no colon"),
+        ('role = "decide"\nprincipals = ["alice"]', "callers.x.principals.0: `alice` has no colon"),
+        ('role = "decide"\nprincipals = ["User:a"]\nprincipal = "User:a"', "callers.x: `principal` is for admin"),
+        ('role = "admin"', "callers.x: an admin caller needs `principal`"),
+        (
+            'role = "admin"\nprincipal = "User:a"\nmay_assert_super = true',
+            "callers.x: `principals` and `may_assert_super`",
+        ),
+        ('role = "observe"\nprincipals = ["User:a"]', "callers.x: `principals` and `may_assert_super` are for decide"),
+        ('role = "observe"\nsubject = "a"', "callers.x: `issuer` goes with `subject`"),
+        ('role = "observe"\nissuer = "corp"', "callers.x: `issuer` goes with `subject`"),
+        ('role = "observe"\nissuer = "corp"\nsubject = "a"', "settings: `callers.x`: there is no table `issuers.corp`"),
+        ('role = "observe"\nsubject = "a"\nservice_account = "a/b"', "callers.x: `subject` and `service_account`"),
+        ('role = "observe"\nservice_account = "a"', "callers.x.service_account: expected `namespace/name`"),
+        ('role = "observe"\ncertificate = "CN:x"', "callers.x.certificate: expected a name"),
+        ('role = "observe"\ncertificate = "DNS:x"', "settings: `callers.x` has a certificate"),
+        ('role = "observe"\nrequests_per_second = 0', "callers.x.requests_per_second:"),
+        ('role = "observe"\npassword = "a"', "callers.x.password:"),
+    ],
+)
+def test_a_caller_that_makes_no_sense_is_told_by_its_place(table: str, why: str) -> None:
+    _toml(f"[callers.x]\n{table}")
+    assert why in _refusal()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"issuer": None}, "issuers.corp.issuer:"),
+        ({"audience": None}, "issuers.corp.audience:"),
+        ({"jwks": None}, "issuers.corp.jwks:"),
+        ({"audience": '""'}, "issuers.corp.audience:"),
+        ({"jwks": '"http://login.example.com/keys"'}, "issuers.corp.jwks: expected an https URL"),
+        ({"algorithms": '["none"]'}, "issuers.corp.algorithms.0:"),
+        ({"algorithms": '["HS256"]'}, "issuers.corp.algorithms.0:"),
+        ({"algorithms": "[]"}, "issuers.corp.algorithms:"),
+        ({"leeway_s": "61"}, "issuers.corp.leeway_s:"),
+    ],
+)
+def test_an_issuer_that_would_believe_too_much_refuses_the_start(change: dict[str, str | None], why: str) -> None:
+    table: dict[str, str | None] = {"issuer": '"https://x/"', "audience": '"klamm"', "jwks": '"keys.json"', **change}
+    _toml("[issuers.corp]\n" + "\n".join(f"{name} = {value}" for name, value in table.items() if value is not None))
+    assert why in _refusal()
+
+
+def test_one_proof_means_one_caller() -> None:
+    one = 'role = "observe"\nissuer = "corp"\nsubject = "a"\n'
+    corp = '[issuers.corp]\nissuer = "https://x/"\naudience = "klamm"\njwks = "keys.json"\n'
+    _toml(f"[callers.a]\n{one}[callers.b]\n{one}{corp}")
+    assert "`callers.b` proves itself by the same as `callers.a`" in _refusal()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('tls.certificate = "a"', "`tls.certificate` and `tls.key` go together"),
+        ('tls.client.ca = "a"', "`tls.client.ca` needs `tls.certificate`"),
+        ('tokens.file = "a"', "`tokens.file` is given, but no `[callers.NAME]`"),
+        ('[callers.Orders]\nrole = "observe"', "a name has up to 64 of a-z"),
+    ],
+)
+def test_what_does_not_hang_together_is_told(text: str, why: str) -> None:
+    _toml(text)
+    assert why in _refusal()
+
+
+def test_no_variable_stands_for_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_CALLERS", "{}")
+    assert _refusal().startswith("KLAMM_CALLERS: there is no such variable")

@@ -166,3 +166,30 @@ async def test_when_too_many_ask_the_others_are_not_taken_for_ready() -> None:
     busy = [answer for answer in answers if answer]
     assert len(busy) == 300 - 256
     assert all(answer[0].needed and answer[0].readiness is None for answer in busy)
+
+
+async def test_the_supervisors_orders_reach_the_server() -> None:
+    supervisor, heard = Supervisor(), list[str]()
+    async with worker(supervisor) as found:
+        found.oversee(lambda: heard.append("drain"), lambda: heard.append("end"))
+        assert supervisor.channel is not None
+        for order in ("drain", "end"):
+            supervisor.channel.tell(order)
+            async with asyncio.timeout(30):
+                while heard[-1:] != [order]:  # noqa: ASYNC110 - a test's wait
+                    await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize(("answers", "ends"), [({"leave": True}, True), ({"leave": False}, False), ({}, True)])
+async def test_a_signal_of_its_own_ends_a_worker_unless_it_is_that_of_all(
+    answers: dict[str, object], *, ends: bool
+) -> None:
+    supervisor, ended = Supervisor(answers), list[str]()
+    async with worker(supervisor) as found:
+        found.oversee(lambda: ended.append("drained"), lambda: ended.append("ended"))
+        found.terminated()
+        found.terminated()
+        await supervisor.heard_of("leave")
+        await asyncio.sleep(4 * PATIENCE_S)
+        assert ended == (["ended"] if ends else [])
+    assert [subject for subject, _ in supervisor.heard].count("leave") == 1

@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from app.ops.sockets import ListenError, SharedDoor, address_of, listening
+from app.ops.sockets import Door, ListenError, address_of, listening
 
 LOOPBACK = "127.0.0.1"
 
@@ -101,7 +103,7 @@ async def _greetings(address: tuple[str, int], count: int) -> list[bytes]:
 
 async def test_two_doors_of_one_socket_share_a_burst() -> None:
     with listening(LOOPBACK, 0) as listener, listener.dup() as same:
-        doors = [SharedDoor(listener, lambda: _Greeting(b"a")), SharedDoor(same, lambda: _Greeting(b"b"))]
+        doors = [Door(each, partial(_Greeting, name), shared=True) for each, name in ((listener, b"a"), (same, b"b"))]
         for door in doors:
             door.open()
         said = await _greetings(listener.getsockname(), 32)
@@ -114,7 +116,7 @@ async def test_two_doors_of_one_socket_share_a_burst() -> None:
 async def test_a_full_queue_is_taken_ever_faster() -> None:
     with listening(LOOPBACK, 0) as listener:
         clients = [socket.create_connection(listener.getsockname()) for _ in range(500)]
-        door = SharedDoor(listener, lambda: _Greeting(b"a"))
+        door = Door(listener, lambda: _Greeting(b"a"), shared=True)
         door.open()
         loop = asyncio.get_running_loop()
         for client in clients:
@@ -124,8 +126,11 @@ async def test_a_full_queue_is_taken_ever_faster() -> None:
         door.close()
 
 
+@pytest.mark.parametrize("shared", [False, True])
 async def test_a_door_without_descriptors_tries_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    shared: bool,  # noqa: FBT001 - a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("app.ops.sockets._TROUBLE_REST_S", 0.01)
     with listening(LOOPBACK, 0) as listener:
@@ -138,8 +143,42 @@ async def test_a_door_without_descriptors_tries_again(
             return accept(self)
 
         monkeypatch.setattr(socket.socket, "accept", failing)
-        door = SharedDoor(listener, lambda: _Greeting(b"a"))
+        door = Door(listener, lambda: _Greeting(b"a"), shared=shared)
         door.open()
         assert await _greetings(listener.getsockname(), 1) == [b"a"]
         door.close()
     assert caplog.messages == ["connection_not_taken"] * 2
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_long_turns_keep_nobody_waiting_at_the_door(
+    shared: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    turns, come, all_come = 0, 0, asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def busy() -> None:
+        nonlocal turns
+        turns += 1
+        time.sleep(0.02)
+        if not all_come.is_set():
+            loop.call_soon(busy)
+
+    def take() -> _Greeting:
+        nonlocal come
+        come += 1
+        if come == len(clients):
+            all_come.set()
+        return _Greeting(b"a")
+
+    with listening(LOOPBACK, 0) as listener:
+        clients = [socket.create_connection(listener.getsockname()) for _ in range(100)]
+        door = Door(listener, take, shared=shared)
+        door.open()
+        loop.call_soon(busy)
+        await asyncio.wait_for(all_come.wait(), 30)
+        door.close()
+        for client in clients:
+            client.close()
+    # One a turn would be a hundred turns.
+    assert turns < 60

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.ops.workers import restarts
-from app.ops.workers.supervisor import Supervisor, WorkersError
+from app.ops.workers.supervisor import Drain, Supervisor, WorkersError
 
 DIES = "raise SystemExit(7)"
 # Says that it is there and that it has loaded, then does as it is told.
@@ -55,6 +55,10 @@ class Programs:
         self.processes.append(process)
         return process, ours
 
+    def kill(self) -> None:
+        for process in self.processes:
+            process.kill()
+
     @property
     def all_ended(self) -> bool:
         return all(process.returncode is not None for process in self.processes)
@@ -68,6 +72,11 @@ def stop_when(done: Callable[[], bool]) -> Callable[[], None]:
             os.kill(os.getpid(), signal.SIGTERM)
 
     return look
+
+
+def all_loaded(supervisor: Supervisor) -> bool:
+    """Whether every program has said so: from then on it has its own handler of SIGTERM."""
+    return all(worker.ready for worker in supervisor._workers)
 
 
 def run(supervisor: Supervisor) -> None:
@@ -122,7 +131,11 @@ def test_serving_is_told_once() -> None:
     async def note() -> None:
         served.append(time.monotonic())
 
-    run(Supervisor(3, programs, each_second=stop_when(lambda: bool(served)), once_serving=note))
+    def all_serve() -> bool:
+        return bool(served) and all_loaded(supervisor)
+
+    supervisor = Supervisor(3, programs, each_second=stop_when(all_serve), once_serving=note)
+    run(supervisor)
     assert len(served) == 1
     assert [process.returncode for process in programs.processes] == [0, 0, 0]
 
@@ -131,7 +144,7 @@ def test_serving_is_told_once() -> None:
 def test_a_worker_that_does_not_end_is_killed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.ops.workers.supervisor.DRAIN_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("app.ops.workers.supervisor.END_TIMEOUT_S", 0.5)
     programs = Programs(IGNORES_SIGTERM)
     began_at = time.monotonic()
     run(Supervisor(1, programs, each_second=stop_when(lambda: time.monotonic() > began_at + 0.5)))
@@ -181,3 +194,124 @@ def test_a_worker_that_leaves_is_not_let_in_again(caplog: pytest.LogCaptureFixtu
     run(Supervisor(1, programs, each_second=stop_when(lambda: len(programs.started) > 1)))
     ended = [record for record in caplog.records if record.message == "worker_ended"]
     assert [record.__dict__["by"] for record in ended] == ["exit code 4"]
+
+
+# Serves as SERVES does; ends with 3 if SIGTERM comes before the order to drain, with 0 if told to end after that.
+DRAINS = """
+import json, signal, socket, sys
+line = socket.socket(fileno=int(sys.argv[1])).makefile("rwb", 0)
+heard, terminated = [], []
+signal.signal(signal.SIGTERM, lambda *_: terminated.append(heard.copy()))
+line.write(b'{"subject": "up"}\\n{"subject": "turn_over", "detail": true}\\n')
+for each in line:
+    heard.append(json.loads(each)["subject"])
+    if heard[-1] == "listen":
+        line.write(b'{"subject": "listening"}\\n')
+    if heard[-1] == "end":
+        sys.exit(0 if heard == ["listen", "drain", "end"] else 3)
+"""
+
+
+class Draining:
+    """Stops a supervisor as soon as its workers serve, and notes when what happens."""
+
+    def __init__(self, programs: Programs, seconds: float, then: Callable[[], None] | None = None) -> None:
+        self.over_at: list[float] = []
+        self.ticks = 0
+        self.began_at = 0.0
+        self.served = 0
+        self.supervisor = Supervisor(
+            2,
+            programs,
+            each_second=self.look,
+            once_serving=self.note,
+            drain=Drain(seconds, over=lambda: self.over_at.append(time.monotonic())),
+        )
+        self._then = then
+
+    async def note(self) -> None:
+        self.served += 1
+
+    def look(self) -> None:
+        if self.began_at:
+            self.ticks += 1
+            if self.ticks == 5 and self._then is not None:
+                self._then()
+        elif self.served and all_loaded(self.supervisor):
+            self.began_at = time.monotonic()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("quick")
+def test_workers_drain_for_their_time_and_are_looked_after_meanwhile() -> None:
+    programs = Programs(DRAINS)
+    draining = Draining(programs, 0.5)
+    run(draining.supervisor)
+    assert [process.returncode for process in programs.processes] == [0, 0]
+    assert len(draining.over_at) == 1
+    assert draining.over_at[0] - draining.began_at >= 0.5
+    assert draining.ticks > 1
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_the_drain_time_of_workers(sig: signal.Signals) -> None:
+    programs = Programs(DRAINS)
+    draining = Draining(programs, 300, then=lambda: os.kill(os.getpid(), sig))
+    run(draining.supervisor)
+    assert [process.returncode for process in programs.processes] == [0, 0]
+    assert draining.ticks >= 5
+    assert len(draining.over_at) == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_worker_that_dies_while_it_drains_is_not_started_again_and_the_last_ends_the_service() -> None:
+    programs = Programs(DRAINS)
+    draining = Draining(programs, 300, then=programs.kill)
+    run(draining.supervisor)
+    assert len(programs.started) == 2
+    assert len(draining.over_at) == 1
+
+
+# Serves, then asks whether it leaves alone, and ends with what it is told.
+ASKS = """
+import json, signal, socket, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+line = socket.socket(fileno=int(sys.argv[1])).makefile("rwb", 0)
+line.write(b'{"subject": "up"}\\n{"subject": "turn_over", "detail": true}\\n')
+for each in line:
+    said = json.loads(each)
+    if said.get("subject") == "listen":
+        line.write(b'{"subject": "listening"}\\n{"subject": "leave", "ask": 1}\\n')
+    if said.get("answer") == 1:
+        sys.exit(40 + said["detail"])
+"""
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_worker_that_got_a_signal_of_its_own_leaves_alone(caplog: pytest.LogCaptureFixture) -> None:
+    programs = Programs(ASKS, SERVES)
+    run(Supervisor(1, programs, each_second=stop_when(lambda: len(programs.started) > 1)))
+    ended = [record.__dict__["by"] for record in caplog.records if record.message == "worker_ended"]
+    assert ended == ["exit code 41"]
+
+
+@pytest.mark.usefixtures("quick")
+async def test_nobody_counts_on_a_worker_any_more_once_it_knows_that_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.ops.workers.supervisor._SIGNAL_TIMEOUT_S", 0.01)
+    supervisor = Supervisor(2, Programs(SERVES))
+    leaving, other = supervisor._workers
+    assert await supervisor._hear(leaving, "leave", None) is True
+    assert (leaving.needed, leaving.listening, leaving.leaving) == (False, False, True)
+    assert (other.needed, other.leaving) == (True, False)
+
+
+def test_a_worker_whose_signal_was_that_of_all_does_not_leave_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.ops.workers.supervisor._SIGNAL_TIMEOUT_S", 60.0)
+    programs = Programs(ASKS)
+
+    async def terminate() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    run(Supervisor(1, programs, once_serving=terminate, drain=Drain(300)))
+    assert [process.returncode for process in programs.processes] == [40]

@@ -4,7 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from app.ops.metrics import Metrics
+from app.rest.connections import bounds, protocol, timed_protocol
+from app.rest.connections.bounds import Connections
 from tests.unit.rest.harness import Service, serving
+from tests.unit.rest.wires import Clock
 
 
 @pytest.fixture
@@ -19,3 +23,23 @@ async def unloaded() -> AsyncIterator[Service]:
     """The store can't be reached, so nothing is loaded."""
     async with serving(reachable=False) as loading:
         yield loading
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in (bounds, protocol, timed_protocol):
+        monkeypatch.setattr(module, "monotonic", clock)
+    monkeypatch.setattr(bounds, "thread_time", clock.on_core)
+    monkeypatch.setattr(protocol, "_PLAIN_HEADS", {})
+    return clock
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def shared(metrics: Metrics) -> Connections:
+    return Connections(metrics)

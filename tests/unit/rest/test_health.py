@@ -77,6 +77,8 @@ async def test_early_start_listeners_are_ready_before_the_first_load() -> None:
 async def test_a_draining_replica_is_not_ready(service: Service) -> None:
     service.authorizer.readiness.draining()
     assert (await probe(service, "/readyz"))[0] == 503
+    status, text = await probe(service, "/readyz/CLIENT")
+    assert (status, text.splitlines()[0]) == (503, "[-]listener/CLIENT failed: draining")
     assert (await probe(service, "/livez"))[0] == 200
 
 

@@ -10,6 +10,7 @@ import pytest
 from app import __version__
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.ops.metrics import OPERATIONS
+from app.rest.callers.roles import OPEN_TO_ALL
 from app.rest.openapi import build_openapi
 from tests.unit.rest.test_bad_input import BODIES
 
@@ -45,7 +46,20 @@ def test_the_document_says_what_it_is() -> None:
     assert (DOCUMENT["info"]["title"], DOCUMENT["info"]["version"]) == ("Klamm", __version__)
     assert DOCUMENT["info"]["license"] == {"name": "Apache-2.0", "identifier": "Apache-2.0"}
     assert DOCUMENT["info"]["contact"]
-    assert (DOCUMENT["servers"], DOCUMENT["security"]) == ([{"url": "/"}], [])
+    assert DOCUMENT["servers"] == [{"url": "/"}]
+
+
+def test_credentials_may_be_sent_to_all_but_the_probes() -> None:
+    assert DOCUMENT["security"] == [{}, {"bearer": []}, {"certificate": []}]
+    assert {name: scheme["type"] for name, scheme in DOCUMENT["components"]["securitySchemes"].items()} == {
+        "bearer": "http",
+        "certificate": "mutualTLS",
+    }
+    for path in DOCUMENT["paths"].values():
+        for operation in path.values():
+            is_open = operation["operationId"] in OPEN_TO_ALL
+            assert (operation.get("security") == []) == is_open
+            assert ({"401", "403", "429"} <= set(operation["responses"])) == (not is_open)
     tags = {tag["name"] for tag in DOCUMENT["tags"]}
     assert all(set(operation["tags"]) <= tags for operation in operations().values())
 

@@ -8,80 +8,10 @@ import httptools
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from starlette.types import Receive, Scope, Send
-from uvicorn.config import Config
-from uvicorn.server import ServerState
 
-from app.rest import protocol
-from app.rest.protocol import KlammProtocol
-
-LINE = b"POST /v1/authorize HTTP/1.1"
-TYPE = b"Content-Type: application/json"
-
-
-class Wire(asyncio.Transport):
-    """What the protocol has written, and whether it has hung up."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.writes = 0
-        self.closed = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
-        self.writes += 1
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def pause_reading(self) -> None:
-        """The test doesn't flood."""
-
-    def resume_reading(self) -> None:
-        """The same."""
-
-
-async def slow_way(scope: Scope, receive: Receive, send: Send) -> None:
-    """Says what it was asked, so that nothing can be told apart from the plain answer but on purpose."""
-    body = b""
-    more = True
-    while more:
-        message = await receive()
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    reply = plain_reply(scope["headers"], body)
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": reply})
-
-
-def plain_reply(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:
-    return b"%r %r" % (list(headers), body)
-
-
-def answer(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes | None:
-    return None if body.startswith(b"slow") else plain_reply(headers, body)
-
-
-def connected() -> tuple[KlammProtocol, Wire]:
-    config = Config(slow_way, http="httptools", ws="none", log_config=None, access_log=False)
-    config.load()
-    state = ServerState()
-    state.default_headers = [(b"date", b"now")]
-    connection = KlammProtocol(config, state, {}, asyncio.get_running_loop(), answer=answer)
-    wire = Wire()
-    connection.connection_made(wire)
-    return connection, wire
-
-
-async def turns() -> None:
-    """Let everything come to rest."""
-    for _ in range(10):
-        await asyncio.sleep(0)
+from app.rest.connections import protocol
+from app.rest.connections.protocol import KlammProtocol
+from tests.unit.rest.wires import LINE, TYPE, connected, plain_reply, request, turns
 
 
 async def conversation(segments: Iterable[bytes]) -> tuple[bytes, bool]:
@@ -95,10 +25,6 @@ async def conversation(segments: Iterable[bytes]) -> tuple[bytes, bool]:
     written, closed = wire.written, wire.closed
     connection.connection_lost(None)
     return written, closed
-
-
-def request(body: bytes, *more: bytes, line: bytes = LINE, end: bytes = b"\r\n") -> bytes:
-    return end.join((line, TYPE, *more, b"Content-Length: %d" % len(body), b"", b"")) + body
 
 
 REQUESTS = st.builds(
@@ -194,7 +120,7 @@ async def test_head_and_body_of_a_reply_are_written_together() -> None:
 
 async def test_a_plain_answer_does_not_overtake_what_is_held_back() -> None:
     connection, wire = connected()
-    connection._joined.write(b"before ")
+    connection.joined.write(b"before ")
     connection.data_received(request(b"a"))
     await turns()
     assert wire.written.startswith(b"before HTTP/1.1 200 OK")
@@ -203,7 +129,7 @@ async def test_a_plain_answer_does_not_overtake_what_is_held_back() -> None:
 @pytest.mark.parametrize("end", ["shutdown", "garbage"])
 async def test_what_is_held_back_is_written_before_the_end(end: str) -> None:
     connection, wire = connected()
-    connection._joined.write(b"before ")
+    connection.joined.write(b"before ")
     if end == "shutdown":
         connection.shutdown()
     else:
@@ -216,7 +142,7 @@ async def test_what_is_held_back_is_written_before_the_end(end: str) -> None:
 
 async def test_nothing_is_written_to_a_connection_that_is_lost() -> None:
     connection, wire = connected()
-    connection._joined.write(b"late")
+    connection.joined.write(b"late")
     connection.connection_lost(ConnectionResetError())
     await turns()
     assert wire.written == b""

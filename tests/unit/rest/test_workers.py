@@ -12,7 +12,7 @@ import pytest
 from app.ops.workers import siblings
 from app.ops.workers.channel import Channel
 from app.ops.workers.siblings import Siblings
-from app.rest.app import create_rest_app
+from app.rest.app import Surroundings, create_rest_app
 from tests.unit.rest.harness import Service
 
 READY = {"ready": True, "started": True, "state": "READY"}
@@ -34,7 +34,7 @@ async def beside(service: Service, *others: dict[str, Any], page: str = "") -> A
     supervisor = Channel(here, hear)
     await supervisor.open()
     found = Siblings(there, orphaned=lambda: None)
-    app = create_rest_app(service.authorizer, service.metrics, service.audit, found)
+    app = create_rest_app(service.authorizer, service.metrics, service.audit, Surroundings(siblings=found))
     await found.open(app.face)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://klamm") as client:
         yield client
@@ -78,6 +78,13 @@ async def test_a_listener_may_start_when_all_workers_are_ready_for_it(
     async with beside(service, worker(2, other)) as client:
         answer = await client.post("/v1/start", json={**START, "wait_ms": 150})
         assert answer.json()["listeners"] == [{"listener_name": "CLIENT", "ready": ready}]
+
+
+async def test_a_broker_is_answered_at_once_by_a_worker_that_drains_meanwhile(service: Service) -> None:
+    async with beside(service, worker(2, COLD)) as client, asyncio.timeout(30):
+        asyncio.get_running_loop().call_later(0.2, service.authorizer.readiness.draining)
+        answer = await client.post("/v1/start", json={**START, "wait_ms": 300_000})
+    assert answer.json()["listeners"] == [{"listener_name": "CLIENT", "ready": False}]
 
 
 @pytest.mark.parametrize("others", [(), (worker(2, READY),)])

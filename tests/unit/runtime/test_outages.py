@@ -81,7 +81,7 @@ async def test_looks_that_never_end_are_replaced_by_a_snapshot_which_comes_in_pa
 
 @in_virtual_time
 async def test_troubles_are_logged_when_they_begin_and_end_not_at_every_try(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "klamm.loader")
+    caplog.set_level(logging.INFO, "app.runtime.loader")
     store = FakeStore()
     async with serving(store) as authorizer:
         caplog.clear()

@@ -155,3 +155,13 @@ async def test_waiting_ends_when_all_listeners_are_ready_or_at_the_deadline() ->
     loop.call_later(2, readiness.published, image(CONFIG))
     await asyncio.gather(*(readiness.wait_until_ready(["EXTERNAL"], 10) for _ in range(3)))
     assert now() == pytest.approx(4, abs=0.01)
+
+
+@in_virtual_time
+async def test_nobody_waits_for_a_process_that_drains() -> None:
+    readiness = Readiness(CONFIG, now)
+    readiness.loading()
+    asyncio.get_running_loop().call_later(1, readiness.draining)
+    await readiness.wait_until_ready(["EXTERNAL"], 10)
+    await readiness.wait_until_ready(["EXTERNAL"], 10)
+    assert now() == pytest.approx(1, abs=0.01)

@@ -1,4 +1,4 @@
-"""The HTTP protocol of `klamm serve`: uvicorn's, with three differences (DESIGN: hot path).
+"""The HTTP protocol of `klamm serve`: uvicorn's within bounds, with three differences (DESIGN: hot path).
 
 An authorize request that is complete and plain is answered at once, without a task, a scope and their messages: that
 is most of what a request costs. Whatever is not plain (a refusal, `at_least`, a pipeline, a slow reader) takes
@@ -8,78 +8,48 @@ Clients that keep a connection send the same head again and again. The head of a
 remembered byte for byte; the same bytes with as long a body as they say need no parser.
 
 Head and body of a reply that comes through the application leave together: each write of its own wakes the client.
+So do head and body of a short request come there together: whoever is slow to send holds up nobody who is served.
 
 An offer to upgrade the connection (Java's HttpClient makes one: `Upgrade: h2c`) is declined. httptools would stop
 reading at the body of such a request; so its head is read once more without the offer.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.rest.strict_json import OFF_LOOP_BYTES
+from app.rest.connections.bounded_protocol import BoundedProtocol
+from app.rest.connections.bounds import OVERLOADED, Connections
+from app.rest.strict_json import BODY_TIMEOUT_S, OFF_LOOP_BYTES
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-Answer = Callable[[Iterable[tuple[bytes, bytes]], bytes], bytes | None]
-"""The body of the reply (200, JSON) to these headers and this body; None if it takes more than that."""
+_Headers = list[tuple[bytes, bytes]]
+
+Answer = Callable[[_Headers, bytes, Sequence[str]], bytes | None]
+"""The reply (200, JSON) to these headers, this body and the names of the client's certificate, from its own headers on:
+`content-length: 2`, an empty line, the body. None if it takes more than that."""
 
 _AUTHORIZE_URL = b"/v1/authorize"
-_PATIENCE_S = 5.0
-"""How long the rest of a plain request's body may take before uvicorn's way waits for it, with a limit of its own."""
 _LINE = b"POST /v1/authorize HTTP/1.1\r\n"
 _END = b"\r\n\r\n"
 _OFFERS = (b"upgrade", b"http2-settings")
 _MAX_HEAD_BYTES = 2 * 1024
 _MAX_HEADS = 1_024
-
-_Headers = list[tuple[bytes, bytes]]
+_MAX_HELD_BYTES = 64 * 1024
+"""Of requests that are not plain: as much as uvicorn reads for an application that doesn't."""
 
 # INVARIANT: what stands here is a function of its key alone: the parser's reading of a head that was plain.
 _PLAIN_HEADS: dict[bytes, tuple[_Headers, int]] = {}
 """Headers and length of the body by the head's own bytes."""
 
 
-class _Joined(asyncio.Transport):
-    """Writes a reply's head together with what follows it; alone only if nothing does in the same turn of the loop."""
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self.held: bytes | None = None
-        self._transport = transport
-        self._loop = loop
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Hold the first part back, and write it with the second."""
-        if self.held is None:
-            self.held = bytes(data)
-            self._loop.call_soon(self.flush)
-        else:
-            held, self.held = self.held, None
-            self._transport.writelines((held, data))
-
-    def flush(self) -> None:
-        """Write what is held."""
-        if self.held is not None:
-            held, self.held = self.held, None
-            self._transport.write(held)
-
-    def is_closing(self) -> bool:
-        """Whether the connection is being closed."""
-        return self._transport.is_closing()
-
-    def close(self) -> None:
-        """Write what is held, and hang up."""
-        self.flush()
-        self._transport.close()
-
-
-class KlammProtocol(HttpToolsProtocol):
+class KlammProtocol(BoundedProtocol):
     """One connection. `answer` decides plain authorize requests."""
 
     def __init__(
@@ -90,42 +60,39 @@ class KlammProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         answer: Answer,
+        shared: Connections,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(config, server_state, app_state, _loop, shared=shared)
         self._answer = answer
         self._held: bytearray | None = None
-        """The body so far of a request that may be plain; None for one that takes uvicorn's way."""
-        self._patience: asyncio.TimerHandle | None = None
-        self._between = True
-        """Whether the parser stands at the end of a message, or has not begun any."""
+        """The body so far of a request that is held back; None for one that takes uvicorn's way."""
+        self._charged = 0
+        """How much of it is known to all connections as held."""
+        self._may_be_plain = False
+        self._is_asked = False
+        """Whether what came last is a request that `answer` has seen."""
         self._plain: list[tuple[_Headers, int]] = []
         """The plain requests among what came last."""
-        self._dated: object = None
-        self._head = b""
-        """The reply's head up to its length, as of the date headers `_dated`."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        """Begin a connection."""
-        super().connection_made(transport)
-        self._joined = _Joined(transport, self.loop)
 
     def data_received(self, data: bytes) -> None:
         """Read on; an offer to upgrade is declined, however the segments were cut."""
+        if not self.shared.began:
+            self.shared.begin_turn(self.loop)
         head = self._head_of(data)
         known = _PLAIN_HEADS.get(head)
-        if known is not None and len(data) == len(head) + known[1]:
-            reply = self._answer(known[0], data[len(head) :])
-            if reply is not None:
-                self._send(reply)
-                return
+        self._is_asked = known is not None and len(data) == len(head) + known[1]
+        if self._is_asked and self._replies(known[0], data, len(head)):  # type: ignore[index]  # it is known
+            return
         self._plain.clear()
-        self._parse(data)
+        super().data_received(data)
+        if self._held is not None and not self.deaf:
+            self._charge(self._held)
         if head:
             self._remember(head, len(data) - len(head))
 
     def _head_of(self, data: bytes) -> bytes:
         """The head of a request that may be answered without the parser; empty if there is none."""
-        if self._between and data.startswith(_LINE) and self._is_free():
+        if self.between and data.startswith(_LINE) and self._is_free():
             end = data.find(_END)
             return data[: end + len(_END)] if end > 0 else b""
         return b""
@@ -139,22 +106,11 @@ class KlammProtocol(HttpToolsProtocol):
             _PLAIN_HEADS.clear()
         _PLAIN_HEADS[head] = self._plain[0]
 
-    def _parse(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
-        try:
-            self._read(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._joined.flush()
-            self.send_400_response("Invalid HTTP request received.")
-            return
-        if self._held is not None and self._patience is None:
-            self._patience = self.loop.call_later(_PATIENCE_S, self._let_go)
-
-    def _read(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         """Feed the parser. Raises HttpParserUpgrade for what is still an offer without its headers (CONNECT, PRI)."""
         while data:
             try:
-                self.parser.feed_data(data)
+                super().feed(data)
             except httptools.HttpParserUpgrade as offer:
                 head = self._without_offer()
                 self.parser = httptools.HttpRequestParser(self)
@@ -164,66 +120,52 @@ class KlammProtocol(HttpToolsProtocol):
             else:
                 return
 
-    def on_message_begin(self) -> None:
-        """Stand within a message."""
-        self._between = False
-        # An answer to a request before it in the same segment has set the timer.
-        self._unset_keepalive_if_required()
-        super().on_message_begin()
-
     def on_headers_complete(self) -> None:
-        """Hold back a request that may be plain; uvicorn gets it later, or never."""
+        """Hold back a request that is short; uvicorn gets it later, or never."""
         if self.parser.should_upgrade():
             return
-        if self._may_be_plain():
+        self.check_head()
+        if self._is_to_be_held():
             self._held = bytearray()
+            self.wait(BODY_TIMEOUT_S)
         else:
-            self._begin_cycle()
+            self.begin_cycle()
 
     def on_body(self, body: bytes) -> None:
         """Collect the body of a held request; it can't be longer than its head said."""
         if self._held is None:
             super().on_body(body)
         else:
+            self.count_body(len(body))
             self._held += body
 
     def on_message_complete(self) -> None:
         """Answer a held request, or let it go uvicorn's way."""
-        self._between = True
         if self.parser.should_upgrade():
+            self.between = True
             return
         if self._held is not None:
-            reply = self._answer(self.headers, bytes(self._held))
-            if reply is not None:
-                self._plain.append((self.headers, len(self._held)))
-                self._hold_no_more()
-                self._send(reply)
-                return
+            body = bytes(self._held)
+            if self._may_be_plain and not self._is_asked:
+                self.between = True
+                headers = self.headers
+                if self._replies(headers, body, 0):
+                    self._hold_no_more()
+                    self._plain.append((headers, len(body)))
+                    return
             self._let_go()
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what was held back: nobody waits for it any more."""
         self._hold_no_more()
-        self._joined.held = None
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
         """Close, or let the request that is on its way end first."""
-        if self._held is not None:
+        if self._held is not None and not self.deaf:
             self._let_go()
-        self._joined.flush()
         super().shutdown()
-
-    def _may_be_plain(self) -> bool:
-        return (
-            self.url == _AUTHORIZE_URL
-            and self.parser.get_method() == b"POST"
-            and self._is_free()
-            and not self.expect_100_continue
-            and self.parser.should_keep_alive()
-            and self._is_short()
-        )
 
     def _is_free(self) -> bool:
         """Whether an answer may be written now: none is on its way, and the client reads."""
@@ -231,42 +173,68 @@ class KlammProtocol(HttpToolsProtocol):
             (self.cycle is None or self.cycle.response_complete)
             and not self.pipeline
             and not self.flow.write_paused
-            and self._joined.held is None
+            and self.joined.held is None
+            and not self.deaf
+            and not self.surplus
             and not self.root_path
         )
 
-    def _is_short(self) -> bool:
+    def _is_to_be_held(self) -> bool:
+        """Whether the request can be held back until all of it is here; and whether it may be plain."""
+        self._may_be_plain = False
+        if self.expect_100_continue or not self._is_free():
+            return False
         for name, value in self.headers:
             if name == b"content-length":
-                return value.isdigit() and int(value) <= OFF_LOOP_BYTES
+                length = int(value) if value.isdigit() else OFF_LOOP_BYTES + 1
+                self._may_be_plain = (
+                    length <= OFF_LOOP_BYTES
+                    and self.url == _AUTHORIZE_URL
+                    and self.parser.get_method() == b"POST"
+                    and self.parser.should_keep_alive()
+                )
+                return self._may_be_plain or length <= _MAX_HELD_BYTES
         return False
+
+    def _charge(self, held: bytearray) -> None:
+        """Keep what all connections hold within its bound. What comes in one piece is never charged."""
+        more, self._charged = len(held) - self._charged, len(held)
+        if not self.shared.hold(more):
+            self.refuse(OVERLOADED)
 
     def _hold_no_more(self) -> None:
         self._held = None
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def _begin_cycle(self) -> None:
-        super().on_headers_complete()
-        self.cycle.transport = self._joined
+        if self._charged:
+            self.shared.hold(-self._charged)
+            self._charged = 0
 
     def _let_go(self) -> None:
         body = self._held
         self._hold_no_more()
-        self._begin_cycle()
+        self.begin_cycle()
         if body:
             super().on_body(bytes(body))
 
-    def _send(self, reply: bytes) -> None:
-        dated = self.server_state.default_headers
-        if dated is not self._dated:
-            # The server makes a new list every second.
-            self._dated = dated
-            lines = [b"HTTP/1.1 200 OK", *(b"%b: %b" % each for each in dated), b"content-type: application/json"]
-            self._head = b"\r\n".join((*lines, b"content-length: "))
-        self.transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(reply), reply))
-        self.on_response_complete()
+    def _replies(self, headers: _Headers, data: bytes, start: int) -> bool:
+        """Reply to a plain request, whose body begins there in the data, and say whether it was one."""
+        shared = self.shared
+        if self.server_state.default_headers is not shared.dated:
+            shared.date(self.server_state.default_headers)
+        if monotonic() > shared.until and shared.is_spent():
+            shared.note_shed()
+            reply = shared.shed_reply
+        else:
+            answer = self._answer(headers, data[start:], self.names)
+            if answer is None:
+                return False
+            reply = shared.head + answer
+        # As in `wait`, by the clock that the turn has looked at. To write may set another one.
+        self.deadline = shared.began + self.timeout_keep_alive
+        self.transport.write(reply)
+        self.server_state.total_requests += 1
+        if shared.draining:
+            self.hang_up()
+        return True
 
     def _without_offer(self) -> bytes:
         """The head of the request as it was parsed, without what offers to upgrade."""

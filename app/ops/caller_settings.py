@@ -1,0 +1,151 @@
+"""What `klamm.toml` says of callers: who may ask, how they prove it, and what they may ask for."""
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+# INVARIANT: none of these is symmetric: whoever can check a token can't make one.
+SIGNATURE_ALGORITHMS = (
+    *("RS256", "RS384", "RS512"),
+    *("PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512"),
+    "EdDSA",
+)
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
+_CERTIFICATE_NAME = re.compile(r"(DNS|URI):[!-~]{1,2000}")
+_SERVICE_ACCOUNT = re.compile(r"[a-z0-9.-]{1,253}/[a-z0-9.-]{1,253}")
+_MAX_PRINCIPALS = 1_000
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
+
+
+def _names_a_principal(text: str) -> str:
+    if ":" not in text.rstrip("*"):
+        raise ValueError(f"`{text[:100]}` has no colon between type and name; write for example `User:alice`")
+    return text
+
+
+def _pattern(text: str) -> str:
+    if "*" in text[:-1]:
+        raise ValueError(f"`{text[:100]}` has a `*` before its end; only the end may be one, for any rest")
+    return _names_a_principal(text)
+
+
+def _certificate_name(text: str) -> str:
+    if not _CERTIFICATE_NAME.fullmatch(text):
+        raise ValueError(
+            "expected a name as it stands in the certificate, `DNS:orders.example.com` or `URI:spiffe://...`"
+        )
+    return text
+
+
+def _service_account(text: str) -> str:
+    if not _SERVICE_ACCOUNT.fullmatch(text):
+        raise ValueError("expected `namespace/name`")
+    return text
+
+
+class CallerSettings(_Table):
+    """One `[callers.NAME]` table."""
+
+    role: Literal["decide", "admin", "observe"]
+    principals: Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Field(max_length=_MAX_PRINCIPALS)] = ()
+    """Whom a decide caller may speak for: principals, or beginnings of principals with a `*` behind them."""
+    principal: Annotated[str | None, AfterValidator(lambda text: text and _names_a_principal(text))] = None
+    """Who an admin caller is."""
+    may_assert_super: bool = False
+    certificate: Annotated[str | None, AfterValidator(lambda text: text and _certificate_name(text))] = None
+    """A name of the client certificate that proves who calls."""
+    issuer: str | None = None
+    """The `[issuers.NAME]` table whose tokens prove it; with `subject` or `service_account`."""
+    subject: Annotated[str | None, Field(min_length=1, max_length=1_000)] = None
+    service_account: Annotated[str | None, AfterValidator(lambda text: text and _service_account(text))] = None
+    """`namespace/name` of a Kubernetes service account."""
+    requests_per_second: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
+
+    @property
+    def token_subject(self) -> str | None:
+        """The `sub` of this caller's tokens."""
+        if self.service_account is not None:
+            return "system:serviceaccount:" + self.service_account.replace("/", ":")
+        return self.subject
+
+    @model_validator(mode="after")
+    def _fits_its_role(self) -> Self:
+        if self.role == "decide" and not self.principals:
+            raise ValueError('a decide caller needs `principals`, whom it may speak for, such as ["User:*"]')
+        if self.role != "decide" and (self.principals or self.may_assert_super):
+            raise ValueError(f"`principals` and `may_assert_super` are for decide callers, not for {self.role}")
+        if self.role == "admin" and self.principal is None:
+            raise ValueError("an admin caller needs `principal`, who it is, such as `User:platform`")
+        if self.role != "admin" and self.principal is not None:
+            raise ValueError(f"`principal` is for admin callers, not for {self.role}")
+        if self.subject is not None and self.service_account is not None:
+            raise ValueError("`subject` and `service_account` say the same; give one of them")
+        if (self.issuer is None) != (self.token_subject is None):
+            raise ValueError("`issuer` goes with `subject` or `service_account`; give both or neither")
+        return self
+
+
+def _where_keys_are(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme == "https" and parts.hostname:
+        return text
+    if parts.scheme == "http" and parts.hostname and _is_loopback(parts.hostname):
+        return text
+    if "://" in text:
+        raise ValueError("expected an https URL, or a file; http is for loopback only")
+    return text
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _one_or_more(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class IssuerSettings(_Table):
+    """One `[issuers.NAME]` table: whose JWTs are believed. Without issuer, audience and keys the start is refused."""
+
+    issuer: Annotated[str, Field(min_length=1)]
+    audience: Annotated[str, Field(min_length=1)]
+    jwks: Annotated[str, Field(min_length=1), AfterValidator(_where_keys_are)]
+    """URL or file of the keys."""
+    algorithms: Annotated[
+        tuple[Literal[SIGNATURE_ALGORITHMS], ...],  # type: ignore[valid-type]  # the words stand once, above
+        BeforeValidator(_one_or_more),
+        Field(min_length=1),
+    ] = ("RS256", "ES256")
+    leeway_s: Annotated[int, Field(ge=0, le=60)] = 30
+    ca_file: Path | None = None
+    """Whom to trust at the URL instead of the system's authorities."""
+    bearer_file: Path | None = None
+    """Holds the token to show at the URL."""
+
+
+def check_callers(callers: Mapping[str, CallerSettings], issuers: Mapping[str, IssuerSettings]) -> None:
+    """Raise ValueError unless they hang together: names, issuers that exist, no proof that means two callers."""
+    for kind, names in (("callers", callers), ("issuers", issuers)):
+        for name in names:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"`{kind}.{name[:70]}`: a name has up to 64 of a-z, 0-9, - and _")
+    taken: dict[object, str] = {}
+    for name, caller in callers.items():
+        if caller.issuer is not None and caller.issuer not in issuers:
+            raise ValueError(f"`callers.{name}`: there is no table `issuers.{caller.issuer}`")
+        for proof in (caller.certificate, caller.issuer and (caller.issuer, caller.token_subject)):
+            if proof is not None and taken.setdefault(proof, name) != name:
+                raise ValueError(f"`callers.{name}` proves itself by the same as `callers.{taken[proof]}`")

@@ -1,0 +1,33 @@
+"""JSON strings for logs: whatever a screen would not show as itself is escaped, and nothing else is."""
+
+import re
+from json.encoder import encode_basestring
+
+_SUSPECT = re.compile("[^ -~]+")
+_BMP = 0xFFFF
+
+
+def json_string(text: str) -> str:
+    r"""The text as a JSON string on one line; a reader of JSON gets it back character by character.
+
+    Control characters (C0, DEL, C1), line and paragraph separators, marks that reorder text or have no width and lone
+    surrogates come as `\uXXXX`; letters of all languages stay as they are.
+    """
+    encoded = encode_basestring(text)
+    return encoded if encoded.isprintable() else _SUSPECT.sub(_escaped_run, encoded)
+
+
+def json_content(text: str) -> str:
+    """The same without its quotes; text that needs no escapes costs next to nothing."""
+    return text if text.isprintable() and '"' not in text and "\\" not in text else json_string(text)[1:-1]
+
+
+def _escaped_run(run: re.Match[str]) -> str:
+    return "".join([each if each.isprintable() else _escaped(ord(each)) for each in run[0]])
+
+
+def _escaped(code: int) -> str:
+    if code <= _BMP:
+        return f"\\u{code:04x}"
+    code -= _BMP + 1
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

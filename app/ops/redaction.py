@@ -1,0 +1,152 @@
+"""Keeps secrets out of the service's log: what is known to be one, and whatever has the shape of one.
+
+Every step is linear in the text's length: a text of megabytes that somebody has sent can't hold the event loop up.
+"""
+
+import json
+import re
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+MASK = "***"
+LONGEST_TEXT = 64 * 1024
+"""Characters of one text that are kept; a line is no place for more."""
+
+_MARGIN = 32 * 1024
+_SHORTEST_SECRET = 4
+_SHORTEST_JWT_HEADER = len("eyJhbGciOiJub25lIn0")
+
+# Possessive quantifiers, and what follows a run can't be part of it: nothing is read twice.
+_AFTER_ITS_NAME = re.compile(
+    r"(?i:(authorization|password|passwd|passphrase|secret|api[-_]?key)"
+    r"(\\?[\"']?\s{0,8}[:=]\s{0,8}|\\?[\"']\s{0,8},\s{0,8})(?:b?\\?([\"']))?)"
+)
+_BEARER = re.compile(r"(?i:\bbearer)[\s:=]++[\"']?([^\s\"',;)\]}]++)")
+_HASH = re.compile(r"(?i:sha256:[0-9a-f]{16,}+)")
+_RUN = re.compile(r"\S++")
+_DOTTED = re.compile(r"[\w.-]++", re.ASCII)
+_NAMES = re.compile(r"(?i:authorization|password|passwd|passphrase|secret|credential|api[-_.]?key)")
+
+
+class _Concealed:
+    """The secrets of this process, in every spelling that a text may have them in, longest first."""
+
+    def __init__(self) -> None:
+        self.spellings: tuple[str, ...] = ()
+
+    def add(self, secret: str) -> None:
+        spellings = {
+            secret,
+            quote(secret, safe=""),
+            quote(secret),
+            unquote(secret),
+            repr(secret)[1:-1],
+            json.dumps(secret)[1:-1],
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+        }
+        kept = spellings.union(self.spellings)
+        # INVARIANT: replaced as a whole, for another thread may be reading.
+        self.spellings = tuple(sorted(kept, key=lambda each: (-len(each), each)))
+
+    def clear(self) -> None:
+        self.spellings = ()
+
+
+_concealed = _Concealed()
+
+
+def conceal(secret: str) -> None:
+    """From now on no line shows this text, nor its URL-quoted or escaped forms. Less than 4 characters are refused.
+
+    Raises ValueError for what is so short that it would blot out half of every line.
+    """
+    if len(secret) < _SHORTEST_SECRET:
+        raise ValueError(f"a secret of less than {_SHORTEST_SECRET} characters can't be kept out of a log")
+    _concealed.add(secret)
+
+
+def conceal_url(url: str) -> None:
+    """From now on no line shows this URL, nor any password in it; those of less than 4 characters only within it."""
+    conceal(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    # Up to the last @, as a password may hold one that nobody has quoted.
+    passwords = [parts.netloc.rpartition("@")[0].partition(":")[2]]
+    passwords += [value for name, value in parse_qsl(parts.query) if _NAMES.search(name)]
+    for password in passwords:
+        if len(password) >= _SHORTEST_SECRET:
+            conceal(password)
+
+
+def reveal_all() -> None:
+    """Forget every secret; for tests."""
+    _concealed.clear()
+
+
+def is_secret_by_name(field: str) -> bool:
+    """Whether a field of this name holds what no line may show."""
+    return _NAMES.search(field) is not None
+
+
+def redacted(text: str) -> str:
+    """The text without secrets, and without what is beyond 64 Ki characters of it."""
+    if len(text) <= LONGEST_TEXT:
+        return _masked(text)
+    # INVARIANT: a secret that the cut has made unrecognisable lies in the margin, and that is dropped.
+    kept = _masked(text[: LONGEST_TEXT + _MARGIN])[:-_MARGIN]
+    return f"{kept[:LONGEST_TEXT]}... ({len(text)} characters in all)"
+
+
+def _masked(text: str) -> str:
+    for secret in _concealed.spellings:
+        text = text.replace(secret, MASK)
+    folded = text.lower()
+    if "://" in text and "@" in text:
+        text = _RUN.sub(_without_password, text)
+    if "eyJ" in text:
+        text = _DOTTED.sub(_without_jwt, text)
+    if "bearer" in folded:
+        text = _BEARER.sub(lambda found: found[0][: found.start(1) - found.start()] + MASK, text)
+    if "sha256:" in folded:
+        text = _HASH.sub(f"sha256:{MASK}", text)
+    return _without_named(text)
+
+
+def _without_password(run: re.Match[str]) -> str:
+    """`scheme://user:***@host`, up to the last @: a password that was not quoted may hold any character."""
+    text = run[0]
+    begins = text.find("://")
+    ends = text.rfind("@")
+    if begins < 0 or ends < begins:
+        return text
+    colon = text.find(":", begins + 3, ends)
+    return text if colon < 0 else f"{text[: colon + 1]}{MASK}{text[ends:]}"
+
+
+def _without_jwt(run: re.Match[str]) -> str:
+    """Of a run with dots in it, what begins with a JWT's header and has two more parts; the last may be empty."""
+    parts = run[0].split(".")
+    for at, part in enumerate(parts[:-2]):
+        begins = part.find("eyJ")
+        if 0 <= begins <= len(part) - _SHORTEST_JWT_HEADER:
+            return ".".join([*parts[:at], part[:begins] + MASK])
+    return run[0]
+
+
+def _without_named(text: str) -> str:
+    """Nothing of what stands behind the name of a secret: up to its closing quote, or the end of the line."""
+    parts: list[str] = []
+    at = 0
+    while (found := _AFTER_ITS_NAME.search(text, at)) is not None:
+        parts.append(text[at : found.end()])
+        at = _end_of_value(text, found.end(), found[1].lower(), found[3] or "")
+        parts.append(MASK)
+    return "".join([*parts, text[at:]]) if parts else text
+
+
+def _end_of_value(text: str, begins: int, name: str, quoted_by: str) -> int:
+    # A header's value may have several words; another's unquoted value is one.
+    stops = re.escape(quoted_by) + r"\n" if quoted_by else r"\n\r\"'" if name == "authorization" else r"\s,;&\"'"
+    found = re.compile(f"[{stops}]").search(text, begins)
+    return len(text) if found is None else found.start()

@@ -1,0 +1,112 @@
+"""Where settings come from besides flags: KLAMM_ variables, files that hold secrets, `klamm.toml`.
+
+A name that none of them may have is refused, with the nearest one that exists.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from pydantic_settings import EnvSettingsSource
+
+PREFIX = "KLAMM_"
+TOML_FILE = Path("klamm.toml")
+TABLES = ("callers", "issuers")
+"""Properties that are tables of tables, and stand in klamm.toml only."""
+
+# Kubernetes sets these for every service in the namespace, and the service may well be called klamm.
+_SERVICE_LINK = re.compile(r"KLAMM_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+_SERVICE_LINK_URL = re.compile(r"(tcp|udp|sctp)://")
+
+
+class SettingsError(Exception):
+    """A setting can't be used; one line for the operator that names the flag, variable or key, and the way out."""
+
+
+class Environment(EnvSettingsSource):
+    """The KLAMM_ variables, without those that Kubernetes makes of a service's name."""
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        links = {name.lower() for name, value in os.environ.items() if _is_service_link(name, value)}
+        return {name: value for name, value in super()._load_env_vars().items() if name not in links}
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    if _SERVICE_LINK.fullmatch(name):
+        return True
+    return re.fullmatch(r"KLAMM_(\w+_)?PORT", name) is not None and _SERVICE_LINK_URL.match(value) is not None
+
+
+def refuse_unknown_variables(fields: Collection[str], secrets: Collection[str]) -> None:
+    """Raise SettingsError for a KLAMM_ variable that means nothing."""
+    known = [variable_of(field) for field in fields if field not in TABLES]
+    known += [f"{variable_of(field)}_FILE" for field in secrets]
+    for name in sorted(name for name, value in os.environ.items() if not _is_service_link(name, value)):
+        if name.upper().startswith(PREFIX) and name not in known:
+            raise SettingsError(f"{name}: there is no such variable{_nearest(name.upper(), known)}")
+
+
+def secret_files(secrets: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Field and value of each secret that a variable KLAMM_..._FILE names a file for."""
+    for field in secrets:
+        variable = f"{variable_of(field)}_FILE"
+        path = os.environ.get(variable)
+        if path is None:
+            continue
+        if variable_of(field) in os.environ:
+            raise SettingsError(f"{variable}: {variable_of(field)} is set, too; give one of them")
+        yield field, _secret_in(variable, Path(path))
+
+
+def _secret_in(variable: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise SettingsError(f"{variable}: can't read `{path}` ({why})") from None
+
+
+def toml_fields(fields: Collection[str]) -> dict[str, object]:
+    """What klamm.toml says, by field name. Raises SettingsError for what isn't TOML and for keys that are unknown."""
+    try:
+        content = tomllib.loads(TOML_FILE.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"`{TOML_FILE}` can't be read: {error}") from None
+    found = {name: content.pop(name) for name in TABLES if name in content}
+    known = [property_of(field) for field in fields]
+    for name, value in _flat(content):
+        if name not in known:
+            raise SettingsError(f"`{TOML_FILE}`: there is no property `{name}`{_nearest(name, known)}")
+        found[name.replace(".", "_")] = value
+    return found
+
+
+def _flat(table: Mapping[str, object], path: str = "") -> Iterator[tuple[str, object]]:
+    # To TOML the dots of `super.users = ""` are tables within tables; here they are parts of one name.
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+def variable_of(field: str) -> str:
+    """KLAMM_SUPER_USERS for super_users."""
+    return PREFIX + field.upper()
+
+
+def property_of(field: str) -> str:
+    """super.users for super_users."""
+    return field.replace("_", ".")
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    # The prefix, being common to all, would make all of them look alike.
+    by_rest = {each.removeprefix(PREFIX): each for each in known}
+    nearest = difflib.get_close_matches(name.removeprefix(PREFIX), by_rest, n=1, cutoff=0.0)[0]
+    return f"; did you mean {by_rest[nearest]}?"

@@ -1,0 +1,123 @@
+"""The file of callers' tokens: of each its hash, never the token itself.
+
+A line is `NAME sha256:HEX`; what follows a # is a remark. A caller has two lines at most, so that it can change from
+one token to the next while both are good; the later line is the newer token.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+MAX_BYTES = 1024 * 1024
+MOST_LIVE = 2
+_PREFIX = "klamm_"
+_SECRET_BYTES = 32
+_LINE = re.compile(r"(?P<name>\S+)\s+sha256:(?P<hash>[0-9a-f]{64})")
+
+
+class TokenFileError(Exception):
+    """The file can't be used; one line for the operator that says where and the way out, and holds no hash."""
+
+
+def hash_of(token: bytes) -> bytes:
+    """What stands in the file for a token. Tokens are 256 random bits, so nothing slower is needed."""
+    return hashlib.sha256(token).digest()
+
+
+def read_tokens(path: Path, callers: Collection[str]) -> Mapping[bytes, str]:
+    """The caller's name by its token's hash. Raises TokenFileError."""
+    return _parsed(path, _text_of(path), callers)
+
+
+def add_token(path: Path, name: str) -> str:
+    """Make a token for a caller and note its hash; the token itself is told here, once. Raises TokenFileError."""
+    with _locked(path) as lines:
+        if len(_of(name, lines)) >= MOST_LIVE:
+            raise TokenFileError(
+                f"`{name}` has {MOST_LIVE} live tokens already; take the older one away first, with --retire"
+            )
+        token = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+        lines.append(f"{name} sha256:{hash_of(token.encode()).hex()}")
+    return token
+
+
+def retire_tokens(path: Path, name: str) -> int:
+    """Take all but the newest token of a caller away; returns how many those were. Raises TokenFileError."""
+    with _locked(path) as lines:
+        old = _of(name, lines)[:-1]
+        for each in old:
+            lines.remove(each)
+    return len(old)
+
+
+def _parsed(path: Path, text: str, callers: Collection[str]) -> dict[bytes, str]:
+    found: dict[bytes, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        content = line.partition("#")[0].strip()
+        if not content:
+            continue
+        fields = _LINE.fullmatch(content)
+        why = None
+        if fields is None:
+            why = "expected `NAME sha256:` and 64 digits of a-f and 0-9, as `klamm token` writes them"
+        elif fields["name"] not in callers:
+            why = f"there is no table `callers.{fields['name'][:70]}` in klamm.toml"
+        elif bytes.fromhex(fields["hash"]) in found:
+            why = "the same token stands in an earlier line"
+        elif list(found.values()).count(fields["name"]) >= MOST_LIVE:
+            why = f"`{fields['name']}` has {MOST_LIVE} live tokens in earlier lines already; take one away"
+        if why is not None or fields is None:
+            raise TokenFileError(f"`{path}` line {number}: {why}")
+        found[bytes.fromhex(fields["hash"])] = fields["name"]
+    return found
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise TokenFileError(f"`{path}` is larger than {MAX_BYTES} bytes")
+        return content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise TokenFileError(f"`{path}` can't be read ({why}); `tokens.file` names it") from None
+
+
+def _of(name: str, lines: list[str]) -> list[str]:
+    return [line for line in lines if line.split(maxsplit=1)[:1] == [name]]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[list[str]]:
+    """The file's lines to change; written as a whole, so that a reader sees the old ones or the new."""
+    try:
+        # The folder is what stays: the file is another one after each change.
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            # Two that change the file at once are a mistake that one of them should hear of.
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lines = _text_of(path).splitlines() if path.exists() else []
+            yield lines
+            _replace(path, "".join(f"{line}\n" for line in lines))
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise TokenFileError(f"`{path}` can't be written ({error.strerror})") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f"{path.name}.new")
+    beside.unlink(missing_ok=True)
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+    beside.replace(path)

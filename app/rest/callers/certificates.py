@@ -1,0 +1,160 @@
+"""TLS of the server, and who a client proves to be by its certificate."""
+
+import asyncio
+import hashlib
+import logging
+import ssl
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from app.rest.callers.watched_files import WatchedFiles
+from app.runtime.deadlines import stop
+
+_LOOK_EACH_S = 1.0
+_KINDS = frozenset({"DNS", "URI"})
+
+_log = logging.getLogger(__name__)
+
+
+class CertificateError(Exception):
+    """TLS can't be served with these files; one line for the operator that names the file and the way out."""
+
+
+def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
+    """TLS 1.2 or newer with this certificate (and its chain). Raises CertificateError.
+
+    With `client_ca` clients may show certificates, which must come from these authorities; without it none is asked.
+    """
+    for setting, path in (("tls.certificate", certificate), ("tls.key", key), ("tls.client.ca", client_ca)):
+        if path is not None:
+            _check_readable(setting, path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    # Without tickets nobody comes back on the strength of a certificate that meanwhile has expired or lost its issuer.
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0
+    _load_chain(context, certificate, key)
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(client_ca)
+        except OSError:  # ssl.SSLError is one, too
+            raise CertificateError(
+                f"tls.client.ca: `{client_ca}` holds no certificates; give the authorities' own, in PEM form"
+            ) from None
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def _check_readable(setting: str, path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except OSError as error:
+        raise CertificateError(
+            f"{setting}: `{path}` can't be read ({error.strerror}); give a file that this user may read"
+        ) from None
+
+
+def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    try:
+        # An encrypted key would be asked for at a terminal, where nobody sits.
+        context.load_cert_chain(certificate, key, password="")
+    except OSError as error:  # ssl.SSLError is one, too
+        if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+            raise CertificateError(
+                f"tls.key: `{key}` is not the key of the certificate `{certificate}`; give two that belong together"
+            ) from None
+        raise CertificateError(
+            f"tls.certificate, tls.key: `{certificate}` and `{key}` can't be used; give a certificate with its chain "
+            "and its private key, both in PEM form and not encrypted"
+        ) from None
+
+
+class CertificateWatch:
+    """A server's TLS that follows its files: certificate, key and clients' authorities are taken anew when they change.
+
+    `context` stays the same object; what it uses is exchanged as a whole, for connections that come after. If the new
+    files can't be used, the old ones stay, and the log says so. Raises CertificateError if the first ones can't be.
+    """
+
+    def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
+        self._paths = (certificate, key, client_ca)
+        files = [path for path in self._paths if path is not None]
+        self._files = WatchedFiles(*files)
+        self._files.changed()
+        self._digest = _digest_of(*self._paths)
+        self._trust = _digest_of(client_ca)
+        self._trusted_since = float("-inf")
+        self.context = self._current = server_context(*self._paths)
+        self.context.sni_callback = self._exchange
+        self._following: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Look at the files each second from now on."""
+        self._following = asyncio.get_running_loop().create_task(self._follow())
+
+    async def close(self) -> None:
+        """Stop looking."""
+        if self._following is not None:
+            await stop(self._following)
+
+    def look(self) -> None:
+        """Take the files anew if they have changed. Reads them, which blocks."""
+        if not self._files.changed():
+            return
+        digest = _digest_of(*self._paths)
+        if digest == self._digest:
+            return
+        self._digest = digest
+        try:
+            current = server_context(*self._paths)
+        except CertificateError as error:
+            _log.error("certificate_not_reloaded", extra={"why": str(error)})
+            return
+        trust = _digest_of(self._paths[2])
+        if trust != self._trust:
+            self._trust, self._trusted_since = trust, time.time()
+        self._current = current
+        _log.info("certificate_reloaded", extra={"certificate": str(self._paths[0])})
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_EACH_S)
+            try:
+                await asyncio.to_thread(self.look)
+            except Exception:  # noqa: BLE001 - one that nobody foresaw must not end the looking
+                _log.exception("certificate_watch_fault")
+
+    def _exchange(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
+        """Called by each handshake before it proves anything: from here on it goes by the files as they are now."""
+        connection.context = self._current
+        session = connection.session if connection.session_reused else None
+        if session is not None and session.time <= self._trusted_since:
+            # TLS 1.2 only: what was believed of this client then was believed of other authorities.
+            return ssl.ALERT_DESCRIPTION_HANDSHAKE_FAILURE
+        return None
+
+
+def _digest_of(*paths: Path | None) -> bytes:
+    digest = hashlib.sha256()
+    for path in paths:
+        with suppress(OSError):
+            content = b"" if path is None else path.read_bytes()
+            digest.update(hashlib.sha256(content).digest())
+    return digest.digest()
+
+
+def names_of(transport: asyncio.BaseTransport) -> tuple[str, ...]:
+    """The names of the client's certificate, such as `URI:spiffe://...` and `DNS:...`; () for whoever has shown none.
+
+    They are from a chain that TLS has verified, for without one Python tells no names.
+    """
+    certificate = transport.get_extra_info("peercert")
+    if not certificate:
+        return ()
+    # A session of TLS 1.2 that is taken up again is not verified anew.
+    if ssl.cert_time_to_seconds(certificate["notAfter"]) <= time.time():
+        return ()
+    return tuple(f"{kind}:{name}" for kind, name in certificate.get("subjectAltName", ()) if kind in _KINDS)

@@ -1,0 +1,215 @@
+"""JSON Web Tokens (RFC 7519, RFC 8725) of configured issuers: is this one good, and whose is it?
+
+Tokens of Kubernetes service accounts are just this: issuer and audience as the cluster writes them, the keys at its
+URL `/openid/v1/jwks`, with the cluster's `ca_file` and, as `bearer_file`, a token that the cluster knows Klamm by.
+"""
+
+import binascii
+import math
+import time
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import jwt
+import msgspec
+from jwt.exceptions import InvalidSubjectError
+
+from app.rest.callers.key_sets import KeySet
+from app.rest.callers.roles import TokenRefusedError
+from app.rest.callers.signing_keys import ALGORITHMS
+
+MAX_TOKEN_BYTES = 8 * 1024
+MAX_LEEWAY_S = 60
+_PARTS = 3
+_REQUIRED = ("exp", "iss", "aud", "sub")
+
+REASONS = frozenset(
+    {
+        *("jwt_too_long", "jwt_malformed", "jwt_critical_header"),
+        *("jwt_issuer", "jwt_audience", "jwt_subject"),
+        *("jwt_algorithm", "jwt_keys_never_read", "jwt_unknown_key", "jwt_key_algorithm", "jwt_signature"),
+        *("jwt_expired", "jwt_not_yet_valid"),
+        *(f"jwt_missing_{claim}" for claim in _REQUIRED),
+    }
+)
+"""Every word that a refusal may carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """Whose tokens are believed, for whom they must be meant, and what they are checked with.
+
+    Raises ValueError for an issuer that would believe too much.
+    """
+
+    name: str
+    issuer: str
+    audience: str
+    algorithms: frozenset[str]
+    leeway_s: int
+    keys: KeySet
+
+    def __post_init__(self) -> None:
+        if not self.issuer or not self.audience:
+            raise ValueError(f"issuer `{self.name}`: `issuer` and `audience` are required; without them any token fits")
+        if not self.algorithms or not self.algorithms <= ALGORITHMS.keys():
+            raise ValueError(f"issuer `{self.name}`: `algorithms` must be some of {', '.join(ALGORITHMS)}")
+        if not 0 <= self.leeway_s <= MAX_LEEWAY_S:
+            raise ValueError(f"issuer `{self.name}`: `leeway_s` must be 0 to {MAX_LEEWAY_S}")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedToken:
+    """What a good token proves, until `expires_at` (as `time.time()`, leeway included)."""
+
+    issuer_name: str
+    subject: str
+    expires_at: float
+
+
+class _Header(msgspec.Struct):
+    alg: str
+    kid: str | None = None
+    crit: msgspec.Raw = msgspec.Raw()
+
+
+class _Claims(msgspec.Struct):
+    iss: str | None = None
+
+
+_headers = msgspec.json.Decoder(_Header)
+_claims = msgspec.json.Decoder(_Claims)
+_tokens = jwt.PyJWT(
+    {
+        "require": list(_REQUIRED),
+        "enforce_minimum_key_length": True,
+        # Times are checked below, by the clock that is given, and must be numbers.
+        "verify_exp": False,
+        "verify_nbf": False,
+        "verify_iat": False,
+    }
+)
+
+
+class JwtVerifier:
+    """Checks tokens of some issuers. `clock` gives seconds as `time.time()` does.
+
+    Raises ValueError if two issuers have the same `iss`, for a token could not say which one it means.
+    """
+
+    def __init__(self, issuers: Sequence[Issuer], clock: Callable[[], float] = time.time) -> None:
+        self._issuers = {issuer.issuer: issuer for issuer in issuers}
+        self._clock = clock
+        if len(self._issuers) < len(issuers):
+            raise ValueError("two tables of issuers have the same `issuer`; one table per issuer")
+
+    @property
+    def generation(self) -> int:
+        """Rises whenever keys have changed: what was found out about tokens before must be forgotten."""
+        return sum(issuer.keys.generation for issuer in self._issuers.values())
+
+    def open(self) -> None:
+        """Read all keys now, and follow their changes."""
+        for issuer in self._issuers.values():
+            issuer.keys.open()
+
+    async def close(self) -> None:
+        """Stop following."""
+        for issuer in self._issuers.values():
+            await issuer.keys.close()
+
+    async def verify(self, token: str) -> VerifiedToken:
+        """What the token proves. Raises TokenRefusedError.
+
+        An unknown key makes its issuer's keys be read once more, for which this waits some seconds at most.
+        """
+        header, claimed = _glance(token)
+        issuer = self._issuers.get(claimed.iss or "")
+        if issuer is None:
+            raise TokenRefusedError("jwt_missing_iss" if claimed.iss is None else "jwt_issuer")
+        if header.alg not in issuer.algorithms:
+            raise TokenRefusedError("jwt_algorithm")
+        if issuer.keys.key(header.kid, header.alg) is None:
+            await issuer.keys.look_again()
+        return self._check(token, header, issuer)
+
+    def _check(self, token: str, header: _Header, issuer: Issuer) -> VerifiedToken:
+        key = issuer.keys.key(header.kid, header.alg)
+        if key is None:
+            _refuse_without_key(issuer.keys, header.kid)
+        try:
+            # INVARIANT: PyJWT reads the token anew; what the glance saw only chose the issuer and the key.
+            claims = _tokens.decode(token, key, algorithms=[header.alg], audience=issuer.audience, issuer=issuer.issuer)
+        except jwt.PyJWTError as error:
+            raise TokenRefusedError(_reason_of(error)) from None
+        if not claims["sub"].strip():
+            raise TokenRefusedError("jwt_missing_sub")
+        return VerifiedToken(issuer.name, claims["sub"], self._check_times(claims, issuer.leeway_s))
+
+    def _check_times(self, claims: dict[str, Any], leeway_s: int) -> float:
+        """When the token ends. Raises TokenRefusedError if that is over, or if its time has not come."""
+        now = self._clock()
+        expires_at = _time_of(claims["exp"]) + leeway_s
+        if expires_at <= now:
+            raise TokenRefusedError("jwt_expired")
+        for name in ("nbf", "iat"):
+            if name in claims and _time_of(claims[name]) > now + leeway_s:
+                raise TokenRefusedError("jwt_not_yet_valid")
+        return expires_at
+
+
+def _glance(token: str) -> tuple[_Header, _Claims]:
+    """What the token says of itself, which nobody has checked."""
+    if len(token) > MAX_TOKEN_BYTES:
+        raise TokenRefusedError("jwt_too_long")
+    parts = token.split(".")
+    if len(parts) != _PARTS or not token.isascii():
+        raise TokenRefusedError("jwt_malformed")
+    try:
+        header = _headers.decode(_decoded(parts[0]))
+        claims = _claims.decode(_decoded(parts[1]))
+    except (msgspec.MsgspecError, binascii.Error, UnicodeDecodeError, RecursionError):
+        raise TokenRefusedError("jwt_malformed") from None
+    if bytes(header.crit):
+        # Extensions that must be understood: none are. Keys inside of the header (jwk, jku, x5u) are never looked at.
+        raise TokenRefusedError("jwt_critical_header")
+    return header, claims
+
+
+def _decoded(part: str) -> bytes:
+    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def _refuse_without_key(keys: KeySet, kid: str | None) -> NoReturn:
+    if not keys.was_read:
+        raise TokenRefusedError("jwt_keys_never_read")
+    raise TokenRefusedError("jwt_key_algorithm" if kid is not None and keys.knows(kid) else "jwt_unknown_key")
+
+
+def _reason_of(error: jwt.PyJWTError) -> str:
+    if isinstance(error, jwt.MissingRequiredClaimError):
+        return f"jwt_missing_{error.claim}"
+    for kind, reason in (
+        (jwt.InvalidSignatureError, "jwt_signature"),
+        (jwt.InvalidAudienceError, "jwt_audience"),
+        (jwt.InvalidIssuerError, "jwt_issuer"),
+        (InvalidSubjectError, "jwt_subject"),
+        (jwt.InvalidAlgorithmError, "jwt_algorithm"),
+    ):
+        if isinstance(error, kind):
+            return reason
+    return "jwt_malformed"
+
+
+def _time_of(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TokenRefusedError("jwt_malformed")
+    try:
+        seconds = float(value)
+    except OverflowError:
+        raise TokenRefusedError("jwt_malformed") from None
+    if not math.isfinite(seconds):
+        raise TokenRefusedError("jwt_malformed")
+    return seconds

@@ -1,0 +1,158 @@
+"""An issuer's keys, kept at hand: read in the background, and once more when a token names a key that is unknown."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from app.rest.callers.key_sources import KeySource, key_source
+from app.rest.callers.signing_keys import KeySetError, PublicKey, SigningKeys
+from app.runtime.deadlines import Backoff, stop
+
+_SHORT_WAIT_S = 1.0
+"""A look that is allowed within this is waited for; one further off is not."""
+_LONGEST_WAIT_S = 4.0
+_MOST_WAITING = 1_000
+_SAY_AGAIN_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class KeySet:
+    """The public keys of one issuer. Whatever goes wrong, the keys of the last good look stay in use.
+
+    Before the first good look there are none, and so nobody is let in.
+    """
+
+    def __init__(
+        self,
+        source: str | KeySource,
+        *,
+        ca_file: Path | None = None,
+        bearer_file: Path | None = None,
+        jitter: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """`source` is a file or an https URL. Raises ValueError for a URL that keys must not come from."""
+        self.generation = 0
+        """Rises whenever the keys have changed."""
+        self.was_read = False
+        """Whether there has been a good look."""
+        self._source = key_source(source, ca_file, bearer_file) if isinstance(source, str) else source
+        self._jitter = jitter
+        self._backoff = Backoff(self._source.first_rest_s, self._source.longest_rest_s, jitter)
+        self._keys = SigningKeys()
+        self._look: asyncio.Task[None] | None = None
+        self._look_began_at = float("-inf")
+        self._allowed_at = float("-inf")
+        self._failing = False
+        self._said: tuple[str, float] = ("", float("-inf"))
+        self._waiting = 0
+        self._following: asyncio.Task[None] | None = None
+
+    def key(self, kid: str | None, algorithm: str) -> PublicKey | None:
+        """The key of this name, which must fit the algorithm; without a name, the only one that fits. None: no such."""
+        return self._keys.find(kid, algorithm)
+
+    def knows(self, kid: str | None) -> bool:
+        """Whether there is a key of this name, whatever its algorithm."""
+        return self._keys.knows(kid)
+
+    def open(self) -> None:
+        """Read the keys now, and again for as long as this is open."""
+        self._following = asyncio.get_running_loop().create_task(self._follow())
+
+    async def close(self) -> None:
+        """Stop looking."""
+        for task in (self._following, self._look):
+            if task is not None:
+                await stop(task)
+
+    async def refresh(self) -> None:
+        """Look for new keys, or wait for the look under way. A failure is logged, and leaves the keys as they are."""
+        loop = asyncio.get_running_loop()
+        if self._look is None or not self._is_looking():
+            self._look_began_at = loop.time()
+            self._look = loop.create_task(self._read())
+        # Who leaves does not end it for the others.
+        await asyncio.wait({self._look})
+
+    def _is_looking(self) -> bool:
+        return self._look is not None and not self._look.done()
+
+    async def look_again(self) -> None:
+        """Refresh because of a token whose key is unknown.
+
+        All that come meanwhile share one look; one that came too soon after the last returns at once.
+        """
+        if self._waiting >= _MOST_WAITING:
+            return
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(_LONGEST_WAIT_S):
+                await self._look_since(asyncio.get_running_loop().time())
+        except TimeoutError:
+            return
+        finally:
+            self._waiting -= 1
+
+    async def _look_since(self, asked_at: float) -> None:
+        """Return after a look that began no earlier than this, for an earlier one may have missed the new key."""
+        loop = asyncio.get_running_loop()
+        while self._is_looking() or self._look_began_at < asked_at:
+            if not self._is_looking():
+                rest_s = self._allowed_at - loop.time()
+                if rest_s > _SHORT_WAIT_S:
+                    return
+                if rest_s > 0:
+                    await asyncio.sleep(rest_s)
+                    continue
+                self._allowed_at = loop.time() + self._source.spacing_s
+            await self.refresh()
+
+    async def _follow(self) -> None:
+        while True:
+            await self.refresh()
+            if self._failing:
+                await asyncio.sleep(self._backoff.next_s())
+            else:
+                self._backoff.reset()
+                each_s = self._source.each_s
+                await asyncio.sleep(self._jitter(0.9 * each_s, each_s))
+
+    async def _read(self) -> None:
+        try:
+            keys = await self._source.read()
+        except KeySetError as error:
+            self._fail(str(error))
+        except Exception as fault:  # noqa: BLE001 - one that nobody foresaw must not end the looking either
+            _log.exception("key_set_fault", extra={"source": self._source.name})
+            self._fail(type(fault).__name__)
+        else:
+            self._failing = False
+            self._said = ("", float("-inf"))
+            if keys is not None:
+                self._take(keys)
+
+    def _fail(self, why: str) -> None:
+        self._failing = True
+        now = asyncio.get_running_loop().time()
+        if self._said[0] == why and now < self._said[1] + _SAY_AGAIN_S:
+            return
+        self._said = (why, now)
+        if self.was_read:
+            _log.warning("key_set_not_refreshed", extra={"source": self._source.name, "why": why})
+        else:
+            # Nobody with a token of this issuer is let in until it is read.
+            _log.error("key_set_never_read", extra={"source": self._source.name, "why": why})
+
+    def _take(self, keys: SigningKeys) -> None:
+        if self.was_read and keys == self._keys:
+            return
+        self._keys, self.was_read = keys, True
+        self.generation += 1
+        extra: dict[str, object] = {"source": self._source.name, "keys": len(keys.keys)}
+        if keys.ignored:
+            extra["ignored"] = ",".join(f"{why}:{count}" for why, count in sorted(keys.ignored.items()))
+        # A set without keys is believed: that is how an issuer takes back all it has signed.
+        _log.log(logging.INFO if keys.keys else logging.WARNING, "key_set_read", extra=extra)

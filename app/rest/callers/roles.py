@@ -1,0 +1,107 @@
+"""Who asks: the caller behind a request, what it may call, and whom it may speak for.
+
+The principal in a request's context is a claim of the caller; only its role gives it the right to make that claim.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Protocol
+
+from app.core.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
+from app.ops.metrics import OPERATIONS
+
+OPEN_TO_ALL = frozenset({"livez", "readyz", "readyzListener", "startupz"})
+"""Operations that need no credentials."""
+
+
+class Role(Enum):
+    """What a caller is for. OPEN is everybody's where no callers are configured."""
+
+    DECIDE = "decide"
+    ADMIN = "admin"
+    OBSERVE = "observe"
+    OPEN = "open"
+
+
+# INVARIANT: what does not stand here may not be called.
+MAY_CALL: Mapping[Role, frozenset[str]] = MappingProxyType(
+    {
+        Role.DECIDE: frozenset(
+            {"authorize", "authorizedOperations", "authorizeByResourceType", "listGroups", "start"} | OPEN_TO_ALL
+        ),
+        Role.ADMIN: frozenset(OPERATIONS),
+        Role.OBSERVE: frozenset({"metrics", "aclCount"} | OPEN_TO_ALL),
+        Role.OPEN: frozenset(OPERATIONS),
+    }
+)
+
+
+class Limit(Protocol):
+    """A quota of requests."""
+
+    def take(self) -> bool:
+        """Whether one more request is within it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Caller:
+    """One that may ask. `principal` is who an admin caller is; `patterns` say whom a decide caller may speak for."""
+
+    name: str
+    role: Role
+    principal: str | None = None
+    patterns: tuple[str, ...] = ()
+    may_assert_super: bool = False
+    limit: Limit | None = None
+    operations: frozenset[str] = field(init=False)
+    """What its role may call."""
+    _principals: frozenset[str] = field(init=False)
+    _beginnings: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operations", MAY_CALL[self.role])
+        exact = (each for each in self.patterns if not each.endswith("*"))
+        object.__setattr__(self, "_principals", frozenset(exact))
+        object.__setattr__(self, "_beginnings", tuple(each[:-1] for each in self.patterns if each.endswith("*")))
+
+    def may_assert(self, principal: str, super_users: frozenset[str]) -> bool:
+        """Whether it may speak for this principal, given who the super users are."""
+        if self.role is Role.DECIDE:
+            within = principal in self._principals or principal.startswith(self._beginnings)
+            # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
+            return within and (self.may_assert_super or principal not in super_users)
+        if self.role is Role.ADMIN:
+            return principal == self.principal
+        return self.role is Role.OPEN
+
+    def check_principal(self, principal: str, super_users: frozenset[str]) -> None:
+        """Raise ClusterAuthorizationException, with the same text whoever the principal is."""
+        if not self.may_assert(principal, super_users):
+            raise ClusterAuthorizationException(
+                f"the caller `{self.name}` may not speak for the principal of this context"
+            )
+
+    def check_operation(self, operation: str) -> None:
+        """Raise ClusterAuthorizationException for a call that is not for this role, or ThrottlingQuotaExceeded."""
+        if operation not in self.operations:
+            raise ClusterAuthorizationException(
+                f"the caller `{self.name}` has the role {self.role.value}, which is not for {operation}"
+            )
+        if self.limit is not None and not self.limit.take():
+            raise ThrottlingQuotaExceededException(
+                f"the caller `{self.name}` asks more often than its `requests_per_second` allow; try again shortly"
+            )
+
+
+ANYBODY = Caller("anybody", Role.OPEN)
+"""Whoever asks where no callers are configured."""
+
+
+class TokenRefusedError(Exception):
+    """Credentials that prove nothing; `reason` is a word for the log and the metrics, never for the caller."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,90 @@
+"""Static bearer tokens: who bears one, by the file of their hashes, which is followed as it changes."""
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from app.ops.metrics import Metrics
+from app.ops.token_file import TokenFileError, hash_of, read_tokens
+from app.rest.callers.roles import Caller
+from app.rest.callers.watched_files import WatchedFiles
+
+_LOOK_TIMEOUT_S = 2.0
+_REST_S = 0.02
+
+_log = logging.getLogger(__name__)
+
+
+class StaticTokens:
+    """The tokens of callers. `generation` rises whenever one has come or gone.
+
+    Raises TokenFileError if the file can't be used at the start; later on, the last good one stays in force.
+    """
+
+    def __init__(self, path: Path, callers: Mapping[str, Caller], metrics: Metrics) -> None:
+        self.generation = 0
+        self._path = path
+        self._callers = callers
+        self._metrics = metrics
+        self._watched = WatchedFiles(path)
+        self._watched.changed()
+        self._looking = asyncio.Lock()
+        self._looked_at = 0.0
+        self._fault = ""
+        self._by_hash = self._read()
+
+    async def bearer_of(self, token: bytes) -> Caller | None:
+        """Who bears it, also if it was added a moment ago."""
+        hashed = hash_of(token)
+        caller = self._bearer_of(hashed)
+        if caller is None:
+            await self.look()
+            caller = self._bearer_of(hashed)
+        return caller
+
+    async def look(self) -> None:
+        """Return once the file was looked at after this call; those who ask at the same time share a look."""
+        asked_at = time.monotonic()
+        async with self._looking:
+            if self._looked_at >= asked_at:
+                return
+            self._looked_at = time.monotonic()
+            try:
+                async with asyncio.timeout(_LOOK_TIMEOUT_S):
+                    await self._look()
+            except (TokenFileError, TimeoutError) as error:
+                # Whoever empties the file by mistake must not lock everyone out; whoever breaks it must hear of it.
+                self._note(str(error) or f"`{self._path}` can't be read in time")
+            # Unknown tokens in a flood cost no more than so many looks.
+            await asyncio.sleep(_REST_S)
+
+    def _bearer_of(self, hashed: bytes) -> Caller | None:
+        found = None
+        for known, caller in self._by_hash.items():
+            # All are compared, each in constant time.
+            if hmac.compare_digest(known, hashed):
+                found = caller
+        return found
+
+    async def _look(self) -> None:
+        if not await asyncio.to_thread(self._watched.changed):
+            return
+        by_hash = await asyncio.to_thread(self._read)
+        self._fault = ""
+        if by_hash != self._by_hash:
+            self._by_hash = by_hash
+            self.generation += 1
+            _log.info("tokens_file_read", extra={"tokens": len(by_hash)})
+
+    def _read(self) -> dict[bytes, Caller]:
+        return {hashed: self._callers[name] for hashed, name in read_tokens(self._path, self._callers).items()}
+
+    def _note(self, fault: str) -> None:
+        # A file that has just been written is read at each look for a while.
+        if fault != self._fault:
+            self._fault = fault
+            self._metrics.tokens_file_faults += 1
+            _log.error("tokens_file_not_usable", extra={"why": fault})

@@ -1,0 +1,247 @@
+"""HTTP with an end to whatever a client may keep it waiting for: uvicorn's protocol, and deadlines.
+
+A head must come within 10 s. Who does not read is given up; what nobody will read is not waited for: then the reply
+says that it is the last one, and the client gets a moment to read it before the connection ends.
+"""
+
+import asyncio
+import fcntl
+import termios
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.rest.callers.certificates import names_of
+from app.rest.connections import bounds
+from app.rest.connections.bounds import Connections, Refusal
+from app.rest.connections.joined import Joined
+
+if TYPE_CHECKING:
+    from uvicorn.config import Config
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+    from uvicorn.server import ServerState
+
+HEAD_TIMEOUT_S = 10.0
+_SURPLUS_TIMEOUT_S = 1.0
+_READER_TIMEOUT_S = 10.0
+_READER_BYTES = 64 * 1024
+"""A client that takes less of its replies in that time doesn't read them."""
+_LINGER_S = 2.0
+_LINGER_BYTES = 8 * 1024 * 1024
+
+
+class TimedProtocol(HttpToolsProtocol):
+    """One connection, and until when to wait for what it waits for."""
+
+    def __init__(
+        self,
+        config: "Config",
+        server_state: "ServerState",
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        shared: Connections,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.shared = shared
+        self.names: tuple[str, ...] = ()
+        """Of the client's verified certificate."""
+        self.deadline = inf
+        self.surplus = False
+        """Whether the process has as many connections as it may keep without this one."""
+        self.between = True
+        """Whether the parser stands at the end of a message, or has not begun any."""
+        self.in_head = False
+        """Whether it stands in a message's head."""
+        self.deaf = False
+        """Whether nothing is read any more: all that is left is to write what is written, and to end."""
+        self._refused: Refusal | None = None
+        """What is to be said once all requests before are answered."""
+        self._backlog = 0
+        self._unheard = 0
+        """Bytes that came when nothing was read any more."""
+
+    # the connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """Begin a connection."""
+        super().connection_made(transport)
+        self.joined = Joined(self)
+        self.names = names_of(transport)
+        self.surplus = not self.shared.add(self, self.loop)
+        self.deadline = monotonic() + (_SURPLUS_TIMEOUT_S if self.surplus else HEAD_TIMEOUT_S)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self.shared.remove(self)
+        self.joined.held = None
+        self.deaf = True
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close; what has begun to come is answered first, and is the last, as the process drains."""
+        self.joined.flush()
+        if self.has_work():
+            self.cycle.keep_alive = False
+        elif self.deaf or (self.between and not self._has_unread()):
+            self.deaf = True
+            self._close()
+
+    def _has_unread(self) -> bool:
+        """Whether something has come that the event loop has not read yet; to close now would lose it."""
+        stream = self.transport.get_extra_info("socket")
+        return stream is not None and any(fcntl.ioctl(stream.fileno(), termios.FIONREAD, bytes(4)))
+
+    def leave(self) -> None:
+        """Say with the reply under way that it is the last one."""
+        if self.has_work() and not self.cycle.response_started:
+            self.cycle.keep_alive = False
+
+    def abort(self) -> None:
+        """Be gone."""
+        self.transport.abort()
+
+    def hang_up(self) -> None:
+        """Close once all is written; a client that may still be sending gets the time to read it first."""
+        if self.deaf or self.transport.is_closing():
+            return
+        self.deaf = True
+        if self.between:
+            self._close()
+            return
+        # To close now would reset the connection, and the reply with it.
+        self.deadline = monotonic() + _LINGER_S
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _close(self) -> None:
+        self.deadline = monotonic() + _READER_TIMEOUT_S
+        self.transport.close()
+
+    def overdue(self) -> None:
+        """Give up what was waited for until the deadline."""
+        if self.transport.is_closing():
+            self.deadline = inf
+            self.transport.abort()
+        elif self.deaf:
+            self._close()
+        elif self.flow.write_paused:
+            self._look_at_reader()
+        elif self.between:
+            self.hang_up()
+        else:
+            self.refuse(bounds.TIMED_OUT)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read on; not for ever."""
+        super().pause_writing()
+        self._backlog = self.transport.get_write_buffer_size()
+        self.deadline = monotonic() + _READER_TIMEOUT_S
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        super().resume_writing()
+        self.wait()
+
+    def _look_at_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        if self._backlog - left < _READER_BYTES:
+            self.transport.abort()
+        else:
+            self._backlog = left
+            self.deadline = monotonic() + _READER_TIMEOUT_S
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Know until when to wait for what comes next: so many seconds, or as long as one waits for such things."""
+        if self.deaf or self.flow.write_paused:
+            # That has a deadline already.
+            return
+        if seconds is None:
+            seconds = self.timeout_keep_alive if self.between else HEAD_TIMEOUT_S
+            if self.has_work():
+                # The application waits for nothing without a limit.
+                seconds = inf
+        self.deadline = monotonic() + seconds
+
+    def has_work(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and (not self.cycle.response_complete or bool(self.pipeline))
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, if anything is to be read."""
+        if self.deaf:
+            self._unheard += len(data)
+            if self._unheard > _LINGER_BYTES:
+                self.transport.abort()
+        elif self._refused is None:
+            self.parse(data)
+
+    def parse(self, data: bytes) -> None:
+        """Put this to the parser, and what it finds to the application."""
+        super().data_received(data)
+
+    # replies
+
+    def begin_cycle(self) -> None:
+        """Put the request to the application."""
+        super().on_headers_complete()
+        self.cycle.transport = self.joined
+        if self.surplus or self.shared.draining:
+            self.cycle.keep_alive = False
+        self.wait()
+
+    def _start_asgi_task(self, cycle: "RequestResponseCycle", app: Any) -> None:  # noqa: ANN401 - as uvicorn's
+        cycle.scope["klamm.began"] = self.shared.turn_began(self.loop)  # type: ignore[typeddict-unknown-key]  # ours
+        super()._start_asgi_task(cycle, app)
+
+    def marked(self, data: bytes) -> bytes:
+        """A part of a reply; its head says so if the request has not come to its end, for nobody will read that."""
+        cycle = self.cycle
+        if cycle and cycle.keep_alive and cycle.more_body and cycle.response_started and not cycle.response_complete:
+            cycle.keep_alive = False
+            return data[:-2] + b"connection: close\r\n\r\n"
+        return data
+
+    def on_response_complete(self) -> None:
+        """Go on with what waits."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing() or self.deaf:
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+        elif self._refused is not None:
+            self._say_no(self._refused)
+        self.wait()
+
+    def refuse(self, why: Refusal) -> None:
+        """Refuse what came last and hang up, once what came before is answered."""
+        self.joined.flush()
+        own = self._own_cycle()
+        if own is not None:
+            own.disconnected = True
+            own.message_event.set()
+            if self.pipeline:
+                self.pipeline.popleft()
+                own = None
+        if own is None and self.has_work():
+            self._refused = why
+        elif own is not None and own.response_started:
+            self.hang_up()
+        else:
+            self._say_no(why)
+
+    def _own_cycle(self) -> "RequestResponseCycle | None":
+        """What answers the message that the parser stands in, if that has begun."""
+        if self.between or self.in_head or self.cycle is None or self.cycle.response_complete:
+            return None
+        return self.cycle
+
+    def _say_no(self, why: Refusal) -> None:
+        self.transport.write(why.written(self.server_state.default_headers))
+        self.between = False
+        self.hang_up()

@@ -1,0 +1,268 @@
+"""What is installed, audited and promised: the locks, their audit, and SECURITY.md."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import NormalizedName, canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+SERVES = [*PROJECT["project"]["dependencies"], *EXTRAS["embedded"], *EXTRAS["otel"]]
+ALL = [*SERVES, *EXTRAS["dev"], *PROJECT["build-system"]["requires"]]
+LOCKS = {"requirements.lock": SERVES, "requirements-dev.lock": ALL}
+SECURITY = (ROOT / "SECURITY.md").read_text()
+
+
+class Pin(NamedTuple):
+    requirement: Requirement
+    hashes: frozenset[str]
+
+    @property
+    def version(self) -> Version:
+        (specifier,) = self.requirement.specifier
+        assert specifier.operator == "=="
+        return Version(specifier.version)
+
+    @property
+    def installed_here(self) -> bool:
+        return self.requirement.marker is None or self.requirement.marker.evaluate()
+
+
+def _lines(lock: str) -> list[str]:
+    text = (ROOT / lock).read_text().replace("\\\n", " ")
+    return [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+def _pins(lock: str) -> dict[NormalizedName, Pin]:
+    pins: dict[NormalizedName, Pin] = {}
+    for line in _lines(lock):
+        requirement, *hashes = re.split(r"\s+--hash=", line.strip())
+        pin = Pin(Requirement(requirement), frozenset(hashes))
+        name = canonicalize_name(pin.requirement.name)
+        assert name not in pins, f"{name} stands twice in {lock}"
+        pins[name] = pin
+    return pins
+
+
+def _declared(texts: list[str]) -> list[Requirement]:
+    """The project's own name stands for its extras, which are declared as well."""
+    return [requirement for text in texts if (requirement := Requirement(text)).name != "klamm"]
+
+
+def _needed(requirement: Requirement) -> list[Requirement]:
+    """What an installed distribution needs here, with the extras that are asked of it."""
+    contexts = [{"extra": extra} for extra in requirement.extras] or [{"extra": ""}]
+    needed = [Requirement(text) for text in metadata.requires(requirement.name) or ()]
+    return [each for each in needed if not each.marker or any(each.marker.evaluate(context) for context in contexts)]
+
+
+def _reached(declared: list[Requirement]) -> dict[NormalizedName, list[Requirement]]:
+    """All that the declared requirements lead to on this machine, as their installed metadata say."""
+    reached: dict[NormalizedName, list[Requirement]] = {}
+    seen: set[tuple[NormalizedName, frozenset[str]]] = set()
+    waiting = [requirement for requirement in declared if not requirement.marker or requirement.marker.evaluate()]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        reached.setdefault(name, []).append(requirement)
+        if (name, frozenset(requirement.extras)) not in seen:
+            seen.add((name, frozenset(requirement.extras)))
+            waiting += _needed(requirement)
+    return reached
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_locked_entry_is_one_version_with_hashes_and_comes_from_no_address(lock: str) -> None:
+    pins = _pins(lock)
+    assert pins
+    for name, pin in pins.items():
+        assert pin.version, name
+        assert pin.requirement.url is None, name
+        assert pin.hashes, name
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", digest) for digest in pin.hashes), name
+    assert "klamm" not in pins, "the project itself is installed from its folder, never by name"
+    assert not re.search(
+        r"://|--(?:extra-)?index|--find-links|--trusted|/(?:root|work|home|tmp)/", (ROOT / lock).read_text()
+    )
+
+
+@pytest.mark.parametrize(("lock", "texts"), LOCKS.items())
+def test_every_declared_requirement_is_met_by_a_locked_entry(lock: str, texts: list[str]) -> None:
+    pins = _pins(lock)
+    declared = _declared(texts)
+    assert declared
+    unmet = [
+        str(requirement)
+        for requirement in declared
+        if (pin := pins.get(canonicalize_name(requirement.name))) is None or pin.version not in requirement.specifier
+    ]
+    assert not unmet, f"run `make lock`: {lock} does not meet {unmet}"
+
+
+@pytest.mark.parametrize(("lock", "texts"), LOCKS.items())
+def test_a_lock_holds_what_the_declared_requirements_lead_to_and_nothing_else(lock: str, texts: list[str]) -> None:
+    pins = {name: pin for name, pin in _pins(lock).items() if pin.installed_here}
+    reached = _reached(_declared(texts))
+    assert set(pins) == set(reached), "run `make lock`"
+    for name, requirements in reached.items():
+        for requirement in requirements:
+            assert requirement.specifier.contains(pins[name].version, prereleases=True), f"{name}: {requirement}"
+
+
+def test_what_is_installed_is_what_is_locked() -> None:
+    pins = {name: pin for name, pin in _pins("requirements-dev.lock").items() if pin.installed_here}
+    installed = {name: Version(metadata.version(name)) for name in pins}
+    other = {
+        str(name): f"{installed[name]}, locked {pin.version}"
+        for name, pin in pins.items()
+        if installed[name] != pin.version
+    }
+    assert not other, "run `make setup`"
+
+
+def test_what_serves_is_locked_alike_for_serving_and_for_testing() -> None:
+    tested = _pins("requirements-dev.lock")
+    for name, pin in _pins("requirements.lock").items():
+        assert pin.version == tested[name].version, name
+        assert pin.hashes == tested[name].hashes, name
+
+
+def test_the_service_imports_nothing_that_only_tests_have() -> None:
+    locked = _pins("requirements.lock")
+    owners = metadata.packages_distributions()
+    imported = {
+        module.partition(".")[0]
+        for folder in ("app", "migrations")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for module in _modules(node)
+    }
+    foreign = imported - sys.stdlib_module_names - {"app", "migrations"}
+    assert "fastapi" in foreign
+    strange = {
+        module for module in foreign if not {canonicalize_name(name) for name in owners.get(module, ())} & locked.keys()
+    }
+    assert not strange
+
+
+def _modules(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+
+
+def test_setup_installs_nothing_without_a_hash() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (shared,) = re.findall(r"^INSTALL := (.*)$", makefile, re.MULTILINE)
+    assert "--require-hashes" in shared
+    assert "--only-binary :all:" in shared
+    installs = [line for line in makefile.splitlines() if line.startswith("\t") and "/pip " in line]
+    assert len(installs) == 3
+    bare = [
+        line
+        for line in installs
+        if "$(INSTALL)" not in line and not {"--no-index", "--no-deps", "--no-build-isolation"} <= set(line.split())
+    ]
+    assert not bare
+
+
+KNOWN: dict[str, object] = {
+    "name": "requests",
+    "version": "2.19.0",
+    "vulns": [{"id": "PYSEC-2018-28", "fix_versions": ["2.20.0"]}],
+}
+GOOD: dict[str, object] = {"name": "httpx", "version": "0.28.1", "vulns": []}
+UNKNOWN: dict[str, object] = {"name": "httpx", "version": "0.28.1", "skip_reason": "Dependency not found"}
+BAD: dict[str, object] = {"name": "httpx", "version": "0.28.1", "vulns": [{"id": "PYSEC-2030-1", "fix_versions": []}]}
+FAKE = """
+import sys
+answers = {answers!r}
+answer = answers["known-bad.txt" if "known-bad" in " ".join(sys.argv) else "lock"]
+sys.stdout.write(answer)
+sys.stderr.write("what pip-audit says besides")
+"""
+
+
+def _audit(
+    folder: Path, probe: list[dict[str, object]] | None, lock: list[dict[str, object]] | None
+) -> subprocess.CompletedProcess[str]:
+    """The audit, with a stand-in for pip-audit that gives these answers; None is what a dead network gives."""
+    answers = {
+        name: "" if dependencies is None else json.dumps({"dependencies": dependencies, "fixes": []})
+        for name, dependencies in (("known-bad.txt", probe), ("lock", lock))
+    }
+    (folder / "pip_audit.py").write_text(FAKE.format(answers=answers))
+    command = [sys.executable, str(ROOT / ".ci" / "audit.py"), str(folder / "some.lock")]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": str(folder)}
+    )
+
+
+def test_an_audit_is_clean_where_the_service_knows_every_entry_and_nothing_against_it(tmp_path: Path) -> None:
+    done = _audit(tmp_path, [KNOWN], [GOOD])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"audit: clean: no advisory is known on \d{4}-\d\d-\d\d for any of 1 packages\n", done.stdout)
+
+
+def test_an_audit_names_each_advisory(tmp_path: Path) -> None:
+    done = _audit(tmp_path, [KNOWN], [GOOD, BAD])
+    assert (done.returncode, done.stdout) == (1, "audit: httpx 0.28.1: PYSEC-2030-1, mended in no version yet\n")
+
+
+@pytest.mark.parametrize(
+    ("probe", "lock"),
+    [
+        (None, [GOOD]),
+        ([{**KNOWN, "vulns": []}], [GOOD]),
+        ([{**UNKNOWN, "name": "requests"}], [GOOD]),
+        ([KNOWN], None),
+        ([KNOWN], []),
+        ([KNOWN], [GOOD, UNKNOWN]),
+    ],
+    ids=["no network", "knows nothing bad", "knows nothing", "network lost", "read no lock", "knows not all"],
+)
+def test_an_audit_that_could_not_look_is_never_clean(
+    tmp_path: Path, probe: list[dict[str, object]] | None, lock: list[dict[str, object]] | None
+) -> None:
+    done = _audit(tmp_path, probe, lock)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert re.fullmatch(r"audit: NOT CHECKED, which is not 'clean': [^\n]+\n", done.stderr)
+
+
+def _named_tests() -> list[tuple[str, str]]:
+    return re.findall(r"`([\w/]+\.py)::(\w+)`", SECURITY)
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    named = _named_tests()
+    assert named
+    missing = []
+    for file, test in named:
+        path = ROOT / "tests" / file
+        if not path.exists() or not re.search(rf"^\s*(?:async )?def {test}\(", path.read_text(), re.MULTILINE):
+            missing.append(f"{file}::{test}")
+    assert not missing
+
+
+def test_every_threat_names_a_test_that_proves_how_it_is_stopped() -> None:
+    threats = [line for line in SECURITY.splitlines() if line.startswith("| ")]
+    assert len(threats) > 20
+    unproved = [line for line in threats if not line.startswith("| who ") and not re.search(r"`[\w/]+\.py::\w+`", line)]
+    assert not unproved
+
+
+def test_the_security_page_is_short_and_invents_no_address() -> None:
+    assert len(SECURITY.splitlines()) <= 120
+    assert not re.search(r"[\w.+-]+@[\w-]+\.\w+|://", SECURITY)

@@ -1,0 +1,77 @@
+"""A database as deploy/postgres/roles.sql makes it, run by the real psql, and the DSNs of its three login roles."""
+
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from app.store.embedded_binaries import find_binaries
+from app.store.embedded_process import Launcher
+from app.store.engine import Connection
+
+ROLES_SQL = Path(__file__).parents[1] / "deploy" / "postgres" / "roles.sql"
+MIGRATE, SERVE, SPARK = "klamm_migrate", "klamm_serve", "klamm_report"
+PASSWORD = "planted-password-of-a-role"
+
+
+@dataclass(frozen=True)
+class DatabaseRoles:
+    """DSNs of one database."""
+
+    admin: str
+    migrate: str
+    serve: str
+    spark: str
+
+
+def psql(dsn: str, script: Path, **variables: str) -> str:
+    """Run a script; what it said comes back. Raises AssertionError if it failed."""
+    url = urlsplit(dsn)
+    where = ["-h", str(url.hostname), "-p", str(url.port), "-U", str(url.username), "-d", url.path.lstrip("/")]
+    done = subprocess.run(
+        [
+            *(find_binaries(Launcher(None)).program("psql"), "-X", "-v", "ON_ERROR_STOP=1", *where),
+            *(part for name, value in variables.items() for part in ("-v", f"{name}={value}")),
+            *("-f", str(script)),
+        ],
+        env={**os.environ, "PGPASSWORD": str(url.password), "LC_ALL": "C"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def as_role(dsn: str, role: str, database: str | None = None) -> str:
+    """The DSN of this role, which has the password."""
+    url = urlsplit(dsn)
+    netloc = f"{role}:{PASSWORD}@{url.netloc.rpartition('@')[2]}"
+    return url._replace(netloc=netloc, path=url.path if database is None else f"/{database}").geturl()
+
+
+@asynccontextmanager
+async def connected(dsn: str, **settings: str) -> AsyncIterator[Connection]:
+    """A bare connection for as long as the block lasts."""
+    connection = await asyncpg.connect(dsn, server_settings=settings)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def make_roles(dsn: str, database: str) -> DatabaseRoles:
+    """Run roles.sql as the superuser of this DSN, and give the login roles passwords."""
+    psql(dsn, ROLES_SQL, database=database)
+    async with connected(dsn) as admin:
+        for role in (MIGRATE, SERVE, SPARK):
+            await admin.execute(f"ALTER ROLE {role} PASSWORD '{PASSWORD}'")
+    named = (as_role(dsn, role, database) for role in (MIGRATE, SERVE, SPARK))
+    return DatabaseRoles(f"{dsn.rpartition('/')[0]}/{database}", *named)

@@ -1,0 +1,88 @@
+"""A klamm.toml with a caller of every kind, and what each of them shows."""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+
+from app.ops.token_file import add_token
+from tests.planted import plant
+
+ISSUER = "https://login.example.com/"
+AUDIENCE = "klamm"
+
+_CONFIGURATION = """\
+tokens.file = "klamm.tokens"
+
+[callers.anyone]
+role = "decide"
+principals = ["User:*"]
+
+[callers.orders]
+role = "decide"
+principals = ["User:orders-*"]
+
+[callers.broker]
+role = "decide"
+principals = ["User:*"]
+may_assert_super = true
+
+[callers.platform]
+role = "admin"
+principal = "User:platform"
+
+[callers.root]
+role = "admin"
+principal = "User:admin"
+
+[callers.prometheus]
+role = "observe"
+
+[callers.gateway]
+role = "decide"
+principals = ["User:*"]
+issuer = "corp"
+subject = "gateway"
+
+[issuers.corp]
+issuer = "https://login.example.com/"
+audience = "klamm"
+jwks = "jwks.json"
+algorithms = ["ES256"]
+"""
+_STATIC = ("anyone", "orders", "broker", "platform", "root", "prometheus")
+
+
+class Corp:
+    """An issuer with one key."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+
+    @property
+    def jwks(self) -> str:
+        """Its public key, as a key set."""
+        key = json.loads(ECAlgorithm.to_jwk(self._key.public_key()))
+        return json.dumps({"keys": [{**key, "kid": "one", "alg": "ES256", "use": "sig"}]})
+
+    def token(self, ends_in_s: float = 3_600, **more: object) -> str:
+        """A token of the caller `gateway`."""
+        now = time.time()
+        claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "gateway", "iat": now - 7_200, "exp": now + ends_in_s, **more}
+        return plant(jwt.encode(claims, self._key, "ES256", headers={"kid": "one"}))
+
+
+def write_configuration(folder: Path, corp: Corp) -> Mapping[str, str]:
+    """Put klamm.toml and what it names into a folder; returns each static caller's token."""
+    (folder / "klamm.toml").write_text(_CONFIGURATION)
+    (folder / "jwks.json").write_text(corp.jwks)
+    tokens = {name: plant(add_token(folder / "klamm.tokens", name)) for name in _STATIC}
+    # A second live token changes nothing.
+    plant(add_token(folder / "klamm.tokens", "anyone"))
+    for line in (folder / "klamm.tokens").read_text().splitlines():
+        plant(line.rpartition("sha256:")[2])
+    return tokens

@@ -1,0 +1,184 @@
+"""`klamm serve` over TLS: callers with client certificates, and certificates that change while it serves."""
+
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.certificates import Authority, Certified
+from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, context, eventually
+from tests.planted import hear
+
+SPIFFE = "URI:spiffe://cluster.example/ns/orders/sa/api"
+QUESTION: Json = {"context": context("User:orders"), "actions": [action("orders")]}
+OK, UNAUTHORIZED, FORBIDDEN = httpx.codes.OK, httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN
+
+TOML = f"""
+tls.certificate = "server.crt"
+tls.key = "server.key"
+tls.client.ca = "clients.pem"
+
+[callers.orders]
+role = "decide"
+principals = ["User:orders*"]
+certificate = "{SPIFFE}"
+
+[callers.platform]
+role = "admin"
+principal = "User:admin"
+certificate = "DNS:platform.example"
+"""
+
+
+class World:
+    """A service with TLS, whose authority signs certificates of clients too."""
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        self.folder = folder
+        self.authority = Authority(folder)
+        self.strangers = Authority(folder / "strangers")
+        self.trust(self.authority)
+        self.authority.certify("server")
+        (folder / "klamm.toml").write_text(TOML)
+        arguments = ["--data-dir", "data", "--workers", str(workers)]
+        self.service = Service(arguments, {"KLAMM_SUPER_USERS": "User:admin"}, folder=folder)
+        self.service.http.close()
+        self.service.http = self.client()
+        self.service.ready()
+        self.orders = self.authority.certify("orders", [SPIFFE, "DNS:other.example"])
+        self.platform = self.authority.certify("platform", ["DNS:platform.example"])
+        body = {"context": context("User:admin"), "bindings": [binding("orders", "User:orders")]}
+        assert self.post(self.platform, "/v1/acls", body).status_code == OK
+
+    def trust(self, authority: Authority) -> None:
+        """Believe this authority's client certificates from now on."""
+        beside = self.folder / "clients.pem.new"
+        beside.write_bytes(authority.file.read_bytes())
+        beside.replace(self.folder / "clients.pem")
+
+    def client(self, shown: Certified | None = None) -> httpx.Client:
+        trust = ssl.create_default_context(cafile=self.authority.file)
+        if shown is not None:
+            trust.load_cert_chain(shown.certificate, shown.key)
+        return httpx.Client(base_url=self.service.url, timeout=PATIENCE_S, verify=trust)
+
+    def post(
+        self,
+        shown: Certified | None,
+        path: str = "/v1/authorize",
+        body: Json = QUESTION,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """The answer to a request on a connection of its own."""
+        with self.client(shown) as http:
+            return http.post(path, json=body, headers=headers)
+
+    def is_cut_off(self, shown: Certified) -> bool:
+        """Whether the handshake fails with this certificate."""
+        try:
+            self.post(shown)
+        except httpx.TransportError:
+            return True
+        return False
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two workers"])
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    found = World(tmp_path_factory.mktemp("tls"), request.param)
+    with found.service:
+        yield found
+
+
+def test_a_certificate_decides_within_its_callers_patterns(world: World) -> None:
+    answer = world.post(world.orders)
+    assert (answer.status_code, answer.json()["results"]) == (OK, ["ALLOWED"])
+    for principal in ("User:alice", "User:admin"):
+        assert world.post(world.orders, body={**QUESTION, "context": context(principal)}).status_code == FORBIDDEN
+    body = {"context": context("User:orders"), "filter": {}}
+    assert world.post(world.orders, "/v1/acls/search", body).status_code == FORBIDDEN
+
+
+def test_every_request_of_a_connection_is_its_callers(world: World) -> None:
+    with world.client(world.orders) as http:
+        assert [http.post("/v1/authorize", json=QUESTION).status_code for _ in range(50)] == [OK] * 50
+
+
+def test_no_certificate_and_one_of_nobody_are_refused_alike(world: World) -> None:
+    nobody = world.authority.certify("nobody", ["DNS:nobody.example"], common_name=SPIFFE)
+    nameless = world.authority.certify("nameless", [])
+    for shown in (None, nobody, nameless):
+        answer = world.post(shown)
+        assert answer.status_code == UNAUTHORIZED
+        assert answer.json()["code"] == "SASL_AUTHENTICATION_FAILED"
+    with world.client() as http:
+        assert http.get("/livez").status_code == OK
+
+
+def test_a_certificate_of_two_callers_is_nobodys(world: World) -> None:
+    both = world.authority.certify("both", [SPIFFE, "DNS:platform.example"])
+    assert world.post(both).status_code == UNAUTHORIZED
+
+
+def test_a_bad_token_is_not_mended_by_a_good_certificate(world: World) -> None:
+    assert world.post(world.orders, headers={"authorization": "Bearer nonsense"}).status_code == UNAUTHORIZED
+
+
+def test_expired_certificates_and_those_of_strangers_end_in_the_handshake(world: World) -> None:
+    expired = world.authority.certify("expired", [SPIFFE], valid_for=timedelta(seconds=-5))
+    stranger = world.strangers.certify("stranger", [SPIFFE])
+    assert world.is_cut_off(expired)
+    assert world.is_cut_off(stranger)
+
+
+def test_plain_http_is_not_answered(world: World) -> None:
+    with pytest.raises(httpx.TransportError):
+        httpx.post(world.service.url.replace("https:", "http:") + "/v1/authorize", json=QUESTION, timeout=PATIENCE_S)
+
+
+def test_certificates_and_authorities_are_exchanged_while_it_serves(world: World) -> None:
+    stranger = world.strangers.certify("stranger", [SPIFFE])
+    with world.client(world.orders) as standing:
+        assert standing.post("/v1/authorize", json=QUESTION).status_code == OK
+        world.authority.certify("server")
+        world.trust(world.strangers)
+        # Of several workers each looks for itself.
+        eventually(lambda: all(not world.is_cut_off(stranger) for _ in range(8)), "the new authority is believed")
+        eventually(lambda: all(world.is_cut_off(world.orders) for _ in range(8)), "the old authority no more")
+        assert standing.post("/v1/authorize", json=QUESTION).status_code == OK
+        world.trust(world.authority)
+        eventually(lambda: not any(world.is_cut_off(world.orders) for _ in range(8)), "the old authority again")
+
+
+def serve_in(folder: Path) -> subprocess.CompletedProcess[str]:
+    """A `klamm serve` that does not come up."""
+    klamm = str(Path(sys.executable).with_name("klamm"))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    done = subprocess.run(
+        [klamm, "serve", "--port", "0", "--data-dir", "data"],
+        cwd=folder,
+        env=clean,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    hear(f"{done.stdout}\n{done.stderr}")
+    return done
+
+
+def test_broken_files_end_the_start_with_a_line_that_names_them(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.certify("server")
+    (tmp_path / "clients.pem").write_bytes(authority.file.read_bytes())
+    (tmp_path / "server.key").write_bytes(authority.certify("other").key.read_bytes())
+    (tmp_path / "klamm.toml").write_text(TOML)
+    done = serve_in(tmp_path)
+    assert done.returncode == 2
+    assert "`server.key` is not the key of the certificate `server.crt`" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,30 @@
+"""ACLs in few words, and whether one of them allows."""
+
+from dataclasses import replace
+
+from app.core.authorize import Authorization
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.hosts import parse_address
+from app.core.image import AuthorizerImage
+from tests.updates import topic
+
+READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+ADDRESS = parse_address("10.0.0.1")
+
+
+def allow(name: str, principal: str = "User:alice", operation: AclOperation = READ) -> AclBinding:
+    return replace(topic(name, principal), operation=operation)
+
+
+def deny(name: str, principal: str = "User:alice", operation: AclOperation = READ) -> AclBinding:
+    return replace(allow(name, principal, operation), permission_type=AclPermissionType.DENY)
+
+
+def prefix(name: str, operation: AclOperation = READ) -> AclBinding:
+    return replace(allow(name, operation=operation), pattern_type=PatternType.PREFIXED)
+
+
+def allowed(image: AuthorizerImage, principal: str, operation: AclOperation, name: str) -> bool:
+    return Authorization(image, principal, ADDRESS).decide(operation, TOPIC, name).allowed

@@ -1,0 +1,245 @@
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from app.core.errors import ClusterAuthorizationException, SaslAuthenticationException
+from app.ops.metrics import Metrics
+from app.ops.token_file import TokenFileError, add_token, retire_tokens
+from app.rest.callers import authentication
+from app.rest.callers.authentication import Callers, Credentials
+from app.rest.callers.jwt_tokens import VerifiedToken
+from app.rest.callers.roles import ANYBODY, Caller, Role, TokenRefusedError
+from app.rest.callers.static_tokens import StaticTokens
+
+ORDERS = Caller("orders", Role.DECIDE, patterns=("User:*",))
+PLATFORM = Caller("platform", Role.ADMIN, "User:platform")
+JWT = "eyJ.eyJ.sig"
+
+
+@dataclass
+class Verifier:
+    """Believes what it is told to."""
+
+    good: dict[str, VerifiedToken] = field(default_factory=dict)
+    generation: int = 0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def verify(self, token: str) -> VerifiedToken:
+        self.asked.set()
+        await asyncio.sleep(0)
+        if token not in self.good:
+            raise TokenRefusedError("jwt_signature")
+        return self.good[token]
+
+    def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class World:
+    callers: Callers
+    path: Path
+    verifier: Verifier
+    metrics: Metrics
+
+    async def ask(self, *authorizations: str, operation: str = "authorize", names: Sequence[str] = ()) -> Caller:
+        headers = [(b"host", b"x"), *((b"authorization", each.encode()) for each in authorizations)]
+        return await self.callers.admitted(operation, headers, names)
+
+    def known(self, authorization: str | None = None, names: Sequence[str] = ()) -> Caller | None:
+        fields = {} if authorization is None else {b"authorization": authorization.encode()}
+        return self.callers.known(fields, names)
+
+    async def learn(self, token: str) -> None:
+        """Ask until it is remembered: not so if its file has just changed."""
+        while self.known(f"Bearer {token}") is None:
+            assert await self.ask(f"Bearer {token}") is ORDERS
+
+    async def unknown_by(self, authorization: str) -> None:
+        """Return once it is forgotten, which a look each second brings about."""
+        async with asyncio.timeout(30):
+            while self.known(authorization) is not None:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    path = tmp_path / "tokens"
+    add_token(path, "platform")
+    verifier, metrics = Verifier(), Metrics()
+    credentials = Credentials(
+        callers={"orders": ORDERS, "platform": PLATFORM},
+        tokens=StaticTokens(path, {"orders": ORDERS, "platform": PLATFORM}, metrics),
+        jwts=verifier,
+        subjects={("corp", "orders"): ORDERS},
+        certificates={"URI:spiffe://x/orders": ORDERS, "DNS:platform": PLATFORM},
+    )
+    callers = Callers(credentials, metrics)
+    callers.open()
+    try:
+        yield World(callers, path, verifier, metrics)
+    finally:
+        await callers.close()
+
+
+async def test_a_token_is_told_from_others_and_then_known_at_once(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        token = add_token(it.path, "orders")
+        assert it.known(f"Bearer {token}") is None
+        await it.learn(token)
+        assert it.known(f"Bearer {token}x") is None
+        assert await it.ask(f"bEARER  {token} ") is ORDERS
+
+
+@pytest.mark.parametrize(
+    ("authorizations", "names", "reason"),
+    [
+        ((), (), "no_credentials"),
+        ((), ("DNS:stranger",), "certificate_unknown"),
+        ((), ("DNS:platform", "URI:spiffe://x/orders"), "certificate_unknown"),
+        (("Bearer nonsense",), (), "token_unknown"),
+        (("Bearer ",), (), "token_unknown"),
+        (("Bearer nonsense",), ("DNS:platform",), "token_unknown"),
+        (("Basic YTpi",), (), "not_bearer"),
+        (("Bearer a", "Bearer a"), (), "header_repeated"),
+        (("Bearer " + "x" * 9_000,), (), "token_too_long"),
+        ((f"Bearer {JWT}",), (), "jwt_signature"),
+    ],
+)
+async def test_what_proves_nothing_is_refused_with_one_body(
+    tmp_path: Path, authorizations: tuple[str, ...], names: tuple[str, ...], reason: str
+) -> None:
+    async with world(tmp_path) as it:
+        with pytest.raises(SaslAuthenticationException) as refusal:
+            await it.ask(*authorizations, names=names)
+        assert refusal.value.message == authentication._REFUSAL
+        assert it.metrics.callers_refused == {reason: 1}
+
+
+async def test_a_file_changed_a_moment_ago_is_known_to_all_that_ask_at_once(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        token = add_token(it.path, "orders")
+        assert await asyncio.gather(*(it.ask(f"Bearer {token}") for _ in range(50))) == [ORDERS] * 50
+
+
+async def test_a_retired_token_is_forgotten(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        old = add_token(it.path, "orders")
+        assert await it.ask(f"Bearer {old}") is ORDERS
+        new = add_token(it.path, "orders")
+        assert await it.ask(f"Bearer {new}") is ORDERS
+        await it.learn(old)
+        retire_tokens(it.path, "orders")
+        await it.unknown_by(f"Bearer {old}")
+        with pytest.raises(SaslAuthenticationException):
+            await it.ask(f"Bearer {old}")
+        assert await it.ask(f"Bearer {new}") is ORDERS
+
+
+@pytest.mark.parametrize("content", ["", "half a li", None])
+async def test_a_broken_file_locks_nobody_out_and_lets_nobody_in(tmp_path: Path, content: str | None) -> None:
+    async with world(tmp_path) as it:
+        token = add_token(it.path, "orders")
+        await it.learn(token)
+        if content is None:
+            it.path.unlink()
+        else:
+            it.path.write_text(content)
+        with pytest.raises(SaslAuthenticationException):
+            await it.ask("Bearer somebody")
+        if content == "":
+            # An empty file is a file: it says that there are no tokens.
+            await it.unknown_by(f"Bearer {token}")
+            return
+        assert it.known(f"Bearer {token}") is ORDERS
+        assert it.metrics.tokens_file_faults == 1
+
+
+async def test_a_jwt_is_remembered_until_its_end_and_not_beyond(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.verifier.good[JWT] = VerifiedToken("corp", "orders", time.time() + 3_600)
+        assert await it.ask(f"Bearer {JWT}") is ORDERS
+        assert it.known(f"Bearer {JWT}") is ORDERS
+        digest = hashlib.sha256(f"Bearer {JWT}".encode()).digest()
+        assert it.callers._remembered[digest][2] <= time.time() + 60
+        it.callers._remembered.clear()
+        it.verifier.good[JWT] = VerifiedToken("corp", "orders", time.time() - 0.001)
+        assert await it.ask(f"Bearer {JWT}") is ORDERS
+        assert it.known(f"Bearer {JWT}") is None
+
+
+async def test_jwts_are_forgotten_when_keys_change(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.verifier.good[JWT] = VerifiedToken("corp", "orders", time.time() + 3_600)
+        assert await it.ask(f"Bearer {JWT}") is ORDERS
+        it.verifier.generation += 1
+        await it.unknown_by(f"Bearer {JWT}")
+
+
+async def test_a_good_jwt_of_a_stranger_is_refused(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        for issuer, subject in (("corp", "stranger"), ("other", "orders")):
+            it.verifier.good[JWT] = VerifiedToken(issuer, subject, time.time() + 3_600)
+            with pytest.raises(SaslAuthenticationException):
+                await it.ask(f"Bearer {JWT}")
+        assert it.metrics.callers_refused == {"jwt_subject_unknown": 2}
+
+
+async def test_what_was_found_under_old_tokens_is_not_remembered(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.verifier.good[JWT] = VerifiedToken("corp", "orders", time.time() + 3_600)
+        asking = asyncio.create_task(it.ask(f"Bearer {JWT}"))
+        await it.verifier.asked.wait()
+        it.verifier.generation += 1
+        assert await asking is ORDERS
+        assert it.known(f"Bearer {JWT}") is None
+
+
+async def test_a_certificate_needs_no_memory(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        names = ("URI:spiffe://x/orders", "DNS:something.else")
+        assert it.known(None, names) is ORDERS
+        assert await it.ask(names=names) is ORDERS
+
+
+async def test_the_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "_MAX_REMEMBERED", 10)
+    async with world(tmp_path) as it:
+        for at in range(25):
+            token = f"a.b.{at}"
+            it.verifier.good[token] = VerifiedToken("corp", "orders", time.time() + 3_600)
+            await it.ask(f"Bearer {token}")
+            assert len(it.callers._remembered) <= 10
+
+
+async def test_probes_need_no_credentials_and_other_calls_the_role(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        assert await it.ask(operation="readyz") is ANYBODY
+        token = add_token(it.path, "orders")
+        with pytest.raises(ClusterAuthorizationException):
+            await it.ask(f"Bearer {token}", operation="createAcls")
+
+
+async def test_without_callers_all_are_let_in_but_browsers() -> None:
+    callers = Callers(None, Metrics())
+    callers.open()
+    assert callers.known({b"authorization": b"Bearer x"}, ()) is ANYBODY
+    assert await callers.admitted("createAcls", [(b"authorization", b"a"), (b"authorization", b"b")], ()) is ANYBODY
+    assert callers.known({b"origin": b"http://evil.example"}, ()) is None
+    with pytest.raises(ClusterAuthorizationException, match="browsers"):
+        await callers.admitted("createAcls", [(b"origin", b"http://evil.example")], ())
+    await callers.close()
+
+
+def test_a_file_that_is_not_usable_at_the_start_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TokenFileError):
+        StaticTokens(tmp_path / "none", {"orders": ORDERS}, Metrics())
