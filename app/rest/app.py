@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.ops.audit import AuditLog
-from app.ops.metrics import Metrics, MetricsPage
+from app.ops.metrics import Metrics
+from app.ops.metrics_page import MetricsPage
 from app.ops.tracing import TracedRequests, Tracing
 from app.ops.workers.siblings import Face, Siblings
 from app.rest import acls, decisions, health, service

@@ -18,7 +18,7 @@ from fastapi import Path, Query
 from fastapi.responses import PlainTextResponse
 from starlette.responses import Response
 
-from app.ops.metrics import CONTENT_TYPE
+from app.ops.metrics_page import CONTENT_TYPE
 from app.ops.workers.service_metrics import Family, families_of
 from app.ops.workers.siblings import Face, Sibling, WorkerReadiness
 from app.rest.routing import CurrentServices, Services, documented_problems, strict_router

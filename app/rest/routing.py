@@ -13,7 +13,8 @@ from pydantic_core import CoreSchema
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.ops.metrics import OPERATIONS, Metrics, MetricsPage
+from app.ops.metrics import OPERATIONS, Metrics
+from app.ops.metrics_page import MetricsPage
 from app.ops.workers.siblings import Siblings
 from app.rest.admission import Admission
 from app.rest.callers.authentication import Callers

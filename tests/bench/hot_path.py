@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tests.bench import messages
-from tests.bench.load import generator, one_by_one, post, saturate
+from tests.bench.load import TOKEN, generator, one_by_one, post, saturate
 from tests.bench.processes import RunQueue, Served, bench_server, cpu_s
 from tests.bench.report import Row, Section, Table, percentile, prose
 from tests.bench.workload import Question, Workload, batches, realistic
@@ -66,15 +66,27 @@ def http(*, quick: bool) -> Section:
         costs.append(
             Row(shape, "us CPU a request", *measured[:2], bar=1.25, goal=1.15, of_ratio=True, note=_note(measured))
         )
+    checked = [_checked(pace)]
     remarks = [f"Load: {generator()}. The share of a core that the servers used tells whether it kept them busy."]
     return Section(
         "http",
         _METHOD,
         [
             Table("One decision a request over HTTP", costs, _YARDSTICK, remarks),
+            Table("What it costs to check a token with each request", checked),
             Table("The time one caller waits, one connection kept alive, one request at a time", waits, _YARDSTICK),
         ],
     )
+
+
+def _checked(pace: Pace) -> Row:
+    """What a request costs more where its token is checked, and its principal held against the caller's patterns."""
+    size = 10_000
+    bodies = _bodies(realistic(size), lambda workload: [[each] for each in workload.questions(20_000)])
+    with bench_server("server", str(size)) as open_to_all, bench_server("server", str(size), TOKEN) as guarded:
+        measured = _alternate(guarded, open_to_all, bodies, pace)
+    more = [ours - others for ours, others in zip(*measured[:2], strict=True)]
+    return Row(f"a token, {size:,} ACLs", "us CPU a request", more, bar=10, note=_note(measured))
 
 
 def batch(*, quick: bool) -> Section:

@@ -15,12 +15,16 @@ from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
+TOKEN = "klamm_" + "b" * 43
+"""Shown with each request; a server without callers passes over it."""
+
 _TIMEOUT_S = 60.0
 _WRK_SCRIPT = """
 local bodies, at = {}, 0
 for line in io.lines("%s") do bodies[#bodies + 1] = line end
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
+wrk.headers["Authorization"] = "Bearer %s"
 function request()
   at = at %% #bodies + 1
   return wrk.format(nil, nil, nil, bodies[at])
@@ -45,10 +49,11 @@ class RefusedError(Exception):
     """The server answered something else than 200."""
 
 
-def post(path: str, body: bytes) -> bytes:
+def post(path: str, body: bytes, token: str = TOKEN) -> bytes:
     """A request as it goes over the wire."""
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
@@ -138,7 +143,7 @@ def saturate(port: int, path: str, bodies: Sequence[bytes], seconds: float, conn
     with tempfile.TemporaryDirectory() as folder:
         lines, script = Path(folder, "bodies"), Path(folder, "script.lua")
         lines.write_bytes(b"\n".join(bodies) + b"\n")
-        script.write_text(_WRK_SCRIPT % lines, encoding="utf-8")
+        script.write_text(_WRK_SCRIPT % (lines, TOKEN), encoding="utf-8")
         options = [f"-c{connections}", "-t1", f"-d{max(1, round(seconds))}s", "-s", str(script)]
         command = [wrk, *options, f"http://127.0.0.1:{port}{path}"]
         said = subprocess.run(command, capture_output=True, text=True, timeout=seconds + _TIMEOUT_S, check=True).stdout

@@ -1,10 +1,11 @@
 """The process under measurement: `python -m tests.bench.server PORT SIZE`, a replica as `klamm serve` runs it.
 
-Only its ACLs are a workload's instead of PostgreSQL's.
+Only its ACLs are a workload's instead of PostgreSQL's. With a third argument, a token, only its bearer may ask.
 """
 
 import asyncio
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,14 +20,18 @@ from app.main import Parts, Replica
 from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics
 from app.ops.sockets import listening
+from app.ops.token_file import hash_of
 from app.rest.admission import Admission
 from app.rest.app import Surroundings, create_rest_app
-from app.rest.callers.authentication import Callers
+from app.rest.callers.authentication import Callers, Credentials
+from app.rest.callers.roles import Caller, Role
+from app.rest.callers.static_tokens import StaticTokens
 from app.rest.connections.bounds import Connections
 from app.runtime.authorizer import Authorizer
 from app.server import serve
 from tests.bench.workload import realistic, rows_in_slices
 
+_FOLDER = tempfile.TemporaryDirectory()
 _HEAD = FeedHead("bench", UUID(int=1), 0, GENESIS_HASH, 1)
 
 
@@ -63,7 +68,7 @@ class StillFeed:
         pass
 
 
-def replica(size: int) -> Replica:
+def replica(size: int, token: str | None = None) -> Replica:
     """A replica with so many ACLs, with audit at its default level and metrics on."""
     feed = StillFeed(realistic(size).rows)
     metrics = Metrics()
@@ -75,7 +80,7 @@ def replica(size: int) -> Replica:
 
     audit = AuditLog(write, metrics)
     authorizer = Authorizer(feed, feed, AuthorizerConfig())
-    callers = Callers(None, metrics)
+    callers = Callers(None if token is None else _bearer_of(token, metrics), metrics)
     connections = Connections(metrics)
     surroundings = Surroundings(callers=callers, admission=Admission(metrics, connections.is_late))
     return Replica(
@@ -89,9 +94,17 @@ def replica(size: int) -> Replica:
     )
 
 
+def _bearer_of(token: str, metrics: Metrics) -> Credentials:
+    callers = {"bench": Caller("bench", Role.DECIDE, patterns=("User:*",))}
+    # There as long as the process.
+    path = Path(_FOLDER.name, "tokens")
+    path.write_text(f"bench sha256:{hash_of(token.encode()).hex()}\n")
+    return Credentials(callers=callers, tokens=StaticTokens(path, callers, metrics))
+
+
 def main() -> None:
     """Serve until SIGTERM."""
-    app = replica(int(sys.argv[2]))
+    app = replica(int(sys.argv[2]), *sys.argv[3:])
     with listening("127.0.0.1", int(sys.argv[1])) as listener:
         serve(app, listener, answer=app.answer, connections=app.connections)
 

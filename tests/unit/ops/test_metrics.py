@@ -6,7 +6,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.core.authorize import Verdict
-from app.ops.metrics import READINESS_STATES, Histogram, Metrics, MetricsPage
+from app.ops.metrics import READINESS_STATES, Histogram, Metrics
+from app.ops.metrics_page import MetricsPage
 from app.runtime.counters import BUCKET_BOUNDS_S, RuntimeMetrics
 from app.runtime.readiness import State
 

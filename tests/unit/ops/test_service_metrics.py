@@ -4,7 +4,8 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.core.authorize import Verdict
-from app.ops.metrics import Metrics, MetricsPage
+from app.ops.metrics import Metrics
+from app.ops.metrics_page import MetricsPage
 from app.ops.workers.service_metrics import Family, ServiceMetrics, WorkerFacts, families_of
 from app.runtime.counters import BUCKET_BOUNDS_S, RuntimeMetrics
 

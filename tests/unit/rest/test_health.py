@@ -6,7 +6,8 @@ import re
 import pytest
 
 from app.core.configs import AuthorizerConfig
-from app.ops.metrics import CONTENT_TYPE, OPERATIONS
+from app.ops.metrics import OPERATIONS
+from app.ops.metrics_page import CONTENT_TYPE
 from app.rest.app import AUTHORIZE_PATH, ROUTERS
 from tests.unit.rest.harness import Service, serving
 
