@@ -10,7 +10,7 @@ import pytest
 
 from app.store.embedded import EmbeddedPostgres
 from app.store.migrate import migrate
-from tests.planted import judge
+from tests.planted import gather, judge
 
 _numbers = itertools.count(1)
 
@@ -18,6 +18,12 @@ _numbers = itertools.count(1)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """No process of the run may have said a planted secret."""
     judge(session)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - a worker of pytest-xdist
+    """What a worker's processes have said is judged with all the rest."""
+    gather(node)
 
 
 @pytest.fixture(scope="session")

@@ -54,8 +54,9 @@ class Key:
 
 def claims(**more: object) -> Json:
     """What a good token says but for these; None takes a claim away."""
+    # Long, as tables of tokens are made when a run begins.
     now = int(time.time())
-    value = {"iss": ISSUER, "aud": AUDIENCE, "sub": SUBJECT, "iat": now, "exp": now + 300, **more}
+    value = {"iss": ISSUER, "aud": AUDIENCE, "sub": SUBJECT, "iat": now, "exp": now + 86_400, **more}
     return {name: each for name, each in value.items() if each is not None}
 
 

@@ -8,8 +8,9 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import pytest
@@ -48,6 +49,20 @@ class PlantedSecrets:
         test = _test()
         with self._lock:
             self._said.writelines(f"{test}\0{line}\n" for line in said.split("\n") if line)
+
+    def hand_over(self, path: Path) -> dict[str, str]:
+        """Put what was said into this file; the secrets come back, by the test that planted each."""
+        with self._lock:
+            self._said.flush()
+            self._said.seek(0)
+            path.write_text(self._said.read(), encoding="utf-8", errors="surrogatepass")
+            return dict(self._secrets)
+
+    def take_over(self, path: Path, secrets: Mapping[str, str]) -> None:
+        """Keep what another process of the run has handed over."""
+        with self._lock:
+            self._secrets.update(secrets)
+            self._said.write(path.read_text(encoding="utf-8", errors="surrogatepass"))
 
     def leaks(self) -> Iterator[str]:
         """For each line with a secret: where it was planted and said, without telling more of it than needs be."""
@@ -99,8 +114,24 @@ def plant_of_folder(data_dir: Path) -> None:
         plant(path.read_text(encoding="ascii").strip())
 
 
+def gather(node: Any) -> None:  # noqa: ANN401 - a worker of pytest-xdist
+    """Take over what a worker of the run has heard, in the process that judges."""
+    handed_over = getattr(node, "workeroutput", {}).get("planted")
+    if handed_over is not None:
+        path = Path(handed_over["said"])
+        _RUN.take_over(path, handed_over["secrets"])
+        path.unlink()
+
+
 def judge(session: pytest.Session) -> None:
-    """Fail the run, whatever else it has shown, if any process has said a planted secret."""
+    """Fail the run, whatever else it has shown, if any process has said a planted secret.
+
+    A worker of pytest-xdist does not judge: a secret of its own may have been said to another one.
+    """
+    if hasattr(session.config, "workeroutput"):
+        said = Path(tempfile.mkstemp(prefix="klamm-said-")[1])
+        session.config.workeroutput["planted"] = {"said": str(said), "secrets": _RUN.hand_over(said)}
+        return
     leaks = list(_RUN.leaks())
     if not leaks:
         return

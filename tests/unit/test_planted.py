@@ -11,7 +11,12 @@ import pytest
 from tests.planted import PlantedSecrets
 
 ROOT = Path(__file__).parents[2]
-CONFTEST = "from tests.planted import judge as pytest_sessionfinish\n__all__ = ['pytest_sessionfinish']\n"
+CONFTEST = """
+from tests.planted import gather, judge as pytest_sessionfinish
+
+def pytest_testnodedown(node):
+    gather(node)
+"""
 TEST = """
 from tests.planted import hear, plant, plant_password
 
@@ -24,7 +29,7 @@ def test_two():
 """
 
 
-def run(folder: Path, said: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, said: str, *options: str) -> subprocess.CompletedProcess[str]:
     """A run of its own, in which a process says this."""
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (folder / "test_it.py").write_text(TEST % said, encoding="utf-8")
@@ -41,7 +46,12 @@ def run(folder: Path, said: str) -> subprocess.CompletedProcess[str]:
         str(folder),
     ]
     return subprocess.run(
-        [*command, "-c", "/dev/null", folder], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [*command, *options, "-c", "/dev/null", folder],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 
@@ -54,6 +64,13 @@ def test_a_run_in_which_a_secret_is_said_fails_though_its_tests_pass(tmp_path: P
     assert "test_it.py::test_two was said in" in done.stdout
     assert "test_it.py::test_one" in done.stdout
     assert "coal-mine" not in done.stdout
+
+
+def test_what_workers_have_heard_is_judged_together(tmp_path: Path) -> None:
+    done = run(tmp_path, "canary@coal-mine", "-n", "2")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "2 passed" in done.stdout
+    assert "test_it.py::test_two was said in" in done.stdout
 
 
 def test_a_run_in_which_none_is_said_passes(tmp_path: Path) -> None:
