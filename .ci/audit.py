@@ -59,7 +59,7 @@ def probe() -> None:
         requirements = Path(folder) / "known-bad.txt"
         requirements.write_text(KNOWN_BAD + "\n")
         if not any(dependency.get("vulns") for dependency in ask(requirements, PROBE_TIMEOUT_S)):
-            raise NotChecked(f"no advisory service that knows {KNOWN_BAD} can be reached")
+            raise NotChecked(f"no advisory service that knows {KNOWN_BAD} (a known-bad probe) can be reached")
 
 
 def say_not_checked(reason: str) -> None:

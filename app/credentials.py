@@ -2,17 +2,17 @@
 
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 
-from app.ops.caller_settings import CallerSettings, IssuerSettings
+from app.ops.caller_settings import CallerSettings, IssuerSettings, callers_without_proof
 from app.ops.logs import configure_logging
 from app.ops.metrics import Metrics
 from app.ops.redaction import conceal_url
 from app.ops.settings import Settings
 from app.ops.settings_sources import SettingsError
-from app.ops.token_file import TokenFileError
+from app.ops.token_file import TokenFileError, read_tokens
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.certificates import CertificateError, CertificateWatch
 from app.rest.callers.jwt_tokens import Issuer, JwtVerifier
@@ -61,6 +61,27 @@ def _tokens(path: Path | None, callers: Mapping[str, Caller], metrics: Metrics) 
         raise SettingsError(f"tokens.file: {error}") from None
 
 
+def warn_of_the_idle(settings: Settings) -> None:
+    """Say which callers can't prove themselves yet, and which issuers' tokens are nobody's. Raises SettingsError."""
+    unproven = set(callers_without_proof(settings.callers))
+    if settings.tokens_file is not None:
+        unproven.difference_update(_named_in(settings.tokens_file, settings.callers))
+    if unproven:
+        why = "no line of tokens.file names them; make each a token with `klamm token NAME`"
+        _log.warning("caller_without_proof", extra={"callers": ",".join(sorted(unproven)), "why": why})
+    unused = settings.issuers.keys() - {each.issuer for each in settings.callers.values()}
+    if unused:
+        why = "no caller names them as its `issuer`, so all of their tokens are refused"
+        _log.warning("issuer_without_callers", extra={"issuers": ",".join(sorted(unused)), "why": why})
+
+
+def _named_in(path: Path, callers: Collection[str]) -> Collection[str]:
+    try:
+        return read_tokens(path, callers).values()
+    except TokenFileError as error:
+        raise SettingsError(f"tokens.file: {error}") from None
+
+
 def certificate_of(settings: Settings) -> CertificateWatch | None:
     """What TLS is served with; None: it isn't. Raises SettingsError."""
     if settings.tls_certificate is None or settings.tls_key is None:
@@ -75,7 +96,10 @@ def refuse_open_doors(settings: Settings) -> None:
     """Raise SettingsError if strangers could reach a service that asks nobody who they are."""
     is_local = settings.uds is not None or is_loopback(settings.host)
     if settings.callers and not is_local and settings.tls_certificate is None:
-        _log.warning("served_without_tls", extra={"host": settings.host})
+        why = (
+            "tokens and answers can be read on the way; set tls.certificate and tls.key, unless a proxy here speaks TLS"
+        )
+        _log.warning("served_without_tls", extra={"host": settings.host, "why": why})
     if settings.callers or is_local:
         return
     raise SettingsError(

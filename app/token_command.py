@@ -29,6 +29,6 @@ def run_token(arguments: argparse.Namespace, settings: Settings, say: Callable[[
         known = ", ".join(sorted(settings.callers)) or "none"
         raise SettingsError(f"there is no table `callers.{name}` in klamm.toml; callers: {known}")
     if arguments.retire:
-        say(f"{retire_tokens(settings.tokens_file, name)} retired")
+        say(f"{retire_tokens(settings.tokens_file, name, settings.callers)} retired")
         return
-    say(add_token(settings.tokens_file, name))
+    say(add_token(settings.tokens_file, name, settings.callers))

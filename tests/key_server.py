@@ -12,12 +12,14 @@ PATIENCE_S = 30.0
 class KeyServer:
     """Answers each GET with `status`, `headers` and `body`, or lets `misbehave` answer; `seen` has their headers.
 
-    What it says can be changed at any time. `pause` set to an event makes requests wait for it.
+    Whoever doesn't take `media_type` gets 406, as from kube-apiserver. What it says can be changed at any time. `pause`
+    set to an event makes requests wait for it.
     """
 
     def __init__(self, body: bytes = b"", tls: ssl.SSLContext | None = None) -> None:
         self.body = body
         self.status = 200
+        self.media_type = "application/jwk-set+json"
         self.headers: Mapping[str, str] = {}
         self.misbehave: Callable[[BaseHTTPRequestHandler], None] | None = None
         self.pause: threading.Event | None = None
@@ -52,7 +54,12 @@ class KeyServer:
         if self.misbehave is not None:
             self.misbehave(request)
             return
+        accepted = [each.partition(";")[0].strip() for each in request.headers.get("accept", "*/*").split(",")]
+        if self.media_type not in accepted and "*/*" not in accepted:
+            request.send_error(406)
+            return
         request.send_response(self.status)
+        request.send_header("content-type", self.media_type)
         for name, value in self.headers.items():
             request.send_header(name, value)
         request.send_header("content-length", str(len(self.body)))

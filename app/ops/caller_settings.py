@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    model_validator,
+)
 
 # INVARIANT: none of these is symmetric: whoever can check a token can't make one.
 SIGNATURE_ALGORITHMS = (
@@ -56,20 +65,31 @@ def _service_account(text: str) -> str:
 class CallerSettings(_Table):
     """One `[callers.NAME]` table."""
 
-    role: Literal["decide", "admin", "observe"]
-    principals: Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Field(max_length=_MAX_PRINCIPALS)] = ()
+    role: Annotated[Literal["decide", "admin", "observe"], Field(examples=["decide"])]
+    principals: Annotated[
+        tuple[Annotated[str, AfterValidator(_pattern)], ...],
+        Field(max_length=_MAX_PRINCIPALS, examples=[["User:*"]]),
+    ] = ()
     """Whom a decide caller may speak for: principals, or beginnings of principals with a `*` behind them."""
-    principal: Annotated[str | None, AfterValidator(lambda text: text and _names_a_principal(text))] = None
+    principal: Annotated[
+        str | None,
+        AfterValidator(lambda text: text and _names_a_principal(text)),
+        Field(examples=["User:platform"]),
+    ] = None
     """Who an admin caller is."""
-    may_assert_super: bool = False
-    certificate: Annotated[str | None, AfterValidator(lambda text: text and _certificate_name(text))] = None
+    may_assert_super: StrictBool = False
+    certificate: Annotated[
+        str | None,
+        AfterValidator(lambda text: text and _certificate_name(text)),
+        Field(examples=["DNS:orders.example.com"]),
+    ] = None
     """A name of the client certificate that proves who calls."""
     issuer: str | None = None
     """The `[issuers.NAME]` table whose tokens prove it; with `subject` or `service_account`."""
     subject: Annotated[str | None, Field(min_length=1, max_length=1_000)] = None
     service_account: Annotated[str | None, AfterValidator(lambda text: text and _service_account(text))] = None
     """`namespace/name` of a Kubernetes service account."""
-    requests_per_second: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
+    requests_per_second: Annotated[StrictInt | None, Field(ge=1, le=1_000_000)] = None
 
     @property
     def token_subject(self) -> str | None:
@@ -120,20 +140,36 @@ def _one_or_more(value: object) -> object:
 class IssuerSettings(_Table):
     """One `[issuers.NAME]` table: whose JWTs are believed. Without issuer, audience and keys the start is refused."""
 
-    issuer: Annotated[str, Field(min_length=1)]
-    audience: Annotated[str, Field(min_length=1)]
-    jwks: Annotated[str, Field(min_length=1), AfterValidator(_where_keys_are)]
+    issuer: Annotated[str, Field(min_length=1, examples=["https://login.example.com/"])]
+    audience: Annotated[str, Field(min_length=1, examples=["klamm"])]
+    jwks: Annotated[
+        str,
+        Field(min_length=1, examples=["https://login.example.com/.well-known/jwks.json"]),
+        AfterValidator(_where_keys_are),
+    ]
     """URL or file of the keys."""
     algorithms: Annotated[
         tuple[Literal[SIGNATURE_ALGORITHMS], ...],  # type: ignore[valid-type]  # the words stand once, above
         BeforeValidator(_one_or_more),
-        Field(min_length=1),
+        Field(min_length=1, examples=[["RS256", "ES256"]]),
     ] = ("RS256", "ES256")
-    leeway_s: Annotated[int, Field(ge=0, le=60)] = 30
+    leeway_s: Annotated[StrictInt, Field(ge=0, le=60)] = 30
     ca_file: Path | None = None
     """Whom to trust at the URL instead of the system's authorities."""
     bearer_file: Path | None = None
     """Holds the token to show at the URL."""
+
+    @model_validator(mode="after")
+    def _files_go_with_a_url(self) -> Self:
+        for name, path in (("ca_file", self.ca_file), ("bearer_file", self.bearer_file)):
+            if path is not None and "://" not in self.jwks:
+                raise ValueError(f"`{name}` is for keys at a URL, but `jwks` is a file; leave `{name}` out")
+        return self
+
+
+def callers_without_proof(callers: Mapping[str, CallerSettings]) -> list[str]:
+    """Those that nothing but a static token could prove."""
+    return [name for name, caller in callers.items() if caller.issuer is None and caller.certificate is None]
 
 
 def check_callers(callers: Mapping[str, CallerSettings], issuers: Mapping[str, IssuerSettings]) -> None:
@@ -142,6 +178,14 @@ def check_callers(callers: Mapping[str, CallerSettings], issuers: Mapping[str, I
         for name in names:
             if not _NAME.fullmatch(name):
                 raise ValueError(f"`{kind}.{name[:70]}`: a name has up to 64 of a-z, 0-9, - and _")
+    tables: dict[str, str] = {}
+    for name, issuer in issuers.items():
+        if tables.setdefault(issuer.issuer, name) != name:
+            # A token says its `iss` only, so it could not say which table it means.
+            raise ValueError(
+                f"`issuers.{name}` has the same `issuer` as `issuers.{tables[issuer.issuer]}`; keep one of them: "
+                "any number of callers may use it"
+            )
     taken: dict[object, str] = {}
     for name, caller in callers.items():
         if caller.issuer is not None and caller.issuer not in issuers:

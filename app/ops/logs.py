@@ -146,7 +146,7 @@ class _EventFormatter(logging.Formatter):
 
 
 class JsonFormatter(_EventFormatter):
-    """`{"time": "2026-11-21T14:00:00.123Z", "level": "INFO", "logger": "app.cli", "event": "serving", ...}`."""
+    """`{"time": "2026-11-21T14:00:00.123Z", "level": "INFO", "logger": "app.commands", "event": "serving", ...}`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, one JSON object; a traceback is its last member."""

@@ -32,7 +32,7 @@ OPERATIONS = (
 )
 """The operations of the API by operationId; `other` is a request that reached none of them."""
 
-ADMISSION_POOLS = ("decisions", "lists", "updates", "waiting", "credentials", "probes")
+ADMISSION_POOLS = ("decisions", "lists", "updates", "waiting", "probes")
 """The pools of `app.rest.admission`."""
 
 READINESS_STATES = ("STARTING", "LOADING", "READY", "LAGGING", "FENCED", "DRAINING")
@@ -108,7 +108,7 @@ class Metrics:
     tokens_file_faults: int = _declared("counter", "Looks at the file of tokens that found it not usable.")
 
     connections: int = _declared("gauge", "Connections that this process has.")
-    connections_refused: int = _declared("counter", "Connections beyond connections.max, which may only ask probes.")
+    connections_refused: int = _declared("counter", "Connections that came when connections.max were there.")
     requests_shed: int = _declared("counter", "Requests refused because the event loop was late (OVERLOADED).")
     admission_requests: dict[str, list[int]] = field(
         default_factory=lambda: {each: [0, 0] for each in ADMISSION_POOLS},

@@ -20,7 +20,9 @@ _AFTER_ITS_NAME = re.compile(
     r"(?i:(authorization|password|passwd|passphrase|secret|api[-_]?key)"
     r"(\\?[\"']?\s{0,8}[:=]\s{0,8}|\\?[\"']\s{0,8},\s{0,8})(?:b?\\?([\"']))?)"
 )
-_BEARER = re.compile(r"(?i:\bbearer)[\s:=]++[\"']?([^\s\"',;)\]}]++)")
+_BEARER = re.compile(r"(?i:\bbearer)(?:[\s:=+]|%20|\\t)++[\"']?([^\s\"',;)\]}]++)")
+_OWN_TOKEN = re.compile(r"klamm_[\w-]{16,}+", re.ASCII)
+"""What `klamm token` makes."""
 _HASH = re.compile(r"(?i:sha256:[0-9a-f]{16,}+)")
 _RUN = re.compile(r"\S++")
 _DOTTED = re.compile(r"[\w.-]++", re.ASCII)
@@ -108,6 +110,8 @@ def _masked(text: str) -> str:
         text = _DOTTED.sub(_without_jwt, text)
     if "bearer" in folded:
         text = _BEARER.sub(lambda found: found[0][: found.start(1) - found.start()] + MASK, text)
+    if "klamm_" in text:
+        text = _OWN_TOKEN.sub(MASK, text)
     if "sha256:" in folded:
         text = _HASH.sub(f"sha256:{MASK}", text)
     return _without_named(text)

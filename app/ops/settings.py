@@ -8,14 +8,14 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.core.configs import AuthorizerConfig, describe, parse_configs
 from app.core.errors import InvalidRequestException
-from app.ops.caller_settings import CallerSettings, IssuerSettings, check_callers
+from app.ops.caller_settings import CallerSettings, IssuerSettings, callers_without_proof, check_callers
+from app.ops.database_url import usable_database_url
 from app.ops.settings_sources import (
     PREFIX,
     TABLES,
@@ -28,8 +28,7 @@ from app.ops.settings_sources import (
     toml_fields,
     variable_of,
 )
-
-_SSL_MODES = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
+from app.ops.table_faults import reason_of, table_fault
 
 
 def _kafka_property(attribute: str) -> BeforeValidator:
@@ -60,29 +59,10 @@ def _true_or_false(value: object) -> object:
 def _not_empty(value: object) -> object:
     if value == "":
         raise ValueError("is empty; leave it out for the default")
+    if isinstance(value, bool):
+        # To pydantic true is the number 1.
+        raise ValueError("expected text or a number, not true or false")  # noqa: TRY004 - it reports ValueError only
     return value
-
-
-def _postgresql(url: SecretStr) -> SecretStr:
-    # INVARIANT: no part of the URL gets into a text, for a slip of the pen can make any part of it the password.
-    try:
-        parts = urlsplit(url.get_secret_value())
-    except ValueError:
-        parts = urlsplit("")
-    ports = [host.rpartition("]")[2].partition(":")[2] for host in parts.netloc.rpartition("@")[2].split(",")]
-    if parts.scheme not in {"postgresql", "postgres"} or not all(port.isdecimal() for port in ports if port):
-        raise ValueError(
-            "expected postgresql://user:password@host:port/database, a password's special characters written as %40"
-        )
-    query = parse_qs(parts.query)
-    modes = set(query.get("sslmode", ()))
-    if not modes <= _SSL_MODES:
-        raise ValueError(f"its sslmode must be one of {', '.join(sorted(_SSL_MODES))}")
-    if query.get("sslrootcert") == ["system"] and not modes <= {"verify-full"}:
-        raise ValueError("its sslrootcert=system goes with sslmode=verify-full only: anybody can have a certificate")
-    if modes == {"verify-ca"} and "sslrootcert" not in query:
-        raise ValueError("its sslmode=verify-ca needs sslrootcert, the file of the authorities to believe")
-    return url
 
 
 Given = BeforeValidator(_not_empty)
@@ -102,7 +82,9 @@ class Settings(BaseSettings):
         validate_default=False,
     )
 
-    database_url: Annotated[SecretStr | None, AfterValidator(lambda url: url and _postgresql(url)), Given] = None
+    database_url: Annotated[SecretStr | None, AfterValidator(lambda url: url and usable_database_url(url)), Given] = (
+        None
+    )
     """DSN of your own PostgreSQL; without it an embedded one is run below `data_dir`."""
     data_dir: Annotated[Path, Given] = Path(".klamm")
     postgres_bin: Annotated[Path | None, Given] = None
@@ -176,6 +158,11 @@ class Settings(BaseSettings):
                     raise ValueError(
                         f"`callers.{name}` has a certificate, but `tls.client.ca` doesn't say whose to believe"
                     )
+        if self.tokens_file is None:
+            for name in callers_without_proof(self.callers):
+                raise ValueError(
+                    f"`callers.{name}` can't prove itself; set `tokens.file`, or give it `issuer` or `certificate`"
+                )
         if self.tokens_file is not None and not self.callers:
             raise ValueError("`tokens.file` is given, but no `[callers.NAME]` whose tokens it could hold")
         return self
@@ -209,9 +196,15 @@ def read_settings(flags: Mapping[str, object] | None = None) -> Settings:
         return Settings(**given)
     except ValidationError as invalid:
         fault = invalid.errors(include_url=False)[0]
-        # Klamm's and Kafka's own texts are the cause; pydantic's own come as a sentence.
-        reason = fault.get("ctx", {}).get("error") or fault["msg"].replace("Input", "it", 1)
-        raise SettingsError(f"{_origin(fault['loc'], given)}: {reason}") from None
+        path, reason = fault["loc"], reason_of(fault)
+        if path and path[0] in TABLES:
+            place, reason = table_fault(
+                fault, [property_of(name) for name in Settings.model_fields if name not in TABLES]
+            )
+            raise SettingsError(f"`{TOML_FILE}`: {place}: {reason}") from None
+        if not path and reason.startswith(tuple(f"`{table}." for table in TABLES)):
+            raise SettingsError(f"`{TOML_FILE}`: {reason}") from None
+        raise SettingsError(f"{_origin(path, given)}: {reason}") from None
 
 
 def _origin(path: Sequence[int | str], flags: Mapping[str, object]) -> str:
@@ -219,8 +212,6 @@ def _origin(path: Sequence[int | str], flags: Mapping[str, object]) -> str:
         # It is about how several hang together, and names them.
         return "settings"
     field = str(path[0])
-    if field in TABLES:
-        return f"`{TOML_FILE}`: {'.'.join(map(str, path))}"
     if field in flags:
         return f"--{field.replace('_', '-')}"
     for variable in (variable_of(field), f"{variable_of(field)}_FILE"):

@@ -80,8 +80,10 @@ def toml_fields(fields: Collection[str]) -> dict[str, object]:
     found = {name: content.pop(name) for name in TABLES if name in content}
     known = [property_of(field) for field in fields]
     for name, value in _flat(content):
+        if value == {} and any(each.startswith(f"{name}.") for each in known):
+            continue
         if name not in known:
-            raise SettingsError(f"`{TOML_FILE}`: there is no property `{name}`{_nearest(name, known)}")
+            raise SettingsError(f"`{TOML_FILE}`: {_unknown(name, known)}")
         found[name.replace(".", "_")] = value
     return found
 
@@ -89,10 +91,21 @@ def toml_fields(fields: Collection[str]) -> dict[str, object]:
 def _flat(table: Mapping[str, object], path: str = "") -> Iterator[tuple[str, object]]:
     # To TOML the dots of `super.users = ""` are tables within tables; here they are parts of one name.
     for key, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield from _flat(value, f"{path}{key}.")
         else:
             yield f"{path}{key}", value
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    parts = name.split(".")
+    table = difflib.get_close_matches(parts[0], TABLES, n=1, cutoff=0.8)
+    if table and parts[1:]:
+        return f"there is no table `[{parts[0]}.{parts[1]}]`; did you mean `[{table[0]}.{parts[1]}]`?"
+    for at in range(1, len(parts) - 1):
+        if (swallowed := ".".join(parts[at:])) in known:
+            return f"`{swallowed}` is a property of its own; move it above the first `[table]`"
+    return f"there is no property `{name}`{_nearest(name, known)}"
 
 
 def variable_of(field: str) -> str:

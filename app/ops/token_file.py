@@ -9,9 +9,11 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 MAX_BYTES = 1024 * 1024
 MOST_LIVE = 2
@@ -31,13 +33,16 @@ def hash_of(token: bytes) -> bytes:
 
 def read_tokens(path: Path, callers: Collection[str]) -> Mapping[bytes, str]:
     """The caller's name by its token's hash. Raises TokenFileError."""
-    return _parsed(path, _text_of(path), callers)
+    return {entry.hash: entry.name for entry in _parsed(path, _text_of(path).splitlines(), callers)}
 
 
-def add_token(path: Path, name: str) -> str:
-    """Make a token for a caller and note its hash; the token itself is told here, once. Raises TokenFileError."""
-    with _locked(path) as lines:
-        if len(_of(name, lines)) >= MOST_LIVE:
+def add_token(path: Path, name: str, callers: Collection[str]) -> str:
+    """Make a token for a caller and note its hash; the token itself is told here, once.
+
+    `callers` are the names that the file may hold. Raises TokenFileError; then nothing was written.
+    """
+    with _locked(path, callers) as (lines, entries):
+        if len(_of(name, entries)) >= MOST_LIVE:
             raise TokenFileError(
                 f"`{name}` has {MOST_LIVE} live tokens already; take the older one away first, with --retire"
             )
@@ -46,18 +51,32 @@ def add_token(path: Path, name: str) -> str:
     return token
 
 
-def retire_tokens(path: Path, name: str) -> int:
-    """Take all but the newest token of a caller away; returns how many those were. Raises TokenFileError."""
-    with _locked(path) as lines:
-        old = _of(name, lines)[:-1]
-        for each in old:
-            lines.remove(each)
+def retire_tokens(path: Path, name: str, callers: Collection[str]) -> int:
+    """Take all but the newest token of a caller away; returns how many those were.
+
+    `callers` are the names that the file may hold. Raises TokenFileError; then nothing was written.
+    """
+    with _locked(path, callers) as (lines, entries):
+        old = _of(name, entries)[:-1]
+        for entry in reversed(old):
+            del lines[entry.number - 1]
     return len(old)
 
 
-def _parsed(path: Path, text: str, callers: Collection[str]) -> dict[bytes, str]:
-    found: dict[bytes, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+class _Entry(NamedTuple):
+    """What a line says; lines count from 1."""
+
+    number: int
+    name: str
+    hash: bytes
+
+
+def _parsed(path: Path, lines: Sequence[str], callers: Collection[str]) -> list[_Entry]:
+    # INVARIANT: one bad line refuses the file: what stands before it may be the good token of whom it is about.
+    found: list[_Entry] = []
+    hashes: set[str] = set()
+    live = Counter[str]()
+    for number, line in enumerate(lines, 1):
         content = line.partition("#")[0].strip()
         if not content:
             continue
@@ -67,13 +86,15 @@ def _parsed(path: Path, text: str, callers: Collection[str]) -> dict[bytes, str]
             why = "expected `NAME sha256:` and 64 digits of a-f and 0-9, as `klamm token` writes them"
         elif fields["name"] not in callers:
             why = f"there is no table `callers.{fields['name'][:70]}` in klamm.toml"
-        elif bytes.fromhex(fields["hash"]) in found:
+        elif fields["hash"] in hashes:
             why = "the same token stands in an earlier line"
-        elif list(found.values()).count(fields["name"]) >= MOST_LIVE:
+        elif live[fields["name"]] >= MOST_LIVE:
             why = f"`{fields['name']}` has {MOST_LIVE} live tokens in earlier lines already; take one away"
         if why is not None or fields is None:
             raise TokenFileError(f"`{path}` line {number}: {why}")
-        found[bytes.fromhex(fields["hash"])] = fields["name"]
+        hashes.add(fields["hash"])
+        live[fields["name"]] += 1
+        found.append(_Entry(number, fields["name"], bytes.fromhex(fields["hash"])))
     return found
 
 
@@ -84,29 +105,38 @@ def _text_of(path: Path) -> str:
         if len(content) > MAX_BYTES:
             raise TokenFileError(f"`{path}` is larger than {MAX_BYTES} bytes")
         return content.decode()
+    except FileNotFoundError:
+        raise TokenFileError(
+            f"`{path}`, which `tokens.file` names, is not there; make it with `klamm token NAME` (an empty file will "
+            "do)"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise TokenFileError(f"`{path}` can't be read ({why}); `tokens.file` names it") from None
 
 
-def _of(name: str, lines: list[str]) -> list[str]:
-    return [line for line in lines if line.split(maxsplit=1)[:1] == [name]]
+def _of(name: str, entries: Sequence[_Entry]) -> list[_Entry]:
+    return [entry for entry in entries if entry.name == name]
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[list[str]]:
-    """The file's lines to change; written as a whole, so that a reader sees the old ones or the new."""
+def _locked(path: Path, callers: Collection[str]) -> Iterator[tuple[list[str], list[_Entry]]]:
+    """The file's lines to change, and what they say; written as a whole: a reader sees the old ones or the new."""
+    # What is exchanged is the file itself: a link to it stays one.
+    target = Path(os.path.realpath(path))
     try:
         # The folder is what stays: the file is another one after each change.
-        folder = os.open(path.parent, os.O_RDONLY)
+        folder = os.open(target.parent, os.O_RDONLY)
         try:
             # Two that change the file at once are a mistake that one of them should hear of.
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            lines = _text_of(path).splitlines() if path.exists() else []
-            yield lines
-            _replace(path, "".join(f"{line}\n" for line in lines))
+            lines = _text_of(path).splitlines() if target.exists() else []
+            yield lines, _parsed(path, lines, callers)
+            _replace(target, "".join(f"{line}\n" for line in lines))
         finally:
             os.close(folder)
+    except FileNotFoundError:
+        raise TokenFileError(f"`{path}` can't be written; make its folder first: `{target.parent}`") from None
     except OSError as error:
         raise TokenFileError(f"`{path}` can't be written ({error.strerror})") from None
 

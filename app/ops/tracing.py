@@ -1,4 +1,4 @@
-"""A span for every request, exported by OTLP over HTTP (setting otel.enabled, extra `otel`).
+"""A span for every request but probes, exported by OTLP over HTTP (setting otel.enabled, extra `otel`).
 
 Where the spans go, how many of them are kept and what they carry besides is said by OpenTelemetry's own OTEL_...
 variables. What this file needs is imported only once it is asked for.
@@ -26,6 +26,9 @@ _HEADERS_VARIABLES = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_H
 _LOUD = ("opentelemetry.sdk._shared_internal", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 _QUIET_S = 60.0
 _FIRST_SERVER_ERROR = 500
+# Asked every few seconds by machines; as traces they would bury those of callers.
+_UNTRACED = frozenset({"/livez", "/readyz", "/startupz", "/metrics"})
+_UNTRACED_BELOW = "/readyz/"
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -46,7 +49,7 @@ def check_tracing() -> None:
     except ImportError as missing:
         raise TracingError(
             f"otel.enabled (KLAMM_OTEL_ENABLED) needs packages that are not installed ({missing.name}): "
-            "pip install klamm[otel]"
+            "pip install 'klamm[otel]', or from a clone: .venv/bin/pip install -e '.[otel]'"
         ) from None
 
 
@@ -84,7 +87,7 @@ class Tracing:
 
 
 class TracedRequests:
-    """An ASGI application with a server span around each request; requests have their marks already.
+    """An ASGI application with a server span around each request but probes; requests have their marks already.
 
     `operations` are the operationIds of the routes that no web framework knows of, by path. No span shows a
     principal, a header or a body.
@@ -99,8 +102,8 @@ class TracedRequests:
         self._operations = operations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; everything else goes through as it is."""
-        if scope["type"] != "http":
+        """Answer one request; probes, and whatever is no request, go through as they are."""
+        if scope["type"] != "http" or scope["path"] in _UNTRACED or scope["path"].startswith(_UNTRACED_BELOW):
             await self._app(scope, receive, send)
             return
         method = scope["method"] if scope["method"] in _METHODS else "_OTHER"

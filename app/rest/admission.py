@@ -44,9 +44,6 @@ BOUNDS: Mapping[str, Bounds] = MappingProxyType(
         "updates": Bounds(1_024, 1_024, 2.0, 64 * _MIB),
         # A waiting request is a future and a timer, some kilobytes: as many as there may be connections.
         "waiting": Bounds(10_000, 0, 0.0, 16 * _MIB),
-        # To tell who calls may wait for keys of an issuer: for seconds, on behalf of nobody known yet. So it takes no
-        # place from decisions. A JWT costs a quarter of a millisecond to check.
-        "credentials": Bounds(1_000, 0, 0.0, 0, yields_to_overload=True),
         # Whoever asks how the service is gets an answer above all when it is not well.
         "probes": Bounds(1 << 62, 0, 0.0, 1 << 62),
     }
@@ -62,6 +59,16 @@ _POOL_OF: Mapping[str, str] = MappingProxyType(
     }
 )
 """getAcl, aclCount and describeConfigs are look-ups in memory, as decisions are."""
+
+
+class _Share:
+    """What one caller has of a pool, or waits for."""
+
+    __slots__ = ("bytes", "places")
+
+    def __init__(self) -> None:
+        self.places = 0
+        self.bytes = 0
 
 
 class _Waiter(NamedTuple):
@@ -91,17 +98,19 @@ class Pool:
         self._is_late = is_late
         self._counts = metrics.admission_requests[name]
         self._refused = metrics.admission_refused
+        self._shares: dict[str, _Share] = {}
         self._places = bounds.places
         self._bytes = bounds.body_bytes
         self._queue: deque[_Waiter] = deque()
 
-    def admitted(self, body_bytes: int, began: float | None = None) -> "Place":
+    def admitted(self, body_bytes: int, began: float | None = None, who: str | None = None) -> "Place":
         """A place, for `async with`, for a request with so long a body, or with one that may become so long.
 
-        `began` is when it was read (`klamm.began` of its scope). Entering raises OverloadedException, at once or after
-        the longest wait; nothing of the request has been done then.
+        `began` is when it was read (`klamm.began` of its scope), `who` the caller it is of, who gets half of the pool
+        at most. Entering raises OverloadedException, at once or after the longest wait; nothing of the request has been
+        done then.
         """
-        return Place(self, min(body_bytes, self._bounds.body_bytes), began)
+        return Place(self, min(body_bytes, self._bounds.body_bytes), began, who)
 
     def enter(self, body_bytes: int, began: float | None) -> Awaitable[None]:
         """Take a place as soon as there is one."""
@@ -136,6 +145,23 @@ class Pool:
                 self._queue.remove(waiter)
                 self._let_in()
 
+    def take_share(self, who: str, body_bytes: int) -> None:
+        """Note what a caller wants of this pool. Raises OverloadedException for more than half of it."""
+        share = self._shares.setdefault(who, _Share())
+        bounds = self._bounds
+        if share.places >= bounds.places // 2 or (share.bytes and share.bytes + body_bytes > bounds.body_bytes // 2):
+            raise self._refusal()
+        share.places += 1
+        share.bytes += body_bytes
+
+    def give_share_back(self, who: str, body_bytes: int) -> None:
+        """Note that the caller is done with it."""
+        share = self._shares[who]
+        share.places -= 1
+        share.bytes -= body_bytes
+        if not share.places:
+            del self._shares[who]
+
     def _take(self, body_bytes: int) -> None:
         self._places -= 1
         self._bytes -= body_bytes
@@ -165,18 +191,31 @@ class Pool:
 class Place:
     """A place in a pool for as long as `async with` lasts."""
 
-    __slots__ = ("_began", "_body_bytes", "_pool")
+    __slots__ = ("_began", "_body_bytes", "_pool", "_who")
 
-    def __init__(self, pool: Pool, body_bytes: int, began: float | None) -> None:
+    def __init__(self, pool: Pool, body_bytes: int, began: float | None, who: str | None) -> None:
         self._pool = pool
         self._body_bytes = body_bytes
         self._began = began
+        self._who = who
 
     def __aenter__(self) -> Awaitable[None]:
-        return self._pool.enter(self._body_bytes, self._began)
+        if self._who is None:
+            return self._pool.enter(self._body_bytes, self._began)
+        return self._enter_as(self._who)
+
+    async def _enter_as(self, who: str) -> None:
+        self._pool.take_share(who, self._body_bytes)
+        try:
+            await self._pool.enter(self._body_bytes, self._began)
+        except BaseException:
+            self._pool.give_share_back(who, self._body_bytes)
+            raise
 
     def __aexit__(self, *_: object) -> Awaitable[None]:
         self._pool.leave(self._body_bytes)
+        if self._who is not None:
+            self._pool.give_share_back(self._who, self._body_bytes)
         return _AT_ONCE
 
 
@@ -188,8 +227,17 @@ class Admission:
         self._pool_of = {operation: self._pools[name] for operation, name in _POOL_OF.items()}
         self.waiting = self._pools["waiting"]
         """For whoever waits for an offset (`at_least`): it takes no place from decisions meanwhile."""
-        self.credentials = self._pools["credentials"]
-        """For whoever is not known yet."""
+        self._is_late = is_late
+        self._metrics = metrics
+
+    def look_further(self, began: float | None) -> None:
+        """Raise OverloadedException if it is too late to find out who is not known yet: a JWT takes a while to check.
+
+        No place is taken for it: who waits for an issuer's keys is bounded there, and takes none from anybody.
+        """
+        if began is not None and self._is_late(began):
+            self._metrics.admission_refused["decisions"] += 1
+            raise OverloadedException("the service is overloaded; nothing was done, try again shortly")
 
     def pool_of(self, operation: str) -> Pool:
         """The pool of an operation, by its operationId."""

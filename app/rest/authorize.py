@@ -16,7 +16,7 @@ from app.ops.logs import REQUEST_MARK, RequestMark
 from app.rest.admission import body_bytes_of
 from app.rest.callers.roles import ANYBODY, Caller
 from app.rest.context import check_principal, client_address
-from app.rest.correlation import mark_of, reply_headers
+from app.rest.correlation import mark_of, mark_of_headers, reply_headers
 from app.rest.endpoint import BodyReader, respond
 from app.rest.errors import FieldError, InvalidFieldsException
 from app.rest.routing import Services, caller_of
@@ -66,14 +66,15 @@ class AuthorizeEndpoint:
         began = perf_counter()
         try:
             fields = dict(headers)
-            caller = self._callers.known(fields, names) if len(fields) == len(headers) else None
+            came_once = len(fields) == len(headers)
+            caller = self._callers.known(fields, names) if came_once or _comes_once(headers) else None
             if caller is None or _AUTHORIZE not in caller.operations or len(body) > OFF_LOOP_BYTES:
                 return None
             check_headers(headers, MAX_BODY_BYTES)
             request = decode_authorize(body)
-            if request.at_least is not UNSET or (caller.limit is not None and not caller.limit.take()):
+            if request.at_least is not UNSET or (caller.limit is not None and not self._is_within(caller, request)):
                 return None
-            mark = mark_of(fields)
+            mark = mark_of(fields) if came_once else mark_of_headers(headers)
             if caller is not ANYBODY:
                 mark.caller = caller.name
             reply = self._answer(request, caller, mark)
@@ -86,14 +87,25 @@ class AuthorizeEndpoint:
         headers, admission = scope["headers"], self._services.admission
         caller = await caller_of(self._services, _AUTHORIZE, scope)
         body_bytes = body_bytes_of(headers, MAX_BODY_BYTES)
-        async with admission.pool_of(_AUTHORIZE).admitted(body_bytes, scope.get("klamm.began")):
+        async with admission.pool_of(_AUTHORIZE).admitted(body_bytes, scope.get("klamm.began"), caller.share):
             check_headers(headers, MAX_BODY_BYTES)
-            request = await _READER.read(await read_body(receive, MAX_BODY_BYTES))
+            body = await read_body(receive, MAX_BODY_BYTES)
+            request = await _READER.read(body)
         if request.at_least is not UNSET:
-            async with admission.waiting.admitted(body_bytes):
+            # What is refused in the end is refused before the wait, too.
+            caller.check_principal(request.context.principal, self._authorizer.image.config.super_users)
+            if self._authorizer.has_reached(request.at_least):
                 await self._authorizer.wait_for(request.at_least)
+            else:
+                async with admission.waiting.admitted(len(body), None, caller.share):
+                    await self._authorizer.wait_for(request.at_least)
         # INVARIANT: no await from here on; image, index and configuration stay as they are until the answer stands.
         return self._answer(request, caller, REQUEST_MARK.get() or _NO_MARK)
+
+    def _is_within(self, caller: Caller, request: AuthorizeRequest) -> bool:
+        """Whether a caller's quota has room for this. What is refused for its principal takes nothing of it here."""
+        caller.check_principal(request.context.principal, self._authorizer.image.config.super_users)
+        return caller.limit is None or caller.limit.take()
 
     def _answer(self, request: AuthorizeRequest, caller: Caller, mark: RequestMark) -> bytes:
         principal = request.context.principal
@@ -129,6 +141,10 @@ class AuthorizeEndpoint:
                 context.principal, authorization.host, request_type, mark.request_id, mark.trace_id, mark.caller
             )
             self._audit.log(source, entries)
+
+
+def _comes_once(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    return sum(name == b"authorization" for name, _ in headers) <= 1
 
 
 def _decide(authorization: Authorization, actions: list[Action]) -> list[Verdict]:

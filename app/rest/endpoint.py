@@ -93,7 +93,7 @@ class JsonEndpoint:
         services, headers = self._services, scope["headers"]
         caller = await caller_of(services, self._operation, scope)
         pool = services.admission.pool_of(self._operation)
-        async with pool.admitted(body_bytes_of(headers, self._max_bytes), scope.get("klamm.began")):
+        async with pool.admitted(body_bytes_of(headers, self._max_bytes), scope.get("klamm.began"), caller.share):
             check_headers(headers, self._max_bytes)
             body = await self._read(await read_body(receive, self._max_bytes))
             # start alone has no context: nobody is spoken for.

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from app.ops.metrics_page import CONTENT_TYPE
 from app.ops.workers.service_metrics import Family, families_of
 from app.ops.workers.siblings import Face, Sibling, WorkerReadiness
-from app.rest.routing import CurrentServices, Services, documented_problems, strict_router
+from app.rest.routing import CurrentServices, Services, documented_problems, guarded_problems, strict_router
 from app.runtime.readiness import Readiness, State
 
 router = strict_router("health")
@@ -34,6 +34,14 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
     **documented_problems(500),
     503: {
         "description": "Not now; the body names the checks that fail",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    },
+}
+
+_METRICS: dict[int | str, dict[str, Any]] = {
+    **guarded_problems(),
+    503: {
+        "description": "The supervisor of the workers doesn't answer",
         "content": {"text/plain": {"schema": {"type": "string"}}},
     },
 }
@@ -83,9 +91,9 @@ async def startupz(services: CurrentServices, verbose: Verbose = None) -> Respon
     return _probe("startupz", checks, ready=readiness.started and _all_pass(checks[1:]), verbose=verbose is not None)
 
 
-@metrics_router.get("/metrics", name="metrics", include_in_schema=False)
+@metrics_router.get("/metrics", name="metrics", response_class=PlainTextResponse, responses=_METRICS)
 async def metrics(services: CurrentServices) -> Response:
-    """Every metric in Prometheus' text format."""
+    """Every metric in Prometheus' text format, for callers whose role is observe or admin."""
     if services.siblings is None:
         _take_down(services)
         return Response(services.metrics_page.render(), media_type=CONTENT_TYPE)

@@ -24,8 +24,15 @@ _TAGS = [
     {"name": "decisions", "description": "What a caller may do (KIP-504, KIP-430, KIP-231)."},
     {"name": "acls", "description": "Creating, deleting and listing ACLs (KIP-140, KIP-290)."},
     {"name": "service", "description": "Start-up of brokers, and properties that can change (KIP-504)."},
-    {"name": "health", "description": "Probes, as Kubernetes asks for them."},
+    {"name": "health", "description": "Probes, as Kubernetes asks for them, and the page that Prometheus reads."},
 ]
+_ON_ANY_PATH = {
+    "400": "The request breaks a rule of HTTP or of its own form (INVALID_REQUEST, ...)",
+    "408": "Head or body did not arrive in time (REQUEST_TIMED_OUT)",
+    "429": "Too much at once; try again after Retry-After (OVERLOADED, THROTTLING_QUOTA_EXCEEDED)",
+    "431": "The head is larger than 16 KiB (INVALID_REQUEST)",
+}
+"""What the protocol itself may answer, before it looks at the path."""
 
 
 def build_openapi() -> dict[str, Any]:
@@ -39,7 +46,8 @@ def build_openapi() -> dict[str, Any]:
         summary="Apache Kafka's Authorizer as a REST service",
         description=(
             "Authorization with the meaning of Apache Kafka 4.4: ACLs in PostgreSQL, decisions from memory. "
-            "Refusals are problem+json with Kafka's error names; entries of a batch are answered one by one, in order."
+            "Refusals are problem+json with Kafka's error names; entries of a batch are answered one by one, in order. "
+            "A path that is not listed is 404, a method that a path doesn't list 405 with Allow."
         ),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         contact={"name": "Klamm's maintainers"},
@@ -56,6 +64,7 @@ def build_openapi() -> dict[str, Any]:
             operation["summary"] = operation["operationId"]
             # Refusals of a body are 400 here, and always a Problem.
             operation["responses"].pop("422", None)
+            _say_what_comes_on_any_path(operation["responses"])
             if operation["operationId"] in OPEN_TO_ALL:
                 operation["security"] = []
     generated = document["components"]["schemas"]
@@ -78,6 +87,16 @@ def _authorize_operation() -> dict[str, Any]:
             **{str(status): response for status, response in problems((409,)).items()},
         },
     }
+
+
+def _say_what_comes_on_any_path(responses: dict[str, Any]) -> None:
+    content = {"application/problem+json": {"schema": {"$ref": _COMPONENT.format(model="Problem")}}}
+    for status, description in _ON_ANY_PATH.items():
+        responses.setdefault(status, {"description": description, "content": content})
+    # Routes with a body speak of it only; a head may come late as well.
+    responses["408"]["description"] = _ON_ANY_PATH["408"]
+    for status in sorted(responses):
+        responses[status] = responses.pop(status)
 
 
 def _json(model: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from app.ops.metrics_page import MetricsPage
 from app.ops.workers.siblings import Siblings
 from app.rest.admission import Admission
 from app.rest.callers.authentication import Callers
-from app.rest.callers.roles import Caller
+from app.rest.callers.roles import OPEN_TO_ALL, Caller
 from app.rest.errors import MethodNotAllowedException, not_found, problem_response, response_to
 from app.rest.validation import request_refusal_of
 from app.runtime.authorizer import Authorizer
@@ -55,10 +56,15 @@ async def _caller(request: Request) -> Caller:
 async def caller_of(services: Services, operation: str, scope: Scope) -> Caller:
     """Who has sent this request, and may call this operation. Raises what `Callers.admitted` says.
 
-    Whoever asks how the service is needs no place for that: it is answered also in overload.
+    Whoever asks how the service is, is answered also in overload.
     """
-    place = None if operation == "metrics" else services.admission.credentials.admitted(0, scope.get("klamm.began"))
-    return await services.callers.admitted(operation, scope["headers"], scope.get("klamm.names", ()), place)
+    look_further = (
+        None if operation == "metrics" else partial(services.admission.look_further, scope.get("klamm.began"))
+    )
+    caller = await services.callers.admitted(operation, scope["headers"], scope.get("klamm.names", ()), look_further)
+    # For the protocol: connections of those who are known are kept longer.
+    scope["klamm.known"] = operation not in OPEN_TO_ALL
+    return caller
 
 
 @dataclass(frozen=True, slots=True)

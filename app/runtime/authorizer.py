@@ -14,6 +14,7 @@ from app.core.errors import (
     AuthorizerNotReadyException,
     ClusterAuthorizationException,
     InconsistentClusterIdException,
+    InvalidRequestException,
     OffsetNotAvailableException,
     ResourceNotFoundException,
     SecurityDisabledException,
@@ -110,6 +111,17 @@ class Authorizer:
         if not caller.is_super_user and self.readiness.fenced:
             raise AuthorizerNotReadyException("the ACLs are older than `max.staleness.ms` allows; try again shortly")
         return caller
+
+    def has_reached(self, at_least: str | None) -> bool:
+        """Whether `wait_for` would return, or raise, without any wait."""
+        if at_least is None:
+            return True
+        try:
+            token = Token.parse(at_least)
+        except InvalidRequestException:
+            return True
+        image = self._loader.image
+        return not image.loading_complete or (token.epoch == image.epoch and token.offset <= image.offset)
 
     async def wait_for(self, at_least: str | None) -> None:
         """Return once the image is at this token, at once if it is already.

@@ -54,7 +54,7 @@ audience = "klamm"
 jwks = "jwks.json"
 algorithms = ["ES256"]
 """
-_STATIC = ("anyone", "orders", "broker", "platform", "root", "prometheus")
+STATIC = ("anyone", "orders", "broker", "platform", "root", "prometheus")
 
 
 class Corp:
@@ -80,9 +80,9 @@ def write_configuration(folder: Path, corp: Corp) -> Mapping[str, str]:
     """Put klamm.toml and what it names into a folder; returns each static caller's token."""
     (folder / "klamm.toml").write_text(_CONFIGURATION)
     (folder / "jwks.json").write_text(corp.jwks)
-    tokens = {name: plant(add_token(folder / "klamm.tokens", name)) for name in _STATIC}
+    tokens = {name: plant(add_token(folder / "klamm.tokens", name, STATIC)) for name in STATIC}
     # A second live token changes nothing.
-    plant(add_token(folder / "klamm.tokens", "anyone"))
+    plant(add_token(folder / "klamm.tokens", "anyone", STATIC))
     for line in (folder / "klamm.tokens").read_text().splitlines():
         plant(line.rpartition("sha256:")[2])
     return tokens

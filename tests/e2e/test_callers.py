@@ -16,7 +16,7 @@ import pytest
 
 from app.ops.metrics import OPERATIONS
 from app.ops.token_file import add_token, retire_tokens
-from tests.e2e.callers import Corp, write_configuration
+from tests.e2e.callers import STATIC, Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context
 from tests.planted import hear, plant
 
@@ -64,12 +64,11 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
 def routes() -> dict[str, tuple[str, str]]:
     """Method and path by operation, of all that there are."""
     document = json.loads((ROOT / "openapi.json").read_text())
-    found = {
+    return {
         operation["operationId"]: (method.upper(), path)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
-    return {**found, "metrics": ("GET", "/metrics")}
 
 
 def body_of(operation: str, principal: str) -> Json:
@@ -227,11 +226,11 @@ def test_tokens_rotate_without_a_failed_request(world: World, tmp_path: Path) ->
     with Service(["--data-dir", str(folder / "data")], folder=folder) as service:
         it = World(service.ready(), {}, tokens, world.corp, "")
         for _ in range(20):
-            new = plant(add_token(folder / "klamm.tokens", "orders"))
+            new = plant(add_token(folder / "klamm.tokens", "orders", STATIC))
             # The very first request with it, and the old one's meanwhile.
             assert it.asserted(new, "User:orders-1") == 200
             assert it.asserted(tokens["orders"], "User:orders-1") == 200
-            retire_tokens(folder / "klamm.tokens", "orders")
+            retire_tokens(folder / "klamm.tokens", "orders", STATIC)
             for _ in range(20):
                 assert it.asserted(new, "User:orders-1") == 200
             tokens["orders"] = new

@@ -239,3 +239,34 @@ def test_a_body_that_never_ends_is_given_up(service: Service) -> None:
         connection.sendall(request()[:-1])
         (answer,) = answers(connection, 1)
     assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_many_requests_at_once_are_answered_if_that_takes_no_wait(service: Service) -> None:
+    with connected(service) as connection:
+        connection.sendall(request() * 200)
+        assert all(REPLY in answer for answer in answers(connection, 200))
+
+
+def test_few_requests_may_wait_for_the_one_before_them(service: Service) -> None:
+    with connected(service) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: k\r\n\r\n" * 5_000)
+        found = answers(connection, 18)
+        assert [answer[9:12] for answer in found] == [b"404"] * 17 + [b"429"]
+
+
+@pytest.mark.parametrize("path", [b"/v1/authorize?x=1", b"/v1/list-groups", b"/v1/acls/count"])
+def test_a_connection_is_kept_for_those_who_are_known(service: Service, path: bytes) -> None:
+    body = (
+        json.dumps({"context": context("User:alice"), "groups": ["g"]}).encode() if path.endswith(b"groups") else BODY
+    )
+    asked = request(target=path, body=body)
+    if path.endswith(b"count"):
+        asked = b"GET %b HTTP/1.1\r\nHost: k\r\n\r\n" % path
+    with connected(service) as known, connected(service) as stranger:
+        known.sendall(asked)
+        assert answers(known, 1)[0].startswith(b"HTTP/1.1 200")
+        stranger.sendall(b"GET /readyz HTTP/1.1\r\nHost: k\r\n\r\n")
+        answers(stranger, 1)
+        assert stranger.recv(1) == b"", "whoever only asks how the service is leaves first"
+        known.sendall(asked)
+        assert answers(known, 1)[0].startswith(b"HTTP/1.1 200")

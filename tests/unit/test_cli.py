@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app import __version__, cli
+from app import __version__, commands
 from app.cli import main
 from app.core.errors import StoreUnavailableException
 from app.rest.openapi import build_openapi
@@ -23,7 +23,7 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     for name in [name for name in os.environ if name.upper().startswith("KLAMM_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "begin_logging", lambda _: None)
+    monkeypatch.setattr(commands, "begin_logging", lambda _: None)
     handler = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, handler)
@@ -70,7 +70,7 @@ def test_a_file_that_can_not_be_written_is_named(tmp_path: Path, capsys: pytest.
 
 def test_migrate_works_on_the_given_database(monkeypatch: pytest.MonkeyPatch) -> None:
     migrations = _Migrations()
-    monkeypatch.setattr(cli, "migrate", migrations)
+    monkeypatch.setattr(commands, "migrate", migrations)
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
     monkeypatch.setenv("KLAMM_CLUSTER_ID", "lkc-1")
     assert main(["migrate"]) == 0
@@ -80,14 +80,14 @@ def test_migrate_works_on_the_given_database(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_database_that_refuses_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "migrate", _Migrations(StoreUnavailableException("PostgreSQL can't be reached")))
+    monkeypatch.setattr(commands, "migrate", _Migrations(StoreUnavailableException("PostgreSQL can't be reached")))
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
     assert main(["migrate"]) == 1
     assert _told(capsys) == "PostgreSQL can't be reached"
 
 
 def test_an_interruption_is_an_orderly_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "migrate", _Migrations(KeyboardInterrupt()))
+    monkeypatch.setattr(commands, "migrate", _Migrations(KeyboardInterrupt()))
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
     assert main(["migrate"]) == 0
 
@@ -158,8 +158,27 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"klamm {__version__}\n"
 
 
+@pytest.mark.parametrize(("command", "status"), [("serve", 0), ("openapi", 0), ("import", 130)])
+@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int, order: signal.Signals) -> None:
+    # As if it came while the first of the imports is under way.
+    code = (
+        "import os, sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == 'app.commands': os.kill(os.getpid(), {int(order)})\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "from app.cli import main\n"
+        f"sys.exit(main(['{command}']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+
+
 def test_nothing_embedded_is_imported_before_it_is_needed() -> None:
-    code = "import sys, app.cli; print([name for name in sys.modules if 'embedded' in name])"
+    code = "import sys, app.commands; print([name for name in sys.modules if 'embedded' in name])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from app import cli, import_command
+from app import commands, import_command
 from app.cli import main
 from app.core.token import Token
 from app.runtime.importing import ImportCounts, Importer
@@ -32,7 +32,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeStore
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
-    monkeypatch.setattr(cli, "begin_logging", lambda _: None)
+    monkeypatch.setattr(commands, "begin_logging", lambda _: None)
     store = FakeStore()
     monkeypatch.setattr("os.nice", lambda _: None)
     monkeypatch.setattr(import_command, "PostgresBulkStore", lambda dsn: store if dsn == DSN else None)

@@ -55,6 +55,7 @@ def run(folder: Path, said: str, *options: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["canary@coal-mine", "canary%40coal-mine", "x a-token-in-the-coal-mine y"])
 def test_a_run_in_which_a_secret_is_said_fails_though_its_tests_pass(tmp_path: Path, said: str) -> None:
     done = run(tmp_path, said)
@@ -66,6 +67,7 @@ def test_a_run_in_which_a_secret_is_said_fails_though_its_tests_pass(tmp_path: P
     assert "coal-mine" not in done.stdout
 
 
+@pytest.mark.slow
 def test_what_workers_have_heard_is_judged_together(tmp_path: Path) -> None:
     done = run(tmp_path, "canary@coal-mine", "-n", "2")
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
@@ -73,6 +75,7 @@ def test_what_workers_have_heard_is_judged_together(tmp_path: Path) -> None:
     assert "test_it.py::test_two was said in" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_run_in_which_none_is_said_passes(tmp_path: Path) -> None:
     done = run(tmp_path, "canary")
     assert (done.returncode, "planted" in done.stdout) == (0, False), done.stdout

@@ -10,7 +10,7 @@ import hmac
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
@@ -18,7 +18,6 @@ from typing import Protocol
 from app.core.errors import ClusterAuthorizationException, SaslAuthenticationException
 from app.ops.logs import REQUEST_MARK
 from app.ops.metrics import Metrics
-from app.rest.admission import Place
 from app.rest.callers.roles import ANYBODY, OPEN_TO_ALL, Caller, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.runtime.deadlines import stop
@@ -109,7 +108,7 @@ class Callers:
             await self._credentials.jwts.close()
 
     def known(self, fields: Mapping[bytes, bytes], names: Sequence[str]) -> Caller | None:
-        """The caller, if that takes no more than a look; None says nothing. `fields` are headers that came once."""
+        """The caller, if a look tells; None says nothing. An authorization header must be the only one."""
         if self._credentials is None:
             return None if b"origin" in fields else ANYBODY
         header = fields.get(b"authorization")
@@ -118,20 +117,18 @@ class Callers:
         return self._remembered_for(hashlib.sha256(header).digest())
 
     async def admitted(
-        self, operation: str, headers: Headers, names: Sequence[str], place: Place | None = None
+        self, operation: str, headers: Headers, names: Sequence[str], look_further: Callable[[], None] | None = None
     ) -> Caller:
-        """The caller of this operation, which it may call. To find out who is not known yet takes a place.
+        """The caller of this operation, which it may call; `look_further` is called if a look does not tell.
 
         Raises SaslAuthenticationException, ClusterAuthorizationException, ThrottlingQuotaExceededException.
         """
         if operation in OPEN_TO_ALL:
             return ANYBODY
-        fields = dict(headers)
-        caller = self.known(fields, names) if len(fields) == len(headers) else None
-        if caller is None and place is not None:
-            async with place:
-                caller = await self._authenticated(headers, names)
-        elif caller is None:
+        caller = self.known(dict(headers), names) if _comes_once(headers) else None
+        if caller is None:
+            if look_further is not None:
+                look_further()
             caller = await self._authenticated(headers, names)
         mark = REQUEST_MARK.get()
         if mark is not None and caller is not ANYBODY:
@@ -220,6 +217,10 @@ class _Refusals:
             times = count - self._logged.get(reason, 0)
             self._logged[reason] = count
             _log.warning("caller_refused", extra={"reason": reason, "times": times})
+
+
+def _comes_once(headers: Headers) -> bool:
+    return sum(name == b"authorization" for name, _ in headers) <= 1
 
 
 def _generation_of(credentials: Credentials | None) -> tuple[int, int]:

@@ -84,6 +84,9 @@ class CertificateWatch:
         files = [path for path in self._paths if path is not None]
         self._files = WatchedFiles(*files)
         self._files.changed()
+        self._unread = False
+        """Whether the files may have changed since they were last taken."""
+        self._fault: tuple[str, bytes] = ("", b"")
         self._digest = _digest_of(*self._paths)
         self._trust = _digest_of(client_ca)
         self._trusted_since = float("-inf")
@@ -102,22 +105,33 @@ class CertificateWatch:
 
     def look(self) -> None:
         """Take the files anew if they have changed. Reads them, which blocks."""
-        if not self._files.changed():
-            return
+        # INVARIANT: a change that could not be read is not forgotten: it may be an authority taken away.
+        was_unread, self._unread = self._unread, True
+        if self._files.changed() or was_unread:
+            try:
+                self._take()
+            except CertificateError as error:
+                self._note(str(error), _digest_of(*self._paths))
+                return
+        self._unread = False
+
+    def _take(self) -> None:
         digest = _digest_of(*self._paths)
         if digest == self._digest:
             return
-        self._digest = digest
-        try:
-            current = server_context(*self._paths)
-        except CertificateError as error:
-            _log.error("certificate_not_reloaded", extra={"why": str(error)})
-            return
+        current = server_context(*self._paths)
+        self._digest, self._fault = digest, ("", b"")
         trust = _digest_of(self._paths[2])
         if trust != self._trust:
             self._trust, self._trusted_since = trust, time.time()
         self._current = current
         _log.info("certificate_reloaded", extra={"certificate": str(self._paths[0])})
+
+    def _note(self, why: str, digest: bytes) -> None:
+        # They are tried again at each look.
+        if (why, digest) != self._fault:
+            self._fault = (why, digest)
+            _log.error("certificate_not_reloaded", extra={"why": why})
 
     async def _follow(self) -> None:
         while True:

@@ -140,11 +140,12 @@ class KeySet:
         if self._said[0] == why and now < self._said[1] + _SAY_AGAIN_S:
             return
         self._said = (why, now)
+        extra = {"source": self._source.name, "why": why, **self._source.files}
         if self.was_read:
-            _log.warning("key_set_not_refreshed", extra={"source": self._source.name, "why": why})
+            _log.warning("key_set_not_refreshed", extra=extra)
         else:
             # Nobody with a token of this issuer is let in until it is read.
-            _log.error("key_set_never_read", extra={"source": self._source.name, "why": why})
+            _log.error("key_set_never_read", extra=extra)
 
     def _take(self, keys: SigningKeys) -> None:
         if self.was_read and keys == self._keys:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import ssl
+from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +16,8 @@ from app.rest.callers.watched_files import WatchedFiles
 
 MAX_BYTES = 256 * 1024
 _FETCH_S = 3.0
+# The first is all that kube-apiserver answers with (406 otherwise), the second what most others have.
+_ACCEPTED = "application/jwk-set+json, application/json;q=0.9"
 _BEARER = re.compile(r"[!-~]{1,16384}")
 
 
@@ -23,6 +26,8 @@ class KeySource(Protocol):
 
     name: str
     """For the log; nothing in it is secret."""
+    files: Mapping[str, str]
+    """For the log: the files that a look needs besides, by their names in klamm.toml."""
     each_s: float
     """Between two looks when nothing is amiss."""
     first_rest_s: float
@@ -65,6 +70,7 @@ class FileSource:
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
+        self.files: Mapping[str, str] = {}
         self._path = path
         self._files = WatchedFiles(path)
         self._failed = False
@@ -92,6 +98,8 @@ class UrlSource:
 
     def __init__(self, url: str, ca_file: Path | None, bearer_file: Path | None) -> None:
         self.name = url.partition("?")[0]
+        files = {"ca_file": ca_file, "bearer_file": bearer_file}
+        self.files: Mapping[str, str] = {name: str(path) for name, path in files.items() if path is not None}
         self._url = url
         self._ca_file = ca_file
         self._bearer_file = bearer_file
@@ -127,7 +135,7 @@ class UrlSource:
             return bytes(document)
 
     def _credentials(self) -> tuple[dict[str, str], ssl.SSLContext]:
-        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        headers = {"accept": _ACCEPTED, "accept-encoding": "identity"}
         if self._bearer_file is not None:
             bearer = content_of(self._bearer_file, MAX_BYTES).decode(errors="replace").strip()
             # A header with a line break in it would come back in the text of an error.

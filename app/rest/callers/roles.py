@@ -66,6 +66,11 @@ class Caller:
         object.__setattr__(self, "_principals", frozenset(exact))
         object.__setattr__(self, "_beginnings", tuple(each[:-1] for each in self.patterns if each.endswith("*")))
 
+    @property
+    def share(self) -> str | None:
+        """Under which name its part of bounded things is counted; None: nobody else could be kept from them."""
+        return None if self.role is Role.OPEN else self.name
+
     def may_assert(self, principal: str, super_users: frozenset[str]) -> bool:
         """Whether it may speak for this principal, given who the super users are."""
         if self.role is Role.DECIDE:

@@ -31,6 +31,8 @@ class StaticTokens:
         self._metrics = metrics
         self._watched = WatchedFiles(path)
         self._watched.changed()
+        self._unread = False
+        """Whether the file may have changed since it was last read to its end."""
         self._looking = asyncio.Lock()
         self._looked_at = 0.0
         self._fault = ""
@@ -70,8 +72,13 @@ class StaticTokens:
         return found
 
     async def _look(self) -> None:
-        if not await asyncio.to_thread(self._watched.changed):
-            return
+        # INVARIANT: a change that could not be read is not forgotten: it may be a token taken away.
+        was_unread, self._unread = self._unread, True
+        if await asyncio.to_thread(self._watched.changed) or was_unread:
+            await self._take()
+        self._unread = False
+
+    async def _take(self) -> None:
         by_hash = await asyncio.to_thread(self._read)
         self._fault = ""
         if by_hash != self._by_hash:

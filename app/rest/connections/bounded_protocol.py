@@ -9,6 +9,10 @@ from app.rest.connections.bounds import Refusal
 from app.rest.connections.message_size import MAX_HEAD_LINES, MessageSize
 from app.rest.connections.timed_protocol import HEAD_TIMEOUT_S, TimedProtocol
 
+_MAX_LENGTH_DIGITS = 20
+"""As many as the largest length has that the parser takes; it takes any number of zeros, Python doesn't."""
+_MOST_PIPELINED = 16
+"""Requests that wait for the one before them. Each is a scope and a cycle, whoever sent it: some kilobytes."""
 _ONCE = (b"authorization", b"content-length", b"host")
 _PROBES = (b"/livez", b"/readyz", b"/startupz", b"/metrics")
 
@@ -67,6 +71,8 @@ class BoundedProtocol(TimedProtocol):
         lower = name.lower()
         if lower == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
+        elif lower == b"content-length" and len(value) > _MAX_LENGTH_DIGITS:
+            self.stop(bounds.MALFORMED)
         self.headers.append((lower, value))
 
     def _say(self, size: int) -> None:
@@ -79,9 +85,11 @@ class BoundedProtocol(TimedProtocol):
         raise _RefusedError
 
     def check_head(self) -> None:
-        """Refuse what is said twice, and what a connection too many may not ask."""
+        """Refuse what is said twice, what too many wait before, and what a connection too many may not ask."""
         if self.deaf:
             raise _RefusedError
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            self.stop(bounds.OVERLOADED)
         names = [name for name, _ in self.headers]
         if len(set(names)) < len(names) and any(names.count(each) > 1 for each in _ONCE):
             self.stop(bounds.REPEATED_HEADER)

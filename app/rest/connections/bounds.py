@@ -10,21 +10,22 @@ if other processes had the core meanwhile: budgets are of time on the core, with
 """
 
 import asyncio
+import logging
 import resource
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from time import monotonic, thread_time
 from typing import NamedTuple, Protocol
 
 from app.core.errors import ApiException, InvalidRequestException, OverloadedException
 from app.ops.metrics import Metrics
+from app.rest.connections.places import Places
 from app.rest.errors import BodyTimedOutException, problem_response
 
 DEFAULT_MAXIMUM = 10_000
 """`connections.max`: a connection with a parser and its buffers takes some 10 KB."""
 _SPARE_DESCRIPTORS = 256
 """For PostgreSQL, logs, files, and the connections beyond the maximum, which may ask how the service is."""
-_MOST_SURPLUS = 128
 _SWEEP_S = 0.25
 _TURN_BUDGET_S = 0.006
 """Two turns and their refusals stay below 20 ms."""
@@ -33,6 +34,8 @@ _PATIENCE_S = 0.25
 """The longest turn, whoever had the core."""
 _MAX_HELD_BYTES = 32 * 1024 * 1024
 """Bodies, of all connections together, whose rest has not come yet."""
+
+_log = logging.getLogger(__name__)
 
 
 class Refusal(NamedTuple):
@@ -98,8 +101,20 @@ class Connection(Protocol):
     def leave(self) -> None:
         """Say with the reply under way that it is the last one."""
 
+    def is_busy(self) -> bool:
+        """Whether a request is being answered."""
+
     def abort(self) -> None:
         """Be gone."""
+
+
+def in_any_case(connection: Connection, step: Callable[[], None]) -> None:
+    """Take a step that this connection is to take like all others; what is wrong with it is its own end only."""
+    try:
+        step()
+    except Exception:  # noqa: BLE001 - whatever it is, it is logged, and ends this connection
+        _log.exception("connection_fault")
+        connection.abort()
 
 
 class Connections:
@@ -107,6 +122,7 @@ class Connections:
 
     def __init__(self, metrics: Metrics | None = None, maximum: int = DEFAULT_MAXIMUM) -> None:
         self.maximum = min(maximum, max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_DESCRIPTORS))
+        self._places = Places(self.maximum)
         self.draining = False
         self.began = 0.0
         """When the turn of the event loop began; 0 between turns, as far as connections know."""
@@ -131,19 +147,20 @@ class Connections:
     def add(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> bool:
         """Take this connection in; False if it is one too many, and may only ask how the service is."""
         self._all.add(connection)
-        count = self._metrics.connections = len(self._all)
+        self._metrics.connections = len(self._all)
         if self._sweeping is None:
             self._sweeping = loop.call_later(_SWEEP_S, self._sweep, loop)
-        if count <= self.maximum:
-            return True
-        self._metrics.connections_refused += 1
-        if count > self.maximum + _MOST_SURPLUS:
-            connection.abort()
-        return False
+        self._metrics.connections_refused += self._places.is_full()
+        return self._places.take(connection)
+
+    def keep(self, connection: Connection) -> None:
+        """Know that a known caller uses this connection."""
+        self._places.keep(connection)
 
     def remove(self, connection: Connection) -> None:
         """Forget this connection."""
         self._all.discard(connection)
+        self._places.leave(connection)
         self._metrics.connections = len(self._all)
 
     def drain(self) -> None:
@@ -151,20 +168,26 @@ class Connections:
         self.draining = True
         self.dated = None
         for each in tuple(self._all):
-            each.leave()
+            in_any_case(each, each.leave)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = monotonic()
         for each in [each for each in self._all if each.deadline < now]:
-            each.overdue()
+            in_any_case(each, each.overdue)
         self._sweeping = loop.call_later(_SWEEP_S, self._sweep, loop) if self._all else None
 
     # bodies that are still coming
 
     def hold(self, size: int) -> bool:
-        """Whether so many bytes more may be kept of bodies that are not complete. Given back as a negative size."""
+        """Keep so many bytes more of bodies that are not complete; False if that is too much, and nothing is kept."""
+        if size and self._held_bytes + size > _MAX_HELD_BYTES:
+            return False
         self._held_bytes += size
-        return self._held_bytes <= _MAX_HELD_BYTES
+        return True
+
+    def give_back(self, size: int) -> None:
+        """Keep so many bytes less."""
+        self._held_bytes -= size
 
     # turns of the event loop
 

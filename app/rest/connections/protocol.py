@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import httptools
 
 from app.rest.connections.bounded_protocol import BoundedProtocol
-from app.rest.connections.bounds import OVERLOADED, Connections
+from app.rest.connections.bounds import Connections, Refusal
 from app.rest.strict_json import BODY_TIMEOUT_S, OFF_LOOP_BYTES
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _OFFERS = (b"upgrade", b"http2-settings")
 _MAX_HEAD_BYTES = 2 * 1024
 _MAX_HEADS = 1_024
 _MAX_HELD_BYTES = 64 * 1024
-"""Of requests that are not plain: as much as uvicorn reads for an application that doesn't."""
+"""Of one connection: as much as uvicorn reads for an application that doesn't."""
 
 # INVARIANT: what stands here is a function of its key alone: the parser's reading of a head that was plain.
 _PLAIN_HEADS: dict[bytes, tuple[_Headers, int]] = {}
@@ -68,6 +68,8 @@ class KlammProtocol(BoundedProtocol):
         """The body so far of a request that is held back; None for one that takes uvicorn's way."""
         self._charged = 0
         """How much of it is known to all connections as held."""
+        self._segment = 0
+        """The length of what came last."""
         self._may_be_plain = False
         self._is_asked = False
         """Whether what came last is a request that `answer` has seen."""
@@ -84,6 +86,7 @@ class KlammProtocol(BoundedProtocol):
         if self._is_asked and self._replies(known[0], data, len(head)):  # type: ignore[index]  # it is known
             return
         self._plain.clear()
+        self._segment = len(data)
         super().data_received(data)
         if self._held is not None and not self.deaf:
             self._charge(self._held)
@@ -161,11 +164,16 @@ class KlammProtocol(BoundedProtocol):
         self._hold_no_more()
         super().connection_lost(exc)
 
-    def shutdown(self) -> None:
+    def refuse(self, why: Refusal) -> None:
+        """Refuse what came last; nothing more of it is held."""
+        self._hold_no_more()
+        super().refuse(why)
+
+    def end(self) -> None:
         """Close, or let the request that is on its way end first."""
         if self._held is not None and not self.deaf:
             self._let_go()
-        super().shutdown()
+        super().end()
 
     def _is_free(self) -> bool:
         """Whether an answer may be written now: none is on its way, and the client reads."""
@@ -193,19 +201,33 @@ class KlammProtocol(BoundedProtocol):
                     and self.parser.get_method() == b"POST"
                     and self.parser.should_keep_alive()
                 )
-                return self._may_be_plain or length <= _MAX_HELD_BYTES
+                # A long body may be plain if all of it can be here already.
+                if length > _MAX_HELD_BYTES and not (self._may_be_plain and length < self._segment):
+                    return False
+                self._check_target()
+                return True
         return False
 
+    def _check_target(self) -> None:
+        """Raise what uvicorn would about the target, as long as the parser makes a refusal of it."""
+        if self.url != _AUTHORIZE_URL:
+            httptools.parse_url(self.url).path.decode("ascii")
+
     def _charge(self, held: bytearray) -> None:
-        """Keep what all connections hold within its bound. What comes in one piece is never charged."""
-        more, self._charged = len(held) - self._charged, len(held)
-        if not self.shared.hold(more):
-            self.refuse(OVERLOADED)
+        """Keep what is held within its bounds; else the application decides whether it reads the rest.
+
+        What comes in one piece is never charged.
+        """
+        more = len(held) - self._charged
+        if len(held) <= _MAX_HELD_BYTES and self.shared.hold(more):
+            self._charged += more
+        else:
+            self._let_go()
 
     def _hold_no_more(self) -> None:
         self._held = None
         if self._charged:
-            self.shared.hold(-self._charged)
+            self.shared.give_back(self._charged)
             self._charged = 0
 
     def _let_go(self) -> None:
@@ -228,6 +250,8 @@ class KlammProtocol(BoundedProtocol):
             if answer is None:
                 return False
             reply = shared.head + answer
+            if not self.known:
+                self.become_known()
         # As in `wait`, by the clock that the turn has looked at. To write may set another one.
         self.deadline = shared.began + self.timeout_keep_alive
         self.transport.write(reply)

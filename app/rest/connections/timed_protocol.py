@@ -7,6 +7,7 @@ says that it is the last one, and the client gets a moment to read it before the
 import asyncio
 import fcntl
 import termios
+from collections.abc import Mapping
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 HEAD_TIMEOUT_S = 10.0
+_STRANGER_KEEP_ALIVE_S = 2
 _SURPLUS_TIMEOUT_S = 1.0
 _READER_TIMEOUT_S = 10.0
 _READER_BYTES = 64 * 1024
@@ -48,6 +50,9 @@ class TimedProtocol(HttpToolsProtocol):
         self.shared = shared
         self.names: tuple[str, ...] = ()
         """Of the client's verified certificate."""
+        self.known = False
+        """Whether a known caller has had an answer here. Strangers aren't waited for long."""
+        self.timeout_keep_alive = min(config.timeout_keep_alive, _STRANGER_KEEP_ALIVE_S)
         self.deadline = inf
         self.surplus = False
         """Whether the process has as many connections as it may keep without this one."""
@@ -57,6 +62,8 @@ class TimedProtocol(HttpToolsProtocol):
         """Whether it stands in a message's head."""
         self.deaf = False
         """Whether nothing is read any more: all that is left is to write what is written, and to end."""
+        self._asked: Mapping[str, Any] = {}
+        """The scope of the request that the application answers."""
         self._refused: Refusal | None = None
         """What is to be said once all requests before are answered."""
         self._backlog = 0
@@ -82,6 +89,11 @@ class TimedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Close; what has begun to come is answered first, and is the last, as the process drains."""
+        # uvicorn has one loop for all connections: what is raised here would be the end of every other request.
+        bounds.in_any_case(self, self.end)
+
+    def end(self) -> None:
+        """Close, or know that what has begun to come is the last."""
         self.joined.flush()
         if self.has_work():
             self.cycle.keep_alive = False
@@ -98,6 +110,16 @@ class TimedProtocol(HttpToolsProtocol):
         """Say with the reply under way that it is the last one."""
         if self.has_work() and not self.cycle.response_started:
             self.cycle.keep_alive = False
+
+    def become_known(self) -> None:
+        """Know that the one who asks here is a known caller."""
+        self.known = True
+        self.timeout_keep_alive = self.config.timeout_keep_alive
+        self.shared.keep(self)
+
+    def is_busy(self) -> bool:
+        """Whether a request is being answered to someone who reads."""
+        return self.has_work() and not self.flow.write_paused
 
     def abort(self) -> None:
         """Be gone."""
@@ -194,6 +216,7 @@ class TimedProtocol(HttpToolsProtocol):
         self.wait()
 
     def _start_asgi_task(self, cycle: "RequestResponseCycle", app: Any) -> None:  # noqa: ANN401 - as uvicorn's
+        self._asked = cycle.scope
         cycle.scope["klamm.began"] = self.shared.turn_began(self.loop)  # type: ignore[typeddict-unknown-key]  # ours
         super()._start_asgi_task(cycle, app)
 
@@ -208,6 +231,8 @@ class TimedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with what waits."""
         self.server_state.total_requests += 1
+        if not self.known and self._asked.get("klamm.known"):
+            self.become_known()
         if self.transport.is_closing() or self.deaf:
             return
         self.flow.resume_reading()

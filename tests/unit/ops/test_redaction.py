@@ -141,3 +141,24 @@ def test_eight_megabytes_of_the_worst_are_soon_done(unit: str) -> None:
     for _ in range(20):
         redacted(text)
         redacted(text[:LONGEST_TEXT])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET /x?access_token={}",
+        "cookie: session={}",
+        "{{'token': '{}'}}",
+        "authorization%3DBearer%20{}",
+        "Bearer\\t{}",
+        "Bearer+{}",
+    ],
+)
+def test_tokens_that_klamm_makes_are_known_by_their_shape(text: str) -> None:
+    token = "klamm_Q2hlY2tzIGZvciBhIHRva2VuIGFyZSBjaGVhcCBlbm8"
+    assert token not in redacted(text.format(token))
+
+
+@pytest.mark.parametrize("text", ["authorization=Bearer%20{}", "x Bearer\\t{}", "y Bearer+{}"])
+def test_a_bearers_token_is_masked_however_it_is_quoted(text: str) -> None:
+    assert "abcdef123456" not in redacted(text.format("abcdef123456"))

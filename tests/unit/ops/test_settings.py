@@ -186,6 +186,13 @@ def test_the_start_up_configuration_is_all_five_properties(monkeypatch: pytest.M
         "postgresql://klamm:planted-secret@db/klamm?sslmode=always",
         "postgresql://klamm:planted-secret@db/klamm?sslmode=require&sslrootcert=system",
         "postgresql://klamm:planted-secret@db/klamm?sslmode=verify-ca",
+        "postgresql://klamm:planted-secret@db/klamm?sslmod=disable",
+        "postgresql://klamm:planted-secret@db/klamm?sslplanted=disable",
+        "postgresql://klamm:planted-secret@db/klamm?SSLMODE=disable",
+        "postgresql://klamm:planted-secret@db/klamm?connect_timeout=5",
+        "postgresql://klamm:planted-secret@db/klamm?aplication_name=planted",
+        "postgresql://klamm:planted-secret@db/klamm?planted",
+        "postgresql://klamm:planted-secret@db/klamm?sslmode=require&planted",
     ],
 )
 def test_a_database_url_that_can_not_be_used_is_refused_without_showing_it(
@@ -198,11 +205,30 @@ def test_a_database_url_that_can_not_be_used_is_refused_without_showing_it(
 
 
 @pytest.mark.parametrize(
-    "url", [DSN, "postgres://db", "postgresql://a@[::1]:5432/x", "postgresql://a@h1:1,h2:2/x?sslmode=require"]
+    "url",
+    [
+        DSN,
+        "postgres://db",
+        "postgresql://a@[::1]:5432/x",
+        "postgresql://a@h1:1,h2:2/x?sslmode=require",
+        "postgresql://a@h/x?application_name=klamm&statement_timeout=5000&TimeZone=UTC&klamm.mark=1",
+        "postgresql:///x?host=/run/postgresql&sslmode=&target_session_attrs=primary",
+    ],
 )
 def test_database_urls_of_many_forms_are_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KLAMM_DATABASE_URL", url)
     assert read_settings().database_url == SecretStr(url)
+
+
+@pytest.mark.parametrize(
+    ("option", "nearest"),
+    [("sslmod", "sslmode"), ("ssl", "sslkey"), ("statement_timeot", "statement_timeout"), ("databas", "database")],
+)
+def test_a_misspelt_option_of_the_database_url_is_told_by_what_was_meant(
+    option: str, nearest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KLAMM_DATABASE_URL", f"{DSN}?{option}=planted")
+    assert _refusal() == f"KLAMM_DATABASE_URL: it has an option that there is not; did you mean `{nearest}`?"
 
 
 def test_a_secret_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,18 +319,45 @@ def test_callers_and_issuers_are_tables_of_the_file() -> None:
         ('role = "observe"\nprincipals = ["User:a"]', "callers.x: `principals` and `may_assert_super` are for decide"),
         ('role = "observe"\nsubject = "a"', "callers.x: `issuer` goes with `subject`"),
         ('role = "observe"\nissuer = "corp"', "callers.x: `issuer` goes with `subject`"),
-        ('role = "observe"\nissuer = "corp"\nsubject = "a"', "settings: `callers.x`: there is no table `issuers.corp`"),
+        (
+            'role = "observe"\nissuer = "corp"\nsubject = "a"',
+            "`klamm.toml`: `callers.x`: there is no table `issuers.corp`",
+        ),
         ('role = "observe"\nsubject = "a"\nservice_account = "a/b"', "callers.x: `subject` and `service_account`"),
         ('role = "observe"\nservice_account = "a"', "callers.x.service_account: expected `namespace/name`"),
         ('role = "observe"\ncertificate = "CN:x"', "callers.x.certificate: expected a name"),
-        ('role = "observe"\ncertificate = "DNS:x"', "settings: `callers.x` has a certificate"),
+        ('role = "observe"\ncertificate = "DNS:x"', "`klamm.toml`: `callers.x` has a certificate"),
         ('role = "observe"\nrequests_per_second = 0', "callers.x.requests_per_second:"),
-        ('role = "observe"\npassword = "a"', "callers.x.password:"),
+        (
+            'role = "observe"\npassword = "a"',
+            "callers.x: there is no `password`; known are certificate, issuer, may_assert",
+        ),
+        ('role = "observe"\nrequest_per_second = 5', "no `request_per_second`; did you mean `requests_per_second`?"),
+        (
+            'role = "observe"\ntokens.file = "t"',
+            "`tokens.file` is a property, not one of a caller; move it above the first `[table]`",
+        ),
+        ('role = "observe"\nport = 1', "`port` is a property, not one of a caller"),
+        ('role = "observe"\nallow.everyone.if.no.acl.found = true', "`allow.everyone.if.no.acl.found` is a property"),
+        ('principals = ["User:a"]', 'callers.x.role: it is missing; write for example `role = "decide"`'),
+        ('role = "decide"\nprincipals = "User:*"', 'callers.x.principals: expected a list, such as ["User:*"]'),
+        ('role = "decide"\nprincipals = [1]', "callers.x.principals.0: expected text, in quotes"),
+        ('role = "admin"\nprincipal = 1', 'callers.x.principal: expected text, in quotes, such as "User:platform"'),
+        (
+            'role = "decide"\nprincipals = ["User:a"]\nmay_assert_super = "yes"',
+            "callers.x.may_assert_super: expected true or false, without quotes",
+        ),
+        ('role = "observe"\nrequests_per_second = "5"', "callers.x.requests_per_second: expected a whole number"),
+        ('role = "observe"\nrequests_per_second = true', "callers.x.requests_per_second: expected a whole number"),
+        ('role = "observe"\nrequests_per_second = 5.0', "callers.x.requests_per_second: expected a whole number"),
+        ("role = 1", "callers.x.role: it should be 'decide', 'admin' or 'observe'"),
+        ('role = "observe"', "`callers.x` can't prove itself; set `tokens.file`, or give it `issuer` or `certificate`"),
     ],
 )
 def test_a_caller_that_makes_no_sense_is_told_by_its_place(table: str, why: str) -> None:
     _toml(f"[callers.x]\n{table}")
     assert why in _refusal()
+    assert _refusal().startswith("`klamm.toml`: ")
 
 
 @pytest.mark.parametrize(
@@ -319,12 +372,33 @@ def test_a_caller_that_makes_no_sense_is_told_by_its_place(table: str, why: str)
         ({"algorithms": '["HS256"]'}, "issuers.corp.algorithms.0:"),
         ({"algorithms": "[]"}, "issuers.corp.algorithms:"),
         ({"leeway_s": "61"}, "issuers.corp.leeway_s:"),
+        ({"audience": None}, 'issuers.corp.audience: it is missing; write for example `audience = "klamm"`'),
+        ({"issuers": '"a"'}, "there is no `issuers`; did you mean `issuer`?"),
+        ({"super.users": '"User:a"'}, "`super.users` is a property, not one of an issuer"),
+        ({"ca_file": '"ca.pem"'}, "`ca_file` is for keys at a URL, but `jwks` is a file"),
+        ({"bearer_file": '"token"'}, "`bearer_file` is for keys at a URL, but `jwks` is a file"),
+        ({"ca_file": "true"}, "issuers.corp.ca_file: expected the name of a file, in quotes"),
     ],
 )
 def test_an_issuer_that_would_believe_too_much_refuses_the_start(change: dict[str, str | None], why: str) -> None:
     table: dict[str, str | None] = {"issuer": '"https://x/"', "audience": '"klamm"', "jwks": '"keys.json"', **change}
     _toml("[issuers.corp]\n" + "\n".join(f"{name} = {value}" for name, value in table.items() if value is not None))
     assert why in _refusal()
+
+
+def test_one_issuer_has_one_table() -> None:
+    table = 'issuer = "https://x/"\naudience = "klamm"\njwks = "keys.json"\n'
+    _toml(f"[issuers.a]\n{table}[issuers.b]\n{table}")
+    assert _refusal().startswith("`klamm.toml`: `issuers.b` has the same `issuer` as `issuers.a`; keep one of them")
+
+
+@pytest.mark.parametrize("kind", ["callers", "issuers"])
+def test_what_is_no_table_of_tables_is_told_how_to_write_it(kind: str) -> None:
+    for text in (f'{kind} = ["a"]', f'{kind} = "a"', f"[[{kind}]]\nx = 1"):
+        _toml(text)
+        assert _refusal() == f"`klamm.toml`: {kind}: expected a table; write `[{kind}.NAME]`"
+    _toml(f'[{kind}]\norders = "decide"')
+    assert _refusal() == f"`klamm.toml`: {kind}.orders: expected a table; write `[{kind}.orders]`"
 
 
 def test_one_proof_means_one_caller() -> None:
@@ -340,7 +414,12 @@ def test_one_proof_means_one_caller() -> None:
         ('tls.certificate = "a"', "`tls.certificate` and `tls.key` go together"),
         ('tls.client.ca = "a"', "`tls.client.ca` needs `tls.certificate`"),
         ('tokens.file = "a"', "`tokens.file` is given, but no `[callers.NAME]`"),
-        ('[callers.Orders]\nrole = "observe"', "a name has up to 64 of a-z"),
+        ('[callers.Orders]\nrole = "observe"', "`klamm.toml`: `callers.Orders`: a name has up to 64 of a-z"),
+        ("[x]", "there is no property `x`"),
+        ("[log.x]", "there is no property `log.x`"),
+        ('[caller.a]\nrole = "observe"', "there is no table `[caller.a]`; did you mean `[callers.a]`?"),
+        ('[tls]\ntokens.file = "t"', "`tokens.file` is a property of its own; move it above the first `[table]`"),
+        ("port = true", "port: expected text or a number, not true or false"),
     ],
 )
 def test_what_does_not_hang_together_is_told(text: str, why: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 
 from app.ops.token_file import add_token
+from app.rest.admission import Admission
 from app.rest.app import RestApp, Surroundings, create_rest_app
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.roles import Caller, Role
@@ -33,6 +34,7 @@ class Guarded:
     app: RestApp
     client: httpx.AsyncClient
     callers: Callers
+    admission: Admission
     tokens: dict[str, str]
     tokens_file: Path
 
@@ -65,12 +67,15 @@ class Guarded:
 async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
     """A replica that is ready, without ACLs, whose callers have a static token each."""
     path = tmp_path / "klamm.tokens"
-    tokens = {name: add_token(path, name) for name in CALLERS}
+    tokens = {name: add_token(path, name, CALLERS) for name in CALLERS}
     async with serving() as service:
         callers = Callers(
             Credentials(callers=CALLERS, tokens=StaticTokens(path, CALLERS, service.metrics)), service.metrics
         )
-        app = create_rest_app(service.authorizer, service.metrics, service.audit, Surroundings(callers=callers))
+        admission = Admission(service.metrics)
+        app = create_rest_app(
+            service.authorizer, service.metrics, service.audit, Surroundings(callers=callers, admission=admission)
+        )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://klamm") as client:
-            yield Guarded(service, app, client, callers, tokens, path)
+            yield Guarded(service, app, client, callers, admission, tokens, path)

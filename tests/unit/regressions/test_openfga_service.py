@@ -14,7 +14,7 @@ from app.rest.callers.jwt_tokens import Issuer, JwtVerifier
 from app.rest.callers.key_sets import KeySet
 from app.rest.callers.roles import TokenRefusedError
 from tests.issuers import AUDIENCE, ISSUER, SUBJECT, Key, key_set
-from tests.unit.regressions.guarded import Guarded
+from tests.unit.regressions.guarded import CALLERS, Guarded
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
 MIB = 1024 * 1024
@@ -112,10 +112,10 @@ async def test_openfga_pr_3155_no_answer_survives_the_write_that_it_met(service:
 async def test_openfga_pr_3155_no_caller_survives_the_loss_of_its_token(replica: Guarded) -> None:
     body = {"context": ADMIN, "actions": [READ_ORDERS]}
     old = replica.tokens["root"]
-    new = add_token(replica.tokens_file, "root")
+    new = add_token(replica.tokens_file, "root", CALLERS)
     assert (await replica.post("root", "/v1/authorize", body)).status_code == 200
     assert replica.at_once(f"Bearer {old}", body) == ["ALLOWED"]
-    retire_tokens(replica.tokens_file, "root")
+    retire_tokens(replica.tokens_file, "root", CALLERS)
     # A token that nobody knows makes the file be looked at.
     assert (await replica.post(None, "/v1/authorize", body, authorization="Bearer klamm_x")).status_code == 401
     for token, status in ((old, 401), (new, 200), (old, 401)):

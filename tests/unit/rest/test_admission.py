@@ -8,7 +8,7 @@ import pytest
 
 from app.core.errors import OverloadedException
 from app.ops.metrics import OPERATIONS, Metrics
-from app.rest.admission import BOUNDS, Admission, Bounds, Pool, body_bytes_of
+from app.rest.admission import BOUNDS, Admission, Bounds, Place, Pool, body_bytes_of
 
 MIB = 1024 * 1024
 
@@ -179,7 +179,7 @@ def test_every_operation_has_a_pool() -> None:
     assert pools["start"] == admission.waiting.name == "waiting"
     probes = {"livez", "readyz", "readyzListener", "startupz", "metrics"}
     assert {name for name, pool in pools.items() if pool == "probes"} == probes
-    assert {name for name, bounds in BOUNDS.items() if bounds.yields_to_overload} == {"decisions", "credentials"}
+    assert {name for name, bounds in BOUNDS.items() if bounds.yields_to_overload} == {"decisions"}
 
 
 async def fill(pool: Pool, count: int, body_bytes: int = 0) -> AsyncExitStack:
@@ -222,3 +222,45 @@ async def test_pools_do_not_starve_each_other_and_probes_are_never_refused() -> 
 )
 def test_how_long_a_body_may_become(headers: list[tuple[bytes, bytes]], expected: int) -> None:
     assert body_bytes_of(headers, MIB) == expected
+
+
+async def inside(stack: AsyncExitStack, place: Place) -> None:
+    """Have this place until the stack is unwound."""
+    await place.__aenter__()
+    # It is given back in this call; there is nothing to wait for.
+    stack.callback(place.__aexit__, None, None, None)
+
+
+async def test_one_caller_gets_half_of_a_pool_at_most() -> None:
+    pool = Admission(Metrics()).pool_of("authorize")
+    places, bytes_ = BOUNDS["decisions"].places, BOUNDS["decisions"].body_bytes
+    async with AsyncExitStack() as stack:
+        for _ in range(places // 2):
+            await inside(stack, pool.admitted(0, None, "slow"))
+        with pytest.raises(OverloadedException):
+            await inside(stack, pool.admitted(0, None, "slow"))
+        await inside(stack, pool.admitted(bytes_ // 2, None, "other"))
+        with pytest.raises(OverloadedException):
+            await inside(stack, pool.admitted(1, None, "other"))
+        await inside(stack, pool.admitted(1, None, "third"))
+    async with pool.admitted(bytes_, None, "slow"):
+        pass
+    assert not pool._shares
+
+
+async def test_a_share_is_given_back_by_who_waited_in_vain() -> None:
+    pool = Admission(Metrics()).pool_of("authorize")
+    async with await fill(pool, BOUNDS["decisions"].places):
+        with pytest.raises(OverloadedException):
+            await pool.admitted(0, None, "slow").__aenter__()
+    assert not pool._shares
+
+
+def test_it_can_be_too_late_to_find_out_who_calls() -> None:
+    metrics = Metrics()
+    late = Admission(metrics, lambda began: began < 5.0)
+    late.look_further(None)
+    late.look_further(6.0)
+    with pytest.raises(OverloadedException):
+        late.look_further(4.0)
+    assert metrics.admission_refused["decisions"] == 1

@@ -1,7 +1,8 @@
 import asyncio
 import hashlib
+import os
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 
 from app.core.errors import ClusterAuthorizationException, SaslAuthenticationException
 from app.ops.metrics import Metrics
-from app.ops.token_file import TokenFileError, add_token, retire_tokens
-from app.rest.callers import authentication
+from app.ops.token_file import TokenFileError, add_token, read_tokens, retire_tokens
+from app.rest.callers import authentication, static_tokens
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.jwt_tokens import VerifiedToken
 from app.rest.callers.roles import ANYBODY, Caller, Role, TokenRefusedError
@@ -19,6 +20,7 @@ from app.rest.callers.static_tokens import StaticTokens
 
 ORDERS = Caller("orders", Role.DECIDE, patterns=("User:*",))
 PLATFORM = Caller("platform", Role.ADMIN, "User:platform")
+NAMES = ("orders", "platform")
 JWT = "eyJ.eyJ.sig"
 
 
@@ -50,6 +52,7 @@ class World:
     path: Path
     verifier: Verifier
     metrics: Metrics
+    tokens: StaticTokens
 
     async def ask(self, *authorizations: str, operation: str = "authorize", names: Sequence[str] = ()) -> Caller:
         headers = [(b"host", b"x"), *((b"authorization", each.encode()) for each in authorizations)]
@@ -74,11 +77,12 @@ class World:
 @asynccontextmanager
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     path = tmp_path / "tokens"
-    add_token(path, "platform")
+    add_token(path, "platform", NAMES)
     verifier, metrics = Verifier(), Metrics()
+    tokens = StaticTokens(path, {"orders": ORDERS, "platform": PLATFORM}, metrics)
     credentials = Credentials(
         callers={"orders": ORDERS, "platform": PLATFORM},
-        tokens=StaticTokens(path, {"orders": ORDERS, "platform": PLATFORM}, metrics),
+        tokens=tokens,
         jwts=verifier,
         subjects={("corp", "orders"): ORDERS},
         certificates={"URI:spiffe://x/orders": ORDERS, "DNS:platform": PLATFORM},
@@ -86,14 +90,14 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     callers = Callers(credentials, metrics)
     callers.open()
     try:
-        yield World(callers, path, verifier, metrics)
+        yield World(callers, path, verifier, metrics, tokens)
     finally:
         await callers.close()
 
 
 async def test_a_token_is_told_from_others_and_then_known_at_once(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
-        token = add_token(it.path, "orders")
+        token = add_token(it.path, "orders", NAMES)
         assert it.known(f"Bearer {token}") is None
         await it.learn(token)
         assert it.known(f"Bearer {token}x") is None
@@ -127,18 +131,18 @@ async def test_what_proves_nothing_is_refused_with_one_body(
 
 async def test_a_file_changed_a_moment_ago_is_known_to_all_that_ask_at_once(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
-        token = add_token(it.path, "orders")
+        token = add_token(it.path, "orders", NAMES)
         assert await asyncio.gather(*(it.ask(f"Bearer {token}") for _ in range(50))) == [ORDERS] * 50
 
 
 async def test_a_retired_token_is_forgotten(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
-        old = add_token(it.path, "orders")
+        old = add_token(it.path, "orders", NAMES)
         assert await it.ask(f"Bearer {old}") is ORDERS
-        new = add_token(it.path, "orders")
+        new = add_token(it.path, "orders", NAMES)
         assert await it.ask(f"Bearer {new}") is ORDERS
         await it.learn(old)
-        retire_tokens(it.path, "orders")
+        retire_tokens(it.path, "orders", NAMES)
         await it.unknown_by(f"Bearer {old}")
         with pytest.raises(SaslAuthenticationException):
             await it.ask(f"Bearer {old}")
@@ -148,7 +152,7 @@ async def test_a_retired_token_is_forgotten(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "half a li", None])
 async def test_a_broken_file_locks_nobody_out_and_lets_nobody_in(tmp_path: Path, content: str | None) -> None:
     async with world(tmp_path) as it:
-        token = add_token(it.path, "orders")
+        token = add_token(it.path, "orders", NAMES)
         await it.learn(token)
         if content is None:
             it.path.unlink()
@@ -224,7 +228,7 @@ async def test_the_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 async def test_probes_need_no_credentials_and_other_calls_the_role(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         assert await it.ask(operation="readyz") is ANYBODY
-        token = add_token(it.path, "orders")
+        token = add_token(it.path, "orders", NAMES)
         with pytest.raises(ClusterAuthorizationException):
             await it.ask(f"Bearer {token}", operation="createAcls")
 
@@ -243,3 +247,26 @@ async def test_without_callers_all_are_let_in_but_browsers() -> None:
 def test_a_file_that_is_not_usable_at_the_start_is_told(tmp_path: Path) -> None:
     with pytest.raises(TokenFileError):
         StaticTokens(tmp_path / "none", {"orders": ORDERS}, Metrics())
+
+
+async def test_a_change_that_could_not_be_read_is_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(tmp_path) as it:
+        old = add_token(it.path, "orders", NAMES)
+        add_token(it.path, "orders", NAMES)
+        await it.learn(old)
+        read = read_tokens
+
+        def failing(path: Path, _: object) -> Mapping[bytes, str]:
+            raise TokenFileError(f"`{path}` can't be read (Too many open files)")
+
+        monkeypatch.setattr(static_tokens, "read_tokens", failing)
+        retire_tokens(it.path, "orders", NAMES)
+        # Until the file is so old that nothing about it says any more that it has changed.
+        os.utime(it.path, (time.time() - 60, time.time() - 60))
+        for _ in range(3):
+            await it.tokens.look()
+        assert it.metrics.tokens_file_faults == 1
+        monkeypatch.setattr(static_tokens, "read_tokens", read)
+        await it.unknown_by(f"Bearer {old}")
+        with pytest.raises(SaslAuthenticationException):
+            await it.ask(f"Bearer {old}")

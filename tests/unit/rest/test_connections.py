@@ -1,7 +1,6 @@
-"""What all connections share: their number, the drain, and overload; and who asks."""
+"""What all connections share: the drain, and overload; and who asks."""
 
 import asyncio
-import resource
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -18,50 +17,11 @@ from tests.unit.rest.wires import (
     Clock,
     Wire,
     connected,
-    later,
     request,
     statuses,
     turns,
     unread,
 )
-
-# too many connections
-
-
-def test_there_are_descriptors_to_spare(metrics: Metrics) -> None:
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 256
-    assert Connections(metrics, 10**9).maximum == most
-    assert Connections(metrics, 7).maximum == 7
-
-
-async def test_a_connection_too_many_may_ask_how_the_service_is_and_nothing_else(
-    clock: Clock, metrics: Metrics
-) -> None:
-    shared = Connections(metrics, 1)
-    kept, kept_wire = connected(unread, shared)
-    kept.data_received(request(b"plain"))
-    surplus = [connected(unread, shared) for _ in range(4)]
-    assert metrics.connections_refused == 4
-    messages = [PROBE, request(b"plain"), request(b"slow"), b"GET /v1/acls/count HTTP/1.1\r\n\r\n"]
-    for (connection, _), message in zip(surplus, messages, strict=True):
-        connection.data_received(message)
-    await turns()
-    assert [statuses(wire) for _, wire in surplus] == [[200], [429], [429], [429]]
-    assert all(b"\r\nconnection: close\r\n" in wire.written for _, wire in surplus)
-    assert all(b"\r\nretry-after: 1\r\n" in wire.written for _, wire in surplus[1:])
-    assert all(wire.closed for _, wire in surplus)
-    _, silent = connected(unread, shared)
-    later(clock, shared, 1.1)
-    assert silent.closed
-    kept.data_received(request(b"plain"))
-    assert statuses(kept_wire) == [200, 200]
-
-
-async def test_far_too_many_connections_are_cut_off(metrics: Metrics) -> None:
-    shared = Connections(metrics, 1)
-    wires = [connected(shared=shared)[1] for _ in range(140)]
-    assert [wire.aborted for wire in wires] == [False] * 129 + [True] * 11
-
 
 # the drain
 

@@ -115,3 +115,8 @@ async def test_the_life_of_the_application_has_no_mark() -> None:
     messages, seen = await told([], kind="lifespan")
     assert seen == [None]
     assert messages[0]["headers"] == [(b"a", b"b")]
+
+
+@pytest.mark.parametrize("token", [b"klamm_Q2hlY2tzIGZvciBhIHRva2VuIGFy", b"x-eyJhbGciOiJub25lIn0.e30."])
+def test_a_token_is_no_request_id(token: bytes) -> None:
+    assert token.decode() not in mark_of({b"x-request-id": token}).request_id

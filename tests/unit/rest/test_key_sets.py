@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -26,6 +27,7 @@ class Source:
     keys: SigningKeys | KeySetError | Exception | None
     takes_s: float = 0.0
     name: str = "source"
+    files: Mapping[str, str] = field(default_factory=lambda: {"bearer_file": "token"})
     each_s: float = 300.0
     first_rest_s: float = 1.0
     longest_rest_s: float = 60.0
@@ -146,7 +148,7 @@ async def test_a_set_that_was_never_read_lets_nobody_in_and_the_log_says_why(cap
     (line,) = caplog.records
     assert (line.levelname, line.message) == ("ERROR", "key_set_never_read")
     assert vars(line)["why"] == "it answered with status 404"
-    assert vars(line)["source"] == "source"
+    assert (vars(line)["source"], vars(line)["bearer_file"]) == ("source", "token")
 
 
 @in_virtual_time

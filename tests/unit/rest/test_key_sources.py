@@ -47,6 +47,12 @@ async def test_keys_come_from_a_url(server: KeyServer) -> None:
     assert "authorization" not in server.seen[0]
 
 
+@pytest.mark.parametrize("media_type", ["application/jwk-set+json", "application/json"])
+async def test_servers_that_have_one_media_type_only_are_taken(server: KeyServer, media_type: str) -> None:
+    server.media_type = media_type
+    assert (await plain(server).read()).knows("old")
+
+
 async def test_the_bearer_is_read_at_each_fetch(server: KeyServer, tmp_path: Path) -> None:
     bearer = tmp_path / "token"
     source = UrlSource(server.url, None, bearer)
@@ -64,6 +70,15 @@ async def test_a_bearer_that_is_none_is_not_sent_and_not_told(
     bearer.write_bytes(content)
     assert await fault_of(UrlSource(server.url, None, bearer)) == f"`{bearer}` holds no bearer token"
     assert server.seen == []
+
+
+def test_the_files_that_a_look_needs_are_told() -> None:
+    source = key_source("https://a.example/keys?x=1", ca_file=Path("ca.pem"), bearer_file=Path("token"))
+    assert (source.name, source.files) == (
+        "https://a.example/keys",
+        {"ca_file": "ca.pem", "bearer_file": "token"},
+    )
+    assert key_source("keys.json").files == {}
 
 
 async def test_a_bearer_file_that_is_missing_is_named(server: KeyServer, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.ops.metrics import Metrics
-from app.rest.connections import bounds
 from app.rest.connections.bounds import Connections
 from tests.unit.rest.wires import (
     CHUNKED,
@@ -70,7 +69,7 @@ async def test_an_idle_connection_is_kept_for_its_time_and_no_longer(
     clock: Clock, shared: Connections, body: bytes
 ) -> None:
     connection, wire = connected(shared=shared)
-    keep_s = connection.timeout_keep_alive
+    keep_s = connection.config.timeout_keep_alive
     for _ in range(3):
         connection.data_received(HEAD + body)
         await turns()
@@ -222,22 +221,20 @@ async def test_nothing_is_swept_once_all_have_left(clock: Clock, shared: Connect
     assert metrics.connections == 0
 
 
-async def test_bodies_that_are_still_coming_have_a_budget_in_all(
-    monkeypatch: pytest.MonkeyPatch, shared: Connections
-) -> None:
-    monkeypatch.setattr(bounds, "_MAX_HELD_BYTES", 100)
-    head = HEAD.replace(b": 5", b": 90")
-    first, first_wire = connected(shared=shared)
-    second, second_wire = connected(shared=shared)
-    first.data_received(head + b" " * 80)
-    second.data_received(head)
-    for _ in range(3):
-        second.data_received(b" " * 15)
-    assert statuses(second_wire) == [429]
-    third, third_wire = connected(shared=shared)
-    third.data_received(head + b" " * 90)
-    assert statuses(third_wire) == [200], "what comes in one piece is not held"
-    second.connection_lost(None)
-    first.data_received(b" " * 10)
-    assert statuses(first_wire) == [200]
-    assert shared._held_bytes == 0
+@pytest.mark.parametrize("body", [b"plain", b"slow!"])
+async def test_who_is_not_known_is_not_kept_for_long(clock: Clock, shared: Connections, body: bytes) -> None:
+    stranger, stranger_wire = connected(unread, shared)
+    known, known_wire = connected(shared=shared)
+    stranger.data_received(PROBE)
+    known.data_received(PROBE + HEAD + body)
+    await turns()
+    later(clock, shared, 1.9)
+    assert not stranger_wire.closed
+    stranger.data_received(PROBE)
+    await turns()
+    later(clock, shared, 1.9)
+    assert not stranger_wire.closed
+    later(clock, shared, 0.2)
+    assert stranger_wire.closed
+    later(clock, shared, 60)
+    assert not known_wire.closed

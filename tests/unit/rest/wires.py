@@ -77,6 +77,7 @@ async def slow_way(scope: Scope, receive: Receive, send: Send) -> None:
         message = await receive()
         body += message.get("body", b"")
         more = message.get("more_body", False)
+    scope["klamm.known"] = True
     reply = plain_reply(scope["headers"], body)
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

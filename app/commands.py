@@ -1,0 +1,250 @@
+"""What the command line can do: serve, migrate, import, token, openapi."""
+
+import argparse
+import asyncio
+import json
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from app import __version__, token_command
+from app.core.errors import ApiException
+from app.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
+from app.import_command import DESCRIPTION, ImportInterruptedError, add_arguments, run_import
+from app.main import create_app
+from app.ops.acl_files import AclFileError
+from app.ops.example import Example, ExampleError, read_example, show_example
+from app.ops.metrics import Metrics
+from app.ops.redaction import conceal_url
+from app.ops.settings import Settings, read_settings
+from app.ops.settings_sources import SettingsError
+from app.ops.sockets import ListenError, address_of, listening
+from app.ops.token_file import TokenFileError
+from app.ops.tracing import TracingError, check_tracing
+from app.ops.workers.output import output_lock
+from app.ops.workers.processes import WorkerLauncher
+from app.ops.workers.supervisor import Drain, Supervisor, WorkersError
+from app.rest.openapi import build_openapi
+from app.server import serve
+from app.store.migrate import migrate
+
+_log = logging.getLogger(__name__)
+
+_EPILOG = (
+    "Every property can be set as a variable (super.users: KLAMM_SUPER_USERS) or in klamm.toml in the working folder; "
+    "a flag stands over a variable, a variable over the file."
+)
+
+_INTERRUPTED = 130
+"""What shells say of a command that Ctrl-C has ended."""
+
+
+class UsageError(Exception):
+    """What was asked for can't be done; one line for the operator that says the way out."""
+
+
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit codes are those of `app.cli.main`. SIGTERM and Ctrl-C are a KeyboardInterrupt."""
+    parsed = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], None] = parsed.run
+    try:
+        run(parsed)
+    except (SettingsError, ListenError, ExampleError, AclFileError, TokenFileError, TracingError, UsageError) as error:
+        return _failed(str(error), 2)
+    except ApiException as error:
+        return _failed(error.message, 1)
+    except WorkersError as error:
+        return _failed(str(error), 1)
+    except ImportInterruptedError as error:
+        return _failed(str(error), _INTERRUPTED)
+    return 0
+
+
+def _failed(text: str, status: int) -> int:
+    sys.stderr.write(f"klamm: {text}\n")
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="klamm", description="Apache Kafka's Authorizer as a REST/JSON service.", epilog=_EPILOG
+    )
+    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    server = commands.add_parser("serve", help="serve the REST API until SIGTERM or Ctrl-C", epilog=_EPILOG)
+    server.add_argument("--host", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
+    server.add_argument("--port", metavar="PORT", help="port to listen on; 0 takes a free one (8080)")
+    server.add_argument("--uds", metavar="PATH", help="Unix socket to listen on instead of address and port")
+    server.add_argument("--workers", metavar="N", help="processes that serve, each a whole replica, 1 to 64 (1)")
+    _add_data_dir(server)
+    server.add_argument(
+        "--example",
+        metavar="FILE",
+        type=Path,
+        help="load these ACLs (a body of createAcls) if the store has none, and print the decisions of the file "
+        "decisions.json beside it",
+    )
+    server.set_defaults(run=_serve)
+
+    migration = commands.add_parser("migrate", help="bring the database's schema to this version", epilog=_EPILOG)
+    _add_data_dir(migration)
+    migration.set_defaults(run=_migrate)
+
+    importing = commands.add_parser(
+        "import", help="add a file's ACLs to the store", description=DESCRIPTION, epilog=_EPILOG
+    )
+    add_arguments(importing)
+    _add_data_dir(importing)
+    importing.set_defaults(run=_import)
+
+    token = commands.add_parser(
+        "token", help="make a token for a caller", description=token_command.DESCRIPTION, epilog=_EPILOG
+    )
+    token_command.add_arguments(token)
+    token.set_defaults(run=lambda arguments: token_command.run_token(arguments, read_settings(), _say))
+
+    openapi = commands.add_parser("openapi", help="write the OpenAPI description of the REST API")
+    openapi.add_argument("--output", metavar="FILE", type=Path, help="file to write (standard output)")
+    openapi.set_defaults(run=_openapi)
+    return parser
+
+
+def _add_data_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-dir",
+        metavar="FOLDER",
+        help="folder of the embedded PostgreSQL, which runs unless KLAMM_DATABASE_URL is set (.klamm)",
+    )
+
+
+def _serve(arguments: argparse.Namespace) -> None:
+    flags = {name: getattr(arguments, name) for name in ("host", "port", "uds", "workers", "data_dir")}
+    settings = read_settings(flags)
+    begin_logging(settings)
+    refuse_open_doors(settings)
+    if settings.otel_enabled:
+        check_tracing()
+    # What is wrong with them is told here once, not by each worker.
+    callers_of(settings, Metrics())
+    warn_of_the_idle(settings)
+    certificate_of(settings)
+    example = _example(arguments.example, settings)
+    _log.info("settings", extra=settings.redacted())
+    with (
+        _database(settings) as (database_url, each_second),
+        listening(settings.host, settings.port, settings.uds) as listener,
+    ):
+        settings = settings.model_copy(update={"database_url": SecretStr(database_url)})
+        once_started = partial(_started, listener, example, tls=settings.tls_certificate is not None)
+        if settings.workers == 1:
+            app = create_app(settings)
+            serve(
+                app,
+                listener,
+                answer=app.answer,
+                connections=app.connections,
+                each_second=each_second,
+                once_started=once_started,
+                drain_s=settings.drain_ms / 1000,
+                tls=app.tls,
+                draining=app.draining,
+            )
+        else:
+            with output_lock() as lock:
+                launch = WorkerLauncher(listener, lock.fileno(), settings)
+                supervisor = Supervisor(
+                    settings.workers,
+                    launch,
+                    each_second=each_second,
+                    once_serving=once_started,
+                    drain=Drain(settings.drain_ms / 1000, over=listener.close),
+                )
+                asyncio.run(supervisor.run())
+        # What is left is bounded in time; a second signal must not leave it half done.
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)
+
+
+def _example(path: Path | None, settings: Settings) -> Example | None:
+    if path is None:
+        return None
+    if settings.uds is not None:
+        raise UsageError("--example speaks to host and port; leave out --uds (KLAMM_UDS)")
+    if settings.callers or settings.tls_certificate is not None:
+        raise UsageError(
+            "--example asks over plain HTTP and shows no credentials; leave out callers and tls.certificate"
+        )
+    return read_example(path)
+
+
+def _migrate(arguments: argparse.Namespace) -> None:
+    settings = read_settings({"data_dir": arguments.data_dir})
+    begin_logging(settings)
+    if settings.database_url is None:
+        with _database(settings):  # which migrates it
+            return
+    asyncio.run(migrate(settings.database_url.get_secret_value(), cluster_id=settings.cluster_id))
+
+
+def _import(arguments: argparse.Namespace) -> None:
+    settings = read_settings({"data_dir": arguments.data_dir})
+    begin_logging(settings)
+    _say(run_import(arguments, lambda: _database(settings)))
+
+
+def _openapi(arguments: argparse.Namespace) -> None:
+    text = json.dumps(build_openapi(), indent=2) + "\n"
+    if arguments.output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        arguments.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output: can't write `{arguments.output}` ({error.strerror})") from None
+
+
+@contextmanager
+def _database(settings: Settings) -> Iterator[tuple[str, Callable[[], None] | None]]:
+    """The DSN to use, and what keeps its server alive: an embedded one, started and migrated here, if none is given."""
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value(), None
+        return
+    # Only here: who has a PostgreSQL of his own needs neither its wheel nor Linux.
+    from app.store.embedded import EmbeddedPostgres, EmbeddedPostgresError  # noqa: PLC0415 - as said above
+
+    server = EmbeddedPostgres(settings.data_dir, bin_dir=settings.postgres_bin)
+    try:
+        server.start()
+    except EmbeddedPostgresError as error:
+        raise UsageError(str(error)) from None
+    conceal_url(server.dsn)
+    try:
+        asyncio.run(migrate(server.dsn, cluster_id=settings.cluster_id))
+        _log.info("embedded_postgres_ready", extra={"folder": settings.data_dir, "pid": server.pid})
+        yield server.dsn, server.keep_alive
+    finally:
+        server.stop()
+        _log.info("embedded_postgres_stopped")
+
+
+async def _started(listener: socket.socket, example: Example | None, *, tls: bool) -> None:
+    _log.info("serving", extra={"address": address_of(listener, tls=tls)})
+    if example is None:
+        return
+    try:
+        await show_example(example, address_of(listener), _say)
+    except ExampleError as error:
+        _failed(f"--example: {error}", 0)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

@@ -1,0 +1,28 @@
+"""docs/callers.md tells every word that a refused caller may be logged and counted under."""
+
+import ast
+import re
+from pathlib import Path
+
+from app.rest.callers import jwt_tokens
+
+ROOT = Path(__file__).parents[3]
+
+
+def words_of_the_code() -> set[str]:
+    """Every text that a TokenRefusedError is raised with."""
+    found = set(jwt_tokens.REASONS)
+    for path in (ROOT / "app" / "rest" / "callers").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "TokenRefusedError":
+                texts = [
+                    each for argument in node.args for each in ast.walk(argument) if isinstance(each, ast.Constant)
+                ]
+                found |= {each.value for each in texts if isinstance(each.value, str)}
+    return found
+
+
+def test_the_page_has_each_word_and_no_other() -> None:
+    page = (ROOT / "docs" / "callers.md").read_text()
+    listed = page.partition("`klamm_callers_refused_total` has the same reasons:")[2].partition("\n- ")[0]
+    assert set(re.findall(r"`(\w+)`", listed)) == words_of_the_code()
