@@ -124,7 +124,7 @@ class _Server(uvicorn.Server):
             try:
                 await asyncio.Event().wait()
             finally:
-                door.close()
+                await door.last_call()
 
     def _protocol(self) -> asyncio.Protocol:
         # As uvicorn makes them for the sockets that it listens on itself.

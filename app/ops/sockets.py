@@ -13,6 +13,7 @@ TLS_HANDSHAKE_TIMEOUT_S = 10.0
 _BACKLOG = 2048
 _REST_S = 0.001
 _TROUBLE_REST_S = 1.0
+_LAST_CALL_S = 0.5
 _FULL_RUN = 32
 _MOST_AT_ONCE = 32
 
@@ -134,6 +135,20 @@ class Door:
             self._resting.cancel()
             self._resting = None
         self._loop.remove_reader(self._listener.fileno())
+
+    async def last_call(self) -> None:
+        """Take no more, but those that wait already, and let go of the socket.
+
+        Whoever is connected before it is gone, and not taken, is cut off, with what it has sent. As long as other
+        processes have the socket, they take whoever comes.
+        """
+        self.close()
+        with suppress(OSError):
+            while len(self._tasks) < _BACKLOG:
+                self._hand_over(self._listener.accept()[0])
+        self._listener.close()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_LAST_CALL_S)
 
     def _take(self) -> None:
         rest_s = _REST_S if self._shared else 0.0

@@ -182,3 +182,18 @@ async def test_long_turns_keep_nobody_waiting_at_the_door(
             client.close()
     # One a turn would be a hundred turns.
     assert turns < 60
+
+
+async def test_whoever_waits_at_the_door_as_it_closes_is_taken_in() -> None:
+    with listening(LOOPBACK, 0) as listener:
+        door = Door(listener, lambda: _Greeting(b"a"), shared=False)
+        door.open()
+        clients = [socket.create_connection(listener.getsockname()) for _ in range(50)]
+        address = listener.getsockname()
+        await door.last_call()
+        for client in clients:
+            client.settimeout(0)
+            assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 30) == b"a"
+            client.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
