@@ -135,12 +135,28 @@ class _Sender:
             self._got[file] = got
             return
         now = time.monotonic()
-        due, sent, waited = self._under_way.pop(file, (now, now, 0.0))
         if not some:
-            self._unanswered += 1
-            self._ready.unregister(file)
+            self._unanswered += file in self._under_way
+            self._under_way.pop(file, None)
+            self._replace(connection)
             return
+        due, sent, waited = self._under_way.pop(file, (now, now, 0.0))
         served = max(0.0, now - sent - (self._queue.waited_s() - waited))
         retry = b"\r\nretry-after: 1" in lower
         self._outcomes.append(Outcome(int(head[9:12]), retry, now - due, served, now - self._began))
-        self._idle.append(connection)
+        if b"\r\nconnection: close" in lower:
+            self._replace(connection)
+        else:
+            self._idle.append(connection)
+
+    def _replace(self, connection: socket.socket) -> None:
+        """Have a new connection for one that the server ends."""
+        self._ready.unregister(connection)
+        del self._by_file[connection.fileno()]
+        if connection in self._idle:
+            self._idle.remove(connection)
+        connection.close()
+        new = connect(self._flood.port)
+        self._by_file[new.fileno()] = new
+        self._ready.register(new, select.EPOLLIN)
+        self._idle.append(new)

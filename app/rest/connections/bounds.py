@@ -27,7 +27,7 @@ DEFAULT_MAXIMUM = 10_000
 _SPARE_DESCRIPTORS = 256
 """For PostgreSQL, logs, files, and the connections beyond the maximum, which may ask how the service is."""
 _SWEEP_S = 0.25
-_TURN_BUDGET_S = 0.006
+_TURN_BUDGET_S = 0.008
 """Two turns and their refusals stay below 20 ms."""
 _BURST_BUDGET_S = 0.05
 _PATIENCE_S = 0.25
