@@ -15,8 +15,8 @@ from tests.bench.report import Row, Section, Table, percentile, prose
 from tests.bench.workload import batches, realistic
 
 _ACLS = 10_000
-_ACTIONS = 1_000
-_AT_ONCE = 2
+_ACTIONS = 300
+_AT_ONCE = 6
 _SLOW = 500
 _TIMES = 3
 _ROUNDS, _QUICK_ROUNDS = 5, 1
