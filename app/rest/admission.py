@@ -116,12 +116,12 @@ class Pool:
         """Take a place as soon as there is one."""
         bounds = self._bounds
         if bounds.yields_to_overload and began is not None and self._is_late(began):
-            raise self._refusal()
+            raise self.refusal()
         if self._places and body_bytes <= self._bytes and not self._queue:
             self._take(body_bytes)
             return _AT_ONCE
         if len(self._queue) >= bounds.queue:
-            raise self._refusal()
+            raise self.refusal()
         return self._wait(body_bytes)
 
     async def _wait(self, body_bytes: int) -> None:
@@ -134,7 +134,7 @@ class Pool:
         except TimeoutError:
             # INVARIANT: a turn that was not cancelled has come, and with it the place.
             if waiter.turn.cancelled():
-                raise self._refusal() from None
+                raise self.refusal() from None
         except asyncio.CancelledError:
             if not waiter.turn.cancelled():
                 self.leave(body_bytes)
@@ -150,7 +150,7 @@ class Pool:
         share = self._shares.setdefault(who, _Share())
         bounds = self._bounds
         if share.places >= bounds.places // 2 or (share.bytes and share.bytes + body_bytes > bounds.body_bytes // 2):
-            raise self._refusal()
+            raise self.refusal()
         share.places += 1
         share.bytes += body_bytes
 
@@ -183,7 +183,8 @@ class Pool:
                 self._take(waiter.body_bytes)
                 waiter.turn.set_result(None)
 
-    def _refusal(self) -> OverloadedException:
+    def refusal(self) -> OverloadedException:
+        """What one too many is told; counted."""
         self._refused[self.name] += 1
         return OverloadedException("the service is overloaded; nothing was done, try again shortly")
 
@@ -228,7 +229,6 @@ class Admission:
         self.waiting = self._pools["waiting"]
         """For whoever waits for an offset (`at_least`): it takes no place from decisions meanwhile."""
         self._is_late = is_late
-        self._metrics = metrics
 
     def look_further(self, began: float | None) -> None:
         """Raise OverloadedException if it is too late to find out who is not known yet: a JWT takes a while to check.
@@ -236,8 +236,7 @@ class Admission:
         No place is taken for it: who waits for an issuer's keys is bounded there, and takes none from anybody.
         """
         if began is not None and self._is_late(began):
-            self._metrics.admission_refused["decisions"] += 1
-            raise OverloadedException("the service is overloaded; nothing was done, try again shortly")
+            raise self._pools["decisions"].refusal()
 
     def pool_of(self, operation: str) -> Pool:
         """The pool of an operation, by its operationId."""

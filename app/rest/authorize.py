@@ -14,6 +14,7 @@ from app.core.image import AuthorizerImage
 from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
 from app.ops.logs import REQUEST_MARK, RequestMark
 from app.rest.admission import body_bytes_of
+from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.roles import ANYBODY, Caller
 from app.rest.context import check_principal, client_address
 from app.rest.correlation import mark_of, mark_of_headers, reply_headers
@@ -67,7 +68,7 @@ class AuthorizeEndpoint:
         try:
             fields = dict(headers)
             came_once = len(fields) == len(headers)
-            caller = self._callers.known(fields, names) if came_once or _comes_once(headers) else None
+            caller = self._callers.known(fields, names) if came_once or shows_one_at_most(headers) else None
             if caller is None or _AUTHORIZE not in caller.operations or len(body) > OFF_LOOP_BYTES:
                 return None
             check_headers(headers, MAX_BODY_BYTES)
@@ -93,6 +94,7 @@ class AuthorizeEndpoint:
             request = await _READER.read(body)
         if request.at_least is not UNSET:
             # What is refused in the end is refused before the wait, too.
+            check_principal(request.context.principal)
             caller.check_principal(request.context.principal, self._authorizer.image.config.super_users)
             if self._authorizer.has_reached(request.at_least):
                 await self._authorizer.wait_for(request.at_least)
@@ -141,10 +143,6 @@ class AuthorizeEndpoint:
                 context.principal, authorization.host, request_type, mark.request_id, mark.trace_id, mark.caller
             )
             self._audit.log(source, entries)
-
-
-def _comes_once(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    return sum(name == b"authorization" for name, _ in headers) <= 1
 
 
 def _decide(authorization: Authorization, actions: list[Action]) -> list[Verdict]:

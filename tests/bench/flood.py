@@ -88,7 +88,7 @@ def run(flood: Flood) -> Result:
     with ExitStack() as stack, select.epoll() as ready, RunQueue(flood.pid) as queue:
         connections = [stack.enter_context(connect(flood.port)) for _ in range(flood.connections)]
         for each in connections:
-            # libuv accepts one connection a turn: waits for that would be counted to the first requests.
+            # Waits at the door would be counted to the first requests.
             ask(each, _WELCOME)
             ready.register(each.fileno(), select.EPOLLIN)
         return _Sender(flood, connections, ready, queue).run()

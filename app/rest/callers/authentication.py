@@ -125,7 +125,7 @@ class Callers:
         """
         if operation in OPEN_TO_ALL:
             return ANYBODY
-        caller = self.known(dict(headers), names) if _comes_once(headers) else None
+        caller = self.known(dict(headers), names) if shows_one_at_most(headers) else None
         if caller is None:
             if look_further is not None:
                 look_further()
@@ -219,7 +219,8 @@ class _Refusals:
             _log.warning("caller_refused", extra={"reason": reason, "times": times})
 
 
-def _comes_once(headers: Headers) -> bool:
+def shows_one_at_most(headers: Headers) -> bool:
+    """Whether no second authorization header contradicts the first; `known` must be asked of no others."""
     return sum(name == b"authorization" for name, _ in headers) <= 1
 
 

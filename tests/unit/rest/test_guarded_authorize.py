@@ -10,7 +10,7 @@ import pytest
 from app.core.token import Token
 from app.rest.admission import BOUNDS
 from tests.unit.regressions.guarded import CALLERS, Guarded, guarded
-from tests.unit.rest.harness import READ_ORDERS
+from tests.unit.rest.harness import READ_ORDERS, Service
 
 
 def body_of(principal: str, at_least: str | None = None) -> dict[str, object]:
@@ -86,3 +86,11 @@ async def test_what_is_refused_for_its_principal_costs_the_quota_once(
         assert quota.taken == 1
         assert it.at_once(f"Bearer {it.tokens['sidecar']}", body_of("User:orders-1")) == ["DENIED"]
         assert quota.taken == 2
+
+
+async def test_a_principal_without_a_type_is_refused_before_any_wait(service: Service) -> None:
+    token = service.authorizer.image.token
+    assert token is not None
+    ahead = str(Token(token.epoch, token.offset + 5))
+    reply = await service.post("/v1/authorize", body_of("alice", ahead))
+    assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (400, "/context/principal")
