@@ -25,7 +25,7 @@ from app.ops.metrics import Metrics
 from app.ops.redaction import conceal_url
 from app.ops.settings import Settings, read_settings
 from app.ops.settings_sources import SettingsError
-from app.ops.sockets import ListenError, address_of, listening
+from app.ops.sockets import ListenError, address_of, listening, turn_away
 from app.ops.token_file import TokenFileError
 from app.ops.tracing import TracingError, check_tracing
 from app.ops.workers.output import output_lock
@@ -165,12 +165,18 @@ def _serve(arguments: argparse.Namespace) -> None:
                     launch,
                     each_second=each_second,
                     once_serving=once_started,
-                    drain=Drain(settings.drain_ms / 1000, over=listener.close),
+                    drain=Drain(settings.drain_ms / 1000, over=partial(_close, listener)),
                 )
                 asyncio.run(supervisor.run())
         # What is left is bounded in time; a second signal must not leave it half done.
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_IGN)
+
+
+def _close(listener: socket.socket) -> None:
+    """Leave the socket to the workers, which take whoever is connected."""
+    turn_away(listener)
+    listener.close()
 
 
 def _example(path: Path | None, settings: Settings) -> Example | None:

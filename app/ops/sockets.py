@@ -1,9 +1,12 @@
 """The socket that clients connect to: had at the start, or refused with a reason; and shared among workers."""
 
 import asyncio
+import ctypes
 import logging
 import socket
 import ssl
+import struct
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +17,11 @@ _BACKLOG = 2048
 _REST_S = 0.001
 _TROUBLE_REST_S = 1.0
 _LAST_CALL_S = 0.5
+_CLOSING_S = 0.05
+"""How long whoever is connecting as the door closes may take for it."""
+_SO_ATTACH_FILTER = 26
+_DROP_SYN = struct.pack("HBBI" * 4, 0x30, 0, 0, 13, 0x45, 0, 1, 0x02, 0x06, 0, 0, 0, 0x06, 0, 0, 0xFFFFFFFF)
+"""For the kernel's packet filter: load the flags of the TCP header; if SYN is set, drop the packet; else take it."""
 _FULL_RUN = 32
 _MOST_AT_ONCE = 32
 
@@ -91,6 +99,22 @@ def _refuse_if_served(path: Path) -> None:
         raise ListenError(f"another process serves on `{path}`; choose another with --uds (KLAMM_UDS)")
 
 
+def turn_away(listener: socket.socket) -> None:
+    """Have nobody new connect, while whoever is connected or about to be still can be taken.
+
+    Who comes is not answered, so the client's system knocks again a second later, when the socket is gone and it is
+    refused. To close at once would reset whoever comes between the last look and the close, which is not seen from
+    here. Linux only; elsewhere, and for Unix sockets, it does nothing.
+    """
+    if sys.platform != "linux" or listener.family == socket.AF_UNIX:
+        return
+    program = ctypes.create_string_buffer(_DROP_SYN)
+    fprog = struct.pack("HL", len(_DROP_SYN) // 8, ctypes.addressof(program))
+    # Some sandboxes have no packet filter: then the door closes as it would without.
+    with suppress(OSError):
+        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)
+
+
 class Door:
     """Takes connections from a socket.
 
@@ -143,12 +167,19 @@ class Door:
         processes have the socket, they take whoever comes.
         """
         self.close()
-        with suppress(OSError):
-            while len(self._tasks) < _BACKLOG:
-                self._hand_over(self._listener.accept()[0])
+        if not self._shared:
+            turn_away(self._listener)
+        self._take_all()
+        await asyncio.sleep(_CLOSING_S)
+        self._take_all()
         self._listener.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_LAST_CALL_S)
+
+    def _take_all(self) -> None:
+        with suppress(OSError):
+            while len(self._tasks) < _BACKLOG:
+                self._hand_over(self._listener.accept()[0])
 
     def _take(self) -> None:
         rest_s = _REST_S if self._shared else 0.0

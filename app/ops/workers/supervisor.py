@@ -40,7 +40,7 @@ class WorkersError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """How long workers serve on after SIGTERM; `over` is called when they take no more connections."""
+    """How long workers serve on after SIGTERM; `over` is called before they are to take no more connections."""
 
     seconds: float = 0.0
     over: Callable[[], None] | None = None
@@ -192,9 +192,9 @@ class Supervisor:
         if self._ended.is_set():
             return
         self._ended.set()
-        self._stop("end")
         if self._drain.over is not None:
             self._drain.over()
+        self._stop("end")
 
     def _stop(self, order: str) -> None:
         self._workers.tell(order)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 HEAD_TIMEOUT_S = 10.0
 _STRANGER_KEEP_ALIVE_S = 2
 _SURPLUS_TIMEOUT_S = 1.0
+_FIRST_REQUEST_S = 1.0
+"""How long a client that has just connected may take to ask while the process ends."""
 _READER_TIMEOUT_S = 10.0
 _READER_BYTES = 64 * 1024
 """A client that takes less of its replies in that time doesn't read them."""
@@ -54,6 +56,8 @@ class TimedProtocol(HttpToolsProtocol):
         """Whether a known caller has had an answer here. Strangers aren't waited for long."""
         self.timeout_keep_alive = min(config.timeout_keep_alive, _STRANGER_KEEP_ALIVE_S)
         self.deadline = inf
+        self._first_deadline = inf
+        """Which the deadline is until the first request has begun."""
         self.surplus = False
         """Whether the process has as many connections as it may keep without this one."""
         self.between = True
@@ -78,7 +82,7 @@ class TimedProtocol(HttpToolsProtocol):
         self.joined = Joined(self)
         self.names = names_of(transport)
         self.surplus = not self.shared.add(self, self.loop)
-        self.deadline = monotonic() + (_SURPLUS_TIMEOUT_S if self.surplus else HEAD_TIMEOUT_S)
+        self.deadline = self._first_deadline = monotonic() + (_SURPLUS_TIMEOUT_S if self.surplus else HEAD_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
@@ -97,9 +101,19 @@ class TimedProtocol(HttpToolsProtocol):
         self.joined.flush()
         if self.has_work():
             self.cycle.keep_alive = False
-        elif self.deaf or (self.between and not self._has_unread()):
+        elif self.deaf or not self._may_be_asked():
             self.deaf = True
             self._close()
+
+    def _may_be_asked(self) -> bool:
+        """Whether a request is on its way that must not be cut off."""
+        if not self.between or self._has_unread():
+            return True
+        if self.deadline != self._first_deadline or self.surplus:
+            return False
+        # Who has only just connected is about to ask, and has no reason to think that nobody listens.
+        self.deadline = min(self.deadline, monotonic() + _FIRST_REQUEST_S)
+        return True
 
     def _has_unread(self) -> bool:
         """Whether something has come that the event loop has not read yet; to close now would lose it."""

@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
+import sys
 import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from app.ops.sockets import Door, ListenError, address_of, listening
+from app.ops.sockets import Door, ListenError, address_of, listening, turn_away
 
 LOOPBACK = "127.0.0.1"
 
@@ -182,6 +183,21 @@ async def test_long_turns_keep_nobody_waiting_at_the_door(
             client.close()
     # One a turn would be a hundred turns.
     assert turns < 60
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the packet filter is Linux's")
+async def test_a_closing_door_lets_nobody_connect_who_would_be_reset() -> None:
+    with listening(LOOPBACK, 0) as listener:
+        waiting = socket.create_connection(listener.getsockname())
+        turn_away(listener)
+        # Neither connected, which would end in a reset, nor refused yet: the system tries again by itself.
+        with pytest.raises(TimeoutError):
+            socket.create_connection(listener.getsockname(), timeout=0.3)
+        taken, address = listener.accept()
+        with taken, waiting:
+            assert address == waiting.getsockname()
+            waiting.sendall(b"a")
+            assert taken.recv(1) == b"a"
 
 
 async def test_whoever_waits_at_the_door_as_it_closes_is_taken_in() -> None:

@@ -1,13 +1,14 @@
 """What all connections share: the drain, and overload; and who asks."""
 
 import asyncio
+from time import monotonic
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.core.errors import OverloadedException
 from app.ops.metrics import Metrics
-from app.rest.connections import timed_protocol
+from app.rest.connections import bounds, timed_protocol
 from app.rest.connections.bounds import OVERLOADED, Connections
 from app.rest.connections.protocol import KlammProtocol
 from app.rest.errors import problem_response
@@ -211,13 +212,36 @@ async def test_the_names_of_a_certificate_come_with_every_request(
     assert statuses(wire) == [200, 200, 404]
 
 
+async def test_a_server_that_ends_waits_for_the_first_request_of_who_has_just_connected(
+    monkeypatch: pytest.MonkeyPatch, shared: Connections
+) -> None:
+    asks, is_silent = (connected(unread, shared) for _ in range(2))
+    shared.drain()
+    for connection, wire in (asks, is_silent):
+        connection.shutdown()
+        assert not wire.gone
+    asks[0].data_received(HEAD + b"slow!")
+    await turns()
+    assert statuses(asks[1]) == [404]
+    assert asks[1].gone
+    now = is_silent[0].deadline + 0.001
+    assert now < monotonic() + 2
+    monkeypatch.setattr(bounds, "monotonic", lambda: now)
+    shared._sweep(asyncio.get_running_loop())
+    assert is_silent[1].gone
+    assert is_silent[1].written == b""
+
+
 async def test_a_server_that_ends_waits_for_what_is_on_its_way_only(shared: Connections) -> None:
     async def waits(scope: Scope, receive: Receive, send: Send) -> None:
         await go_on.wait()
         await unread(scope, receive, send)
 
     go_on = asyncio.Event()
-    idle, half, busy = (connected(waits, shared) for _ in range(3))
+    idle, half, busy = connected(unread, shared), connected(waits, shared), connected(waits, shared)
+    idle[0].data_received(HEAD + b"slow!")
+    await turns()
+    assert statuses(idle[1]) == [404]
     half[0].data_received(HEAD[:20])
     busy[0].data_received(HEAD + b"slow!")
     await turns()

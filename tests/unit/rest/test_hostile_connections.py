@@ -45,6 +45,9 @@ async def test_a_connection_that_fails_is_the_end_of_no_other_one(
         raise ValueError("broken")
 
     made = [connected(unread, shared) for _ in range(5)]
+    if step == "end":
+        for connection, _ in made:
+            connection.data_received(HEAD + b"plain")
     broken = made[2]
     monkeypatch.setattr(broken[0], step, fails)
     others = [each for each in made if each is not broken]
