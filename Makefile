@@ -8,13 +8,18 @@ STAMP := .venv/.installed
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
-# Wheels only: a source distribution runs code of its own and fetches build tools that no hash covers.
+# Wheels only: a source distribution runs code of its own and fetches build tools that no hash covers. PySpark has no
+# wheel: it comes after all others, built by the setuptools that is locked here.
+IS_PYSPARK := /^[^ \t\#]/ { is = /^pyspark==/ }
 INSTALL := install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 
 $(STAMP): pyproject.toml requirements-dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'Klamm needs Python 3.11 or newer; name it: make PYTHON=python3.11 ...'; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip $(INSTALL) --requirement requirements-dev.lock
+	awk '$(IS_PYSPARK) !is' requirements-dev.lock > .venv/wheels.lock
+	awk '$(IS_PYSPARK) is' requirements-dev.lock > .venv/pyspark.lock
+	$(BIN)/pip $(INSTALL) --requirement .venv/wheels.lock
+	$(BIN)/pip $(INSTALL) --no-binary pyspark --no-build-isolation --no-deps --requirement .venv/pyspark.lock
 	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -29,6 +34,7 @@ BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb
 lock: $(STAMP) ## Renew the locks from pyproject.toml, pins kept where they still fit; UPGRADE=1 takes the newest
 	set -o pipefail; $(BIN)/python -c '$(BUILD_REQUIRES)' | $(COMPILE) pyproject.toml - --extra dev --output-file requirements-dev.lock >/dev/null
 	$(COMPILE) pyproject.toml --extra embedded --extra otel --constraint requirements-dev.lock --output-file requirements.lock >/dev/null
+	$(COMPILE) pyproject.toml --extra spark --constraint requirements-dev.lock --output-file requirements-spark.lock >/dev/null
 
 .PHONY: audit
 audit: $(STAMP) ## Ask for known advisories about what is locked (needs the internet); 'not checked' is an error as well

@@ -20,8 +20,9 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 SERVES = [*PROJECT["project"]["dependencies"], *EXTRAS["embedded"], *EXTRAS["otel"]]
-ALL = [*SERVES, *EXTRAS["dev"], *PROJECT["build-system"]["requires"]]
-LOCKS = {"requirements.lock": SERVES, "requirements-dev.lock": ALL}
+PIPELINE = [*PROJECT["project"]["dependencies"], *EXTRAS["spark"]]
+ALL = [*SERVES, *PIPELINE, *EXTRAS["dev"], *PROJECT["build-system"]["requires"]]
+LOCKS = {"requirements.lock": SERVES, "requirements-spark.lock": PIPELINE, "requirements-dev.lock": ALL}
 SECURITY = (ROOT / "SECURITY.md").read_text()
 
 
@@ -134,23 +135,26 @@ def test_what_is_installed_is_what_is_locked() -> None:
 
 def test_what_serves_is_locked_alike_for_serving_and_for_testing() -> None:
     tested = _pins("requirements-dev.lock")
-    for name, pin in _pins("requirements.lock").items():
+    for name, pin in [*_pins("requirements.lock").items(), *_pins("requirements-spark.lock").items()]:
         assert pin.version == tested[name].version, name
         assert pin.hashes == tested[name].hashes, name
 
 
-def test_the_service_imports_nothing_that_only_tests_have() -> None:
-    locked = _pins("requirements.lock")
+@pytest.mark.parametrize(("lock", "is_pipeline"), [("requirements.lock", False), ("requirements-spark.lock", True)])
+def test_nothing_is_imported_that_only_tests_have(lock: str, is_pipeline: bool) -> None:  # noqa: FBT001 - a parameter
+    locked = _pins(lock)
     owners = metadata.packages_distributions()
+    pipeline = ROOT / "app" / "pipeline"
     imported = {
         module.partition(".")[0]
         for folder in ("app", "migrations")
         for path in (ROOT / folder).rglob("*.py")
+        if path.is_relative_to(pipeline) == is_pipeline
         for node in ast.walk(ast.parse(path.read_text()))
         for module in _modules(node)
     }
     foreign = imported - sys.stdlib_module_names - {"app", "migrations"}
-    assert "fastapi" in foreign
+    assert ("pyspark" if is_pipeline else "fastapi") in foreign
     strange = {
         module for module in foreign if not {canonicalize_name(name) for name in owners.get(module, ())} & locked.keys()
     }
@@ -169,7 +173,10 @@ def test_setup_installs_nothing_without_a_hash() -> None:
     assert "--require-hashes" in shared
     assert "--only-binary :all:" in shared
     installs = [line for line in makefile.splitlines() if line.startswith("\t") and "/pip " in line]
-    assert len(installs) == 3
+    assert len(installs) == 4
+    sources = [line for line in installs if "--no-binary" in line]
+    assert [line.partition("--no-binary ")[2].split()[0] for line in sources] == ["pyspark"], "wheels for all others"
+    assert all("--no-build-isolation" in line for line in sources), "what builds it is locked, too"
     bare = [
         line
         for line in installs
