@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 class Supervision(Protocol):
     """Whoever says in the place of SIGTERM when a server is to end."""
 
+    alone: bool
+    """Whether it ends while others go on to serve, from the same socket."""
+
     def oversee(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
         """Learn how to have the server drain, and how to have it end; both are for the event loop."""
 
@@ -124,7 +127,10 @@ class _Server(uvicorn.Server):
             try:
                 await asyncio.Event().wait()
             finally:
-                await door.last_call()
+                if self._others_serve():
+                    door.leave()
+                else:
+                    await door.last_call()
 
     def _protocol(self) -> asyncio.Protocol:
         # As uvicorn makes them for the sockets that it listens on itself.
@@ -173,8 +179,12 @@ class _Server(uvicorn.Server):
     def _say_farewell(self) -> None:
         self._draining = True
         self._hooks.connections.drain()
-        if self._hooks.draining is not None:
+        # Who asks this process for the service's readiness must not hear that it ends, where the others go on.
+        if self._hooks.draining is not None and not self._others_serve():
             self._hooks.draining()
+
+    def _others_serve(self) -> bool:
+        return self._hooks.supervision is not None and self._hooks.supervision.alone
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if not self._draining:

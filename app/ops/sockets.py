@@ -160,11 +160,15 @@ class Door:
             self._resting = None
         self._loop.remove_reader(self._listener.fileno())
 
+    def leave(self) -> None:
+        """Take no more, and let go of the socket; other processes have it, too, and take whoever comes."""
+        self.close()
+        self._listener.close()
+
     async def last_call(self) -> None:
         """Take no more, but those that wait already, and let go of the socket.
 
-        Whoever is connected before it is gone, and not taken, is cut off, with what it has sent. As long as other
-        processes have the socket, they take whoever comes.
+        Whoever is connected before it is gone, and not taken, is cut off, with what it has sent.
         """
         self.close()
         if not self._shared:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -103,8 +104,11 @@ class Service:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A test that has failed does not wait for a drain, which may be long: its own error is the one to show.
+        self.stop(signal.SIGTERM if kind is None else signal.SIGINT)
 
     def stop(self, sig: int = signal.SIGTERM) -> int:
         """End the process with this signal and wait for it; its exit code comes back."""

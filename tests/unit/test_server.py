@@ -170,6 +170,7 @@ class _Supervision:
 
     on_sigterm: Callable[["_Supervision"], None]
     told: int = 0
+    alone: bool = False
     drain: Callable[[], None] = field(default=lambda: None)
     end: Callable[[], None] = field(default=lambda: None)
 
@@ -222,6 +223,17 @@ def test_under_supervision_sigterm_says_nothing_more_once_it_drains() -> None:
     _serve_supervised(app, supervision, once)
     assert app.seen == ["start", "draining", "stop"]
     assert supervision.told == 1
+
+
+def test_who_ends_alone_does_not_say_that_the_service_drains() -> None:
+    app = _App()
+    supervision = _Supervision(lambda it: it.end(), alone=True)
+
+    async def once() -> None:
+        _terminate()
+
+    _serve_supervised(app, supervision, once)
+    assert app.seen == ["start", "stop"]
 
 
 @asynccontextmanager

@@ -57,6 +57,8 @@ class Siblings:
         self._admitted = asyncio.Event()
         self._drain: Callable[[], None] = _nothing
         self._end: Callable[[], None] = _nothing
+        self.alone = False
+        """Whether this worker ends, and the others go on to serve."""
         self._asking: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._asked: dict[tuple[str, str | None], asyncio.Future[Any]] = {}
@@ -88,10 +90,11 @@ class Siblings:
 
     async def _leave(self) -> None:
         try:
-            alone = await self._channel.ask("leave", timeout_s=_PATIENCE_S)
+            self.alone = bool(await self._channel.ask("leave", timeout_s=_PATIENCE_S))
+            is_told = self.alone
         except NoAnswerError:
-            alone = True
-        if alone:
+            is_told = True
+        if is_told:
             self._end()
 
     @asynccontextmanager

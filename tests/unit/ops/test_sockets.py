@@ -213,3 +213,18 @@ async def test_whoever_waits_at_the_door_as_it_closes_is_taken_in() -> None:
             client.close()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(address)
+
+
+async def test_who_leaves_lets_others_take_whoever_waits() -> None:
+    with listening(LOOPBACK, 0) as listener:
+        other = listener.dup()
+        door = Door(listener, lambda: _Greeting(b"a"), shared=True)
+        door.open()
+        client = socket.create_connection(other.getsockname())
+        door.leave()
+        remaining = Door(other, lambda: _Greeting(b"b"), shared=True)
+        remaining.open()
+        with client:
+            client.settimeout(0)
+            assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 30) == b"b"
+        await remaining.last_call()
