@@ -77,6 +77,10 @@ openapi-lint: ## Lint openapi.json with spectral and redocly (needs node)
 run: $(STAMP) ## Serve on embedded PostgreSQL at 127.0.0.1:8080, with the example's ACLs and three decisions; Ctrl-C ends it
 	@KLAMM_SUPER_USERS="$${KLAMM_SUPER_USERS-User:admin}" KLAMM_LOG_FORMAT="$${KLAMM_LOG_FORMAT-TEXT}" exec $(BIN)/klamm serve --example examples/acls.json
 
+.PHONY: pipeline-demo
+pipeline-demo: $(STAMP) ## An example company's store and decisions, all jobs over them, and a report to look at (needs Java)
+	@exec $(BIN)/python -m examples.pipeline_demo
+
 .PHONY: migrate
 migrate: $(STAMP) ## Bring the database of KLAMM_DATABASE_URL to this version
 	$(BIN)/klamm migrate

@@ -11,14 +11,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     0: done, or ended by SIGTERM or Ctrl-C; 1: PostgreSQL refused, or workers can't run; 2: it was asked for wrongly;
-    130: an import ended by SIGTERM or Ctrl-C.
+    130: an import or a job of the pipeline ended by SIGTERM or Ctrl-C. Jobs have codes of their own besides
+    (`app.pipeline.job`).
     """
     given = sys.argv[1:] if arguments is None else arguments
     try:
         # SIGTERM unwinds as Ctrl-C does, so that whatever has been started is stopped in order.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if given[:1] == ["pipeline"]:
+            from app.pipeline_command import run_pipeline  # noqa: PLC0415 - as below
+
+            return run_pipeline(given[1:])
         from app.commands import run_command  # noqa: PLC0415 - takes half a second, which may be interrupted as well
 
         return run_command(given)
     except KeyboardInterrupt:
-        return _INTERRUPTED if given[:1] == ["import"] else 0
+        return _INTERRUPTED if given[:1] in (["import"], ["pipeline"]) else 0

@@ -1,4 +1,4 @@
-"""What the command line can do: serve, migrate, import, token, openapi."""
+"""What the command line can do: serve, migrate, import, token, openapi; `pipeline` is another door's."""
 
 import argparse
 import asyncio
@@ -20,6 +20,7 @@ from app.credentials import begin_logging, callers_of, certificate_of, refuse_op
 from app.import_command import DESCRIPTION, ImportInterruptedError, add_arguments, run_import
 from app.main import create_app
 from app.ops.acl_files import AclFileError
+from app.ops.decision_log_files import prepare_folder
 from app.ops.example import Example, ExampleError, read_example, show_example
 from app.ops.metrics import Metrics
 from app.ops.redaction import conceal_url
@@ -111,6 +112,11 @@ def _parser() -> argparse.ArgumentParser:
     token_command.add_arguments(token)
     token.set_defaults(run=lambda arguments: token_command.run_token(arguments, read_settings(), _say))
 
+    # Only for the list: `app.cli` gives it to `app.pipeline_command`, which has options and needs of its own.
+    commands.add_parser(
+        "pipeline", help="run a job of the Spark pipeline (klamm[spark]): export, hygiene, what-if, ..."
+    )
+
     openapi = commands.add_parser("openapi", help="write the OpenAPI description of the REST API")
     openapi.add_argument("--output", metavar="FILE", type=Path, help="file to write (standard output)")
     openapi.set_defaults(run=_openapi)
@@ -136,6 +142,8 @@ def _serve(arguments: argparse.Namespace) -> None:
     callers_of(settings, Metrics())
     warn_of_the_idle(settings)
     certificate_of(settings)
+    if settings.decision_log_path is not None:
+        prepare_folder(settings.decision_log_path)
     example = _example(arguments.example, settings)
     _log.info("settings", extra=settings.redacted())
     with (

@@ -13,6 +13,8 @@ from starlette.types import Receive, Scope, Send
 from app import __version__
 from app.credentials import callers_of, certificate_of
 from app.ops.audit import AuditLog
+from app.ops.decision_log import DecisionLog
+from app.ops.decision_log_files import DecisionFiles, FileBounds
 from app.ops.metrics import Metrics
 from app.ops.settings import Settings
 from app.ops.tracing import Tracing
@@ -45,6 +47,7 @@ class Parts:
     retention: Retention | None = None
     siblings: Siblings | None = None
     tracing: Tracing | None = None
+    decision_log: DecisionLog | None = None
 
 
 def create_app(
@@ -74,7 +77,10 @@ def create_app(
     connections = Connections(metrics, settings.connections_max)
     admission = Admission(metrics, connections.is_late)
     tracing = Tracing(__version__) if settings.otel_enabled else None
-    around = Surroundings(siblings=siblings, callers=callers, admission=admission, tracing=tracing)
+    decision_log = _decision_log(settings, metrics)
+    around = Surroundings(
+        siblings=siblings, callers=callers, admission=admission, tracing=tracing, decision_log=decision_log
+    )
     return Replica(
         Parts(
             rest=create_rest_app(authorizer, metrics, audit, around),
@@ -86,7 +92,25 @@ def create_app(
             retention=_retention(settings, feed, options),
             siblings=siblings,
             tracing=tracing,
+            decision_log=decision_log,
         )
+    )
+
+
+def _decision_log(settings: Settings, metrics: Metrics) -> DecisionLog | None:
+    if settings.decision_log_path is None:
+        return None
+    bounds = FileBounds(
+        folder=settings.decision_log_path,
+        rotate_bytes=settings.decision_log_rotate_bytes,
+        rotate_s=settings.decision_log_rotate_ms / 1000,
+        retention_bytes=settings.decision_log_retention_bytes,
+    )
+    return DecisionLog(
+        DecisionFiles(bounds, metrics),
+        metrics,
+        sample=settings.decision_log_sample,
+        capacity=settings.decision_log_buffer_bytes,
     )
 
 
@@ -138,6 +162,8 @@ class Replica:
         if parts.siblings is not None:
             await parts.siblings.open(parts.rest.face)
         parts.audit.start()
+        if parts.decision_log is not None:
+            parts.decision_log.start()
         self._collector.open()
         parts.callers.open()
         if parts.certificate is not None:
@@ -157,6 +183,8 @@ class Replica:
         await parts.callers.close()
         await self._collector.close()
         await asyncio.to_thread(parts.audit.close)
+        if parts.decision_log is not None:
+            await asyncio.to_thread(parts.decision_log.close)
         if parts.tracing is not None:
             await parts.tracing.close()
         if parts.siblings is not None:

@@ -35,6 +35,9 @@ OPERATIONS = (
 ADMISSION_POOLS = ("decisions", "lists", "updates", "waiting", "probes")
 """The pools of `app.rest.admission`."""
 
+DECISION_LOG_REASONS = ("buffer", "disk")
+"""Why the decision log loses lines: decisions come faster than they are written, or nothing can be written."""
+
 READINESS_STATES = ("STARTING", "LOADING", "READY", "LAGGING", "FENCED", "DRAINING")
 VERDICTS = tuple(Verdict)
 STATUS_CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
@@ -121,6 +124,14 @@ class Metrics:
     audit_lines_written: int = _declared("counter", "Lines handed to the audit log's sink.")
     audit_lines_dropped: int = _declared("counter", "Audit lines lost: the buffer was full, or the log was closed.")
     audit_lines_failed: int = _declared("counter", "Audit lines lost because the audit log's sink failed.")
+    decision_log_lines: int = _declared("counter", "Lines written to the decision log.")
+    decision_log_bytes: int = _declared("counter", "Bytes written to the decision log.")
+    decision_log_dropped: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(DECISION_LOG_REASONS, 0),
+        metadata=_about("labelled", "Lines of the decision log lost: the buffer or the disk was full.", "reason"),
+    )
+    decision_log_faults: int = _declared("counter", "Attempts to write the decision log that failed.")
+    decision_log_files_deleted: int = _declared("counter", "Files deleted for decision.log.retention.bytes.")
 
     def count_request(self, operation: str, status: int, seconds: float) -> None:
         """Count one answered request."""

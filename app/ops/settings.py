@@ -118,6 +118,17 @@ class Settings(BaseSettings):
     log_format: Annotated[Literal["JSON", "TEXT"], _Upper] = "JSON"
     otel_enabled: Annotated[bool, BeforeValidator(_true_or_false)] = False
     """Whether a trace of each request is sent where the OTEL_ variables say; needs the extra `otel`."""
+    decision_log_path: Annotated[Path | None, Given] = None
+    """Folder of the decision log; without it there is none."""
+    decision_log_sample: Annotated[float, Given, Field(gt=0, le=1)] = 1.0
+    """Share of the requests that are logged."""
+    decision_log_rotate_bytes: Annotated[int, Given, Field(ge=1_024)] = 64 * 1024 * 1024
+    decision_log_rotate_ms: Annotated[int, Given, Field(ge=100, le=86_400_000)] = 60_000
+    """A file is closed once it is so large or so old."""
+    decision_log_retention_bytes: Annotated[int, Given, Field(ge=4_096)] = 1024 * 1024 * 1024
+    """The oldest closed files beyond this are deleted."""
+    decision_log_buffer_bytes: Annotated[int, Given, Field(ge=65_536)] = 16 * 1024 * 1024
+    """What may wait in memory to be written, in each process."""
     tls_certificate: Annotated[Path | None, Given] = None
     """File of the certificate to serve with, and of its chain; without it HTTP is not encrypted."""
     tls_key: Annotated[Path | None, Given] = None
@@ -148,6 +159,11 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _hang_together(self) -> Self:
         check_callers(self.callers, self.issuers)
+        if self.decision_log_retention_bytes < self.decision_log_rotate_bytes:
+            raise ValueError(
+                "`decision.log.retention.bytes` is less than `decision.log.rotate.bytes`, so one file is too much; "
+                "raise the one or lower the other"
+            )
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("`tls.certificate` and `tls.key` go together; give both or neither")
         if self.tls_client_ca is not None and self.tls_certificate is None:

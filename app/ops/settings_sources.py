@@ -13,6 +13,8 @@ from pathlib import Path
 from pydantic_settings import EnvSettingsSource
 
 PREFIX = "KLAMM_"
+PIPELINE_PREFIX = "KLAMM_PIPELINE_"
+"""Variables of `klamm pipeline`, which refuses unknown ones itself."""
 TOML_FILE = Path("klamm.toml")
 TABLES = ("callers", "issuers")
 """Properties that are tables of tables, and stand in klamm.toml only."""
@@ -45,7 +47,7 @@ def refuse_unknown_variables(fields: Collection[str], secrets: Collection[str]) 
     known = [variable_of(field) for field in fields if field not in TABLES]
     known += [f"{variable_of(field)}_FILE" for field in secrets]
     for name in sorted(name for name, value in os.environ.items() if not _is_service_link(name, value)):
-        if name.upper().startswith(PREFIX) and name not in known:
+        if name.upper().startswith(PREFIX) and not name.startswith(PIPELINE_PREFIX) and name not in known:
             raise SettingsError(f"{name}: there is no such variable{_nearest(name.upper(), known)}")
 
 

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.ops.audit import AuditLog
+from app.ops.decision_log import DecisionLog
 from app.ops.metrics import Metrics
 from app.ops.metrics_page import MetricsPage
 from app.ops.tracing import TracedRequests, Tracing
@@ -79,6 +80,8 @@ class Surroundings:
     """Without one, an own one that knows nothing of connections."""
     tracing: Tracing | None = None
     """With it, every request takes the long way, which makes a span of it."""
+    decision_log: DecisionLog | None = None
+    """Takes what authorize decides."""
 
 
 def create_rest_app(
@@ -115,7 +118,7 @@ def create_rest_app(
     for router in ROUTERS:
         app.include_router(router)
     endpoints = endpoints_of((route for router in ROUTERS for route in router.routes), services)
-    authorize = AuthorizeEndpoint(services, audit)
+    authorize = AuthorizeEndpoint(services, audit, around.decision_log)
     traced = None if around.tracing is None else _traced(around.tracing, endpoints)
     return RestApp(authorize, endpoints, CountedRequests(app, metrics), health.face_of(services), traced)
 

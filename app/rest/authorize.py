@@ -10,8 +10,10 @@ from msgspec import UNSET
 from starlette.types import Receive, Scope, Send
 
 from app.core.authorize import Authorization, Verdict
+from app.core.bindings import StandardAcl
 from app.core.image import AuthorizerImage
 from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
+from app.ops.decision_log import Asker, Decided, DecisionLog, Stand
 from app.ops.logs import REQUEST_MARK, RequestMark
 from app.rest.admission import body_bytes_of
 from app.rest.callers.authentication import shows_one_at_most
@@ -32,25 +34,27 @@ _READER = BodyReader(decode_authorize, AuthorizeRequestModel)
 
 
 class _Frame:
-    """What all answers from one image share: the end of the body, and what its configuration wants logged."""
+    """What all answers from one image share: the end of the body, what its configuration wants logged, its place."""
 
-    __slots__ = ("audit_level", "image", "tail")
+    __slots__ = ("audit_level", "image", "stand", "tail")
 
     def __init__(self, image: AuthorizerImage) -> None:
         self.image = image
         self.tail = b'],"token":null}' if image.token is None else b'],"token":"%b"}' % str(image.token).encode()
         self.audit_level = LEVELS[image.config.audit_level]
+        self.stand = Stand.of(image)
 
 
 class AuthorizeEndpoint:
     """The route as an ASGI application."""
 
-    def __init__(self, services: Services, audit: AuditLog) -> None:
+    def __init__(self, services: Services, audit: AuditLog, decision_log: DecisionLog | None = None) -> None:
         self._services = services
         self._authorizer = services.authorizer
         self._callers = services.callers
         self._metrics = services.metrics
         self._audit = audit
+        self._decision_log = decision_log
         self._frame = _Frame(services.authorizer.image)
         self._answers = (_AUTHORIZE, self._reply, services.metrics)
 
@@ -121,20 +125,35 @@ class AuthorizeEndpoint:
             frame = self._frame = _Frame(self._authorizer.image)
         verdicts = _decide(authorization, request.actions)
         self._metrics.count_verdicts(verdicts)
+        rows = None
+        decision_log = self._decision_log
+        if decision_log is not None and decision_log.wants_next():
+            # INVARIANT: the index is still that of the verdicts.
+            rows = _deciding_rows(authorization, request.actions, verdicts)
+            acl_ids = [None if row is None else authorization.acl_id_at(row) for row in rows]
+            asker = _asker(request, authorization, mark)
+            decision_log.take(Decided(frame.stand, asker, request.actions, verdicts, acl_ids))
         results = [b'"ALLOWED"' if verdict.allowed else b'"DENIED"' for verdict in verdicts]
         if frame.audit_level <= DEBUG or (frame.audit_level <= INFO and b'"DENIED"' in results):
-            self._log(request, authorization, verdicts, mark)
+            self._log(request, authorization, verdicts, rows, mark)
         return b'{"results":[' + b",".join(results) + frame.tail
 
     def _log(
-        self, request: AuthorizeRequest, authorization: Authorization, verdicts: list[Verdict], mark: RequestMark
+        self,
+        request: AuthorizeRequest,
+        authorization: Authorization,
+        verdicts: list[Verdict],
+        rows: list[int | None] | None,
+        mark: RequestMark,
     ) -> None:
         audit_level = self._frame.audit_level
         entries = []
-        for action, verdict in zip(request.actions, verdicts, strict=True):
+        for at, (action, verdict) in enumerate(zip(request.actions, verdicts, strict=True)):
             level = level_of(verdict, action.log_if_allowed, action.log_if_denied)
             if level >= audit_level:
-                entries.append(_audit_entry(level, action, verdict, authorization))
+                row = _deciding_row(authorization, action, verdict) if rows is None else rows[at]
+                acl = None if row is None else authorization.acl_at(row)
+                entries.append(_audit_entry(level, action, verdict, acl))
         if entries:
             context = request.context
             api_key = context.request_type
@@ -172,8 +191,30 @@ def _refusal(actions: list[Action]) -> InvalidFieldsException:
     return InvalidFieldsException(errors)
 
 
-def _audit_entry(level: int, action: Action, verdict: Verdict, authorization: Authorization) -> AuditEntry:
+def _deciding_row(authorization: Authorization, action: Action, verdict: Verdict) -> int | None:
     operation, resource_type = OPERATION_CODES[action.operation], RESOURCE_TYPE_CODES[action.resource_type]
-    name, count = action.resource_name, action.resource_reference_count
-    acl = authorization.deciding_acl(verdict, operation, resource_type, name)
-    return AuditEntry(level, operation, resource_type, name, 1 if count is UNSET else count, verdict, acl)
+    return authorization.deciding_row(verdict, operation, resource_type, action.resource_name)
+
+
+def _deciding_rows(authorization: Authorization, actions: list[Action], verdicts: list[Verdict]) -> list[int | None]:
+    return [_deciding_row(authorization, action, verdict) for action, verdict in zip(actions, verdicts, strict=True)]
+
+
+def _asker(request: AuthorizeRequest, authorization: Authorization, mark: RequestMark) -> Asker:
+    context = request.context
+    return Asker(
+        context.principal,
+        authorization.host,
+        context.listener_name,
+        context.request_type,
+        context.client_id,
+        mark.caller,
+    )
+
+
+def _audit_entry(level: int, action: Action, verdict: Verdict, acl: StandardAcl | None) -> AuditEntry:
+    operation, resource_type = OPERATION_CODES[action.operation], RESOURCE_TYPE_CODES[action.resource_type]
+    count = action.resource_reference_count
+    return AuditEntry(
+        level, operation, resource_type, action.resource_name, 1 if count is UNSET else count, verdict, acl
+    )

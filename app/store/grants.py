@@ -31,6 +31,8 @@ _GRANTS: Mapping[tuple[str, str], str] = MappingProxyType(
         END $$""",
         ("klamm_spark", "acl_v1"): "GRANT SELECT ON acl_v1 TO klamm_spark",
         ("klamm_spark", "acl_record_v1"): "GRANT SELECT ON acl_record_v1 TO klamm_spark",
+        ("klamm_spark", "acl_head_v1"): "GRANT SELECT ON acl_head_v1 TO klamm_spark",
+        ("klamm_spark", "config_v1"): "GRANT SELECT ON config_v1 TO klamm_spark",
     }
 )
 
@@ -44,7 +46,8 @@ _LACKING = text(
         ('klamm_app', 'acl_record', 'SELECT'), ('klamm_app', 'acl_record', 'INSERT'),
         ('klamm_app', 'config', 'SELECT'), ('klamm_app', 'config', 'INSERT'), ('klamm_app', 'config', 'UPDATE'),
         ('klamm_app', 'config', 'DELETE'), ('klamm_app', 'code_name', 'SELECT'),
-        ('klamm_spark', 'acl_v1', 'SELECT'), ('klamm_spark', 'acl_record_v1', 'SELECT')
+        ('klamm_spark', 'acl_v1', 'SELECT'), ('klamm_spark', 'acl_record_v1', 'SELECT'),
+        ('klamm_spark', 'acl_head_v1', 'SELECT'), ('klamm_spark', 'config_v1', 'SELECT')
     ) AS wanted(role, object, privilege) WHERE to_regrole(role) IS NOT NULL
     UNION ALL
     SELECT role, 'acl_head', has_column_privilege(role, 'acl_head', name, 'UPDATE')

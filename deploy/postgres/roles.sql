@@ -71,7 +71,8 @@ GRANT USAGE, CREATE ON SCHEMA public TO klamm_migrator;
 SELECT format('ALTER %s %s OWNER TO klamm_migrator', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, oid::regclass)
 FROM pg_class
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') AND relowner <> 'klamm_migrator'::regrole
-    AND relname IN ('acl_head', 'acl', 'acl_record', 'config', 'code_name', 'alembic_version', 'acl_v1', 'acl_record_v1')
+    AND relname IN ('acl_head', 'acl', 'acl_record', 'config', 'code_name', 'alembic_version', 'acl_v1', 'acl_record_v1',
+        'acl_head_v1', 'config_v1')
 \gexec
 SELECT format('ALTER FUNCTION %s OWNER TO klamm_migrator', oid::regprocedure) FROM pg_proc
 WHERE pronamespace = 'public'::regnamespace AND proname = 'trim_acl_record' AND proowner <> 'klamm_migrator'::regrole

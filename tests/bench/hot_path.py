@@ -9,6 +9,7 @@ from tests.bench import messages
 from tests.bench.load import TOKEN, generator, one_by_one, post, saturate
 from tests.bench.processes import RunQueue, Served, bench_server, cpu_s
 from tests.bench.report import Row, Section, Table, percentile, prose
+from tests.bench.server import DECISION_LOG
 from tests.bench.workload import Question, Workload, batches, realistic
 
 _CONNECTIONS = 64
@@ -87,6 +88,35 @@ def _checked(pace: Pace) -> Row:
         measured = _alternate(guarded, open_to_all, bodies, pace)
     more = [ours - others for ours, others in zip(*measured[:2], strict=True)]
     return Row(f"a token, {size:,} ACLs", "us CPU a request", more, bar=10, note=_note(measured))
+
+
+def _alone(workload: Workload) -> list[list[Question]]:
+    return [[each] for each in workload.questions(20_000)]
+
+
+def _many(workload: Workload) -> list[list[Question]]:
+    return batches(workload, 400, _ACTIONS)
+
+
+def decision_log(*, quick: bool) -> Section:
+    """What a request costs more where every decision is logged."""
+    pace = Pace.of(quick=quick)
+    size = 10_000
+    rows = []
+    for actions in (1, _ACTIONS):
+        bodies = _bodies(realistic(size), _alone if actions == 1 else _many)
+        with (
+            bench_server("server", str(size)) as without,
+            bench_server("server", str(size), DECISION_LOG) as logging,
+        ):
+            connections = _CONNECTIONS if actions == 1 else _connections(actions) // 4
+            measured = _alternate(logging, without, bodies, pace, connections)
+        shape = f"{actions} decision{'s' if actions > 1 else ''} a request, {size:,} ACLs"
+        rows.append(Row(shape, "us CPU a request", *measured[:2], note=_note(measured)))
+    title = "Every decision in the decision log, beside the same service without one"
+    few = _connections(_ACTIONS) // 4
+    method = f"{_METHOD} Here a replica without a decision log stands in for the route. Batches on {few} connections."
+    return Section("decision-log", method, [Table(title, rows, "without")])
 
 
 def batch(*, quick: bool) -> Section:

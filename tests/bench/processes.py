@@ -53,6 +53,18 @@ def on_core(core: Core) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+@contextmanager
+def all_cores() -> Iterator[None]:
+    """What is begun here runs on every core that we may use."""
+    before = os.sched_getaffinity(0)
+    with suppress(OSError):
+        os.sched_setaffinity(0, _CORES)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def two_cores() -> bool:
     """Whether server and load do not get into each other's way."""
     return len(_CORES) > 1
@@ -67,6 +79,11 @@ def go_first() -> None:
 def cpu_s(pid: int) -> float:
     """CPU seconds of the process and its children so far, user and system, all threads."""
     return sum(_cpu_of(each) for each in _tree(pid))
+
+
+def cpu_by_process(pid: int) -> dict[int, float]:
+    """The same, of each of them."""
+    return {each: _cpu_of(each) for each in _tree(pid)}
 
 
 def rss_bytes(pid: int) -> int:

@@ -13,10 +13,11 @@ from typing import Protocol
 
 import msgspec
 
-from tests.bench.hot_path import batch, http
+from tests.bench.hot_path import batch, decision_log, http
 from tests.bench.in_process import in_process
 from tests.bench.listing import acls
 from tests.bench.overload import overload
+from tests.bench.pipeline import pipeline
 from tests.bench.postgres import Server
 from tests.bench.processes import Core, on_core
 from tests.bench.report import Section
@@ -37,10 +38,10 @@ class Stored(Protocol):
 
 
 ALONE: Mapping[str, Alone] = MappingProxyType(
-    {"http": http, "batch": batch, "overload": overload, "in-process": in_process}
+    {"http": http, "batch": batch, "decision-log": decision_log, "overload": overload, "in-process": in_process}
 )
 STORED: Mapping[str, Stored] = MappingProxyType(
-    {"import": bulk_import, "memory": memory, "reload": reload, "acls": acls, "writes": writes}
+    {"import": bulk_import, "memory": memory, "reload": reload, "acls": acls, "writes": writes, "pipeline": pipeline}
 )
 
 

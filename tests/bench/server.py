@@ -1,6 +1,7 @@
 """The process under measurement: `python -m tests.bench.server PORT SIZE`, a replica as `klamm serve` runs it.
 
-Only its ACLs are a workload's instead of PostgreSQL's. With a third argument, a token, only its bearer may ask.
+Only its ACLs are a workload's instead of PostgreSQL's. With a third argument, a token, only its bearer may ask; with
+`--decision-log` in its place, every decision is logged.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ from app.core.mutations import GroupOutcome, Mutation
 from app.core.records import GENESIS_HASH, FeedHead, FeedPoll
 from app.main import Parts, Replica
 from app.ops.audit import AuditLog
+from app.ops.decision_log import DecisionLog
+from app.ops.decision_log_files import DecisionFiles, FileBounds
 from app.ops.metrics import Metrics
 from app.ops.sockets import listening
 from app.ops.token_file import hash_of
@@ -30,6 +33,8 @@ from app.rest.connections.bounds import Connections
 from app.runtime.authorizer import Authorizer
 from app.server import serve
 from tests.bench.workload import realistic, rows_in_slices
+
+DECISION_LOG = "--decision-log"
 
 _FOLDER = tempfile.TemporaryDirectory()
 _HEAD = FeedHead("bench", UUID(int=1), 0, GENESIS_HASH, 1)
@@ -68,7 +73,7 @@ class StillFeed:
         pass
 
 
-def replica(size: int, token: str | None = None) -> Replica:
+def replica(size: int, token: str | None = None, *, decisions_logged: bool = False) -> Replica:
     """A replica with so many ACLs, with audit at its default level and metrics on."""
     feed = StillFeed(realistic(size).rows)
     metrics = Metrics()
@@ -82,7 +87,9 @@ def replica(size: int, token: str | None = None) -> Replica:
     authorizer = Authorizer(feed, feed, AuthorizerConfig())
     callers = Callers(None if token is None else _bearer_of(token, metrics), metrics)
     connections = Connections(metrics)
-    surroundings = Surroundings(callers=callers, admission=Admission(metrics, connections.is_late))
+    decision_log = _decision_log(metrics) if decisions_logged else None
+    admission = Admission(metrics, connections.is_late)
+    surroundings = Surroundings(callers=callers, admission=admission, decision_log=decision_log)
     return Replica(
         Parts(
             rest=create_rest_app(authorizer, metrics, audit, surroundings),
@@ -90,8 +97,16 @@ def replica(size: int, token: str | None = None) -> Replica:
             audit=audit,
             callers=callers,
             connections=connections,
+            decision_log=decision_log,
         )
     )
+
+
+def _decision_log(metrics: Metrics) -> DecisionLog:
+    """As it is by default, on the disk of temporary files, of which it keeps little."""
+    mib = 1024 * 1024
+    bounds = FileBounds(folder=Path(_FOLDER.name), rotate_bytes=64 * mib, rotate_s=60, retention_bytes=128 * mib)
+    return DecisionLog(DecisionFiles(bounds, metrics), metrics)
 
 
 def _bearer_of(token: str, metrics: Metrics) -> Credentials:
@@ -104,7 +119,8 @@ def _bearer_of(token: str, metrics: Metrics) -> Credentials:
 
 def main() -> None:
     """Serve until SIGTERM."""
-    app = replica(int(sys.argv[2]), *sys.argv[3:])
+    size, *more = sys.argv[2:]
+    app = replica(int(size), decisions_logged=True) if more == [DECISION_LOG] else replica(int(size), *more)
     with listening("127.0.0.1", int(sys.argv[1])) as listener:
         serve(app, listener, answer=app.answer, connections=app.connections)
 

@@ -45,6 +45,8 @@ PRIVILEGES = {
     ("klamm_app", "trim_acl_record(bigint)", "EXECUTE"),
     ("klamm_spark", "acl_v1", "SELECT"),
     ("klamm_spark", "acl_record_v1", "SELECT"),
+    ("klamm_spark", "acl_head_v1", "SELECT"),
+    ("klamm_spark", "config_v1", "SELECT"),
     ("klamm_spark", "public", "USAGE"),
 }
 """All that anybody but the owner may do with anything in the schema."""
@@ -208,7 +210,10 @@ async def test_the_spark_role_reads_the_views_through_their_owners_rights(
     async with connected(roles.spark) as connection:
         (acl,) = await connection.fetch("SELECT * FROM acl_v1")
         (record,) = await connection.fetch("SELECT * FROM acl_record_v1")
+        (head,) = await connection.fetch("SELECT * FROM acl_head_v1")
+        assert await connection.fetch("SELECT * FROM config_v1") == []
     assert acl["resource_type"] == record["resource_type"] == "TOPIC"
+    assert (head["last_offset"], head["hash"]) == (record["offset"], record["hash"])
 
 
 @pytest.mark.parametrize(

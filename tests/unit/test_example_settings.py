@@ -48,3 +48,7 @@ def test_the_settings_take_what_is_commented_out_as_well(tmp_path: Path, monkeyp
     assert settings.tls_client_ca is not None
     assert settings.drain_ms == Settings.model_fields["drain_ms"].default
     assert settings.connections_max == Settings.model_fields["connections_max"].default
+    assert settings.decision_log_path is not None
+    for field in [each for each in Settings.model_fields if each.startswith("decision_log_") and each[13:] != "path"]:
+        assert getattr(settings, field) == Settings.model_fields[field].default, field
+        assert f"# {field.replace('_', '.')} = " in EXAMPLE.read_text(), field

@@ -190,6 +190,7 @@ def test_a_decision_names_an_acl_that_says_so(acls: list[AclBinding], caller: Ca
             assert decision.acl.binding in speaking
             wanted = AclPermissionType.ALLOW if decision.verdict.allowed else AclPermissionType.DENY
             assert decision.acl.binding.permission_type is wanted
+            assert decision.acl.binding == next(acl for acl in speaking if acl.permission_type is wanted)
 
 
 @given(binding_lists, callers)

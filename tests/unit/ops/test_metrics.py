@@ -33,6 +33,20 @@ def test_every_plain_metric_shows_its_attribute() -> None:
     assert found["klamm_build_info{version=1.2.3}"] == 1
 
 
+def test_what_the_decision_log_loses_is_shown_by_reason_from_the_start() -> None:
+    metrics = Metrics(decision_log_lines=5, decision_log_bytes=700, decision_log_faults=2, decision_log_files_deleted=1)
+    metrics.decision_log_dropped["disk"] += 3
+    found = samples(metrics, RuntimeMetrics())
+    assert {name: value for name, value in found.items() if "decision_log" in name} == {
+        "klamm_decision_log_lines_total": 5,
+        "klamm_decision_log_bytes_total": 700,
+        "klamm_decision_log_dropped_total{reason=buffer}": 0,
+        "klamm_decision_log_dropped_total{reason=disk}": 3,
+        "klamm_decision_log_faults_total": 2,
+        "klamm_decision_log_files_deleted_total": 1,
+    }
+
+
 def test_the_count_of_acls_is_unknown_before_the_first_load() -> None:
     assert samples(Metrics(), RuntimeMetrics())["klamm_acl_count"] == -1
 

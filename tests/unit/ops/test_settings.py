@@ -118,6 +118,15 @@ def test_the_variables_that_kubernetes_makes_of_a_service_are_none_of_ours(monke
         ("KLAMM_AUTHORIZER_ENABLED", "1", "expected true or false"),
         ("KLAMM_MAX_STALENESS_MS", "0", "Invalid value 0 for configuration max.staleness.ms: Value must be at least 1"),
         ("KLAMM_AUDIT_LEVEL", "LOUD", "Invalid value LOUD for configuration audit.level"),
+        ("KLAMM_DECISION_LOG_PATH", "", "is empty"),
+        ("KLAMM_DECISION_LOG_SAMPLE", "0", "it should be greater than 0"),
+        ("KLAMM_DECISION_LOG_SAMPLE", "1.01", "it should be less than or equal to 1"),
+        ("KLAMM_DECISION_LOG_SAMPLE", "nan", "it should be greater than 0"),
+        ("KLAMM_DECISION_LOG_SAMPLE", "all", "it should be a valid number"),
+        ("KLAMM_DECISION_LOG_ROTATE_BYTES", "1023", "greater than or equal to 1024"),
+        ("KLAMM_DECISION_LOG_ROTATE_MS", "99", "greater than or equal to 100"),
+        ("KLAMM_DECISION_LOG_RETENTION_BYTES", "4095", "greater than or equal to 4096"),
+        ("KLAMM_DECISION_LOG_BUFFER_BYTES", "64k", "it should be a valid integer"),
     ],
 )
 def test_a_bad_value_names_its_variable(variable: str, value: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +290,19 @@ def test_redacted_settings_show_everything_but_secrets(monkeypatch: pytest.Monke
     assert shown["cluster.id"] == ""
     assert shown["database.url"] == "**********"
     assert "planted" not in f"{shown} {settings!r} {settings}"
+
+
+def test_a_decision_log_that_would_delete_each_file_as_it_is_closed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_DECISION_LOG_RETENTION_BYTES", "1000000")
+    assert _refusal().startswith("settings: `decision.log.retention.bytes` is less than `decision.log.rotate.bytes`")
+    monkeypatch.setenv("KLAMM_DECISION_LOG_ROTATE_BYTES", "1000000")
+    assert read_settings().decision_log_retention_bytes == 1_000_000
+
+
+def test_there_is_no_decision_log_unless_a_folder_is_given() -> None:
+    assert read_settings().decision_log_path is None
+    _toml('decision.log.path = "log"\ndecision.log.sample = 0.25')
+    assert (read_settings().decision_log_path, read_settings().decision_log_sample) == (Path("log"), 0.25)
 
 
 def test_the_readme_tells_every_variable_with_its_property() -> None:

@@ -1,0 +1,88 @@
+"""The decision log as it was ingested: what was asked, and which part of it a question is about."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from app.pipeline.errors import PipelineError
+from app.pipeline.ingest import finished_batches
+from app.pipeline.schemas import DAY, DECISIONS
+from app.pipeline.source import moment, timestamp
+from app.pipeline.storage import Home
+
+BATCH = StructField("batch", IntegerType())
+"""Which batch of `ingest` brought a row."""
+
+_STORED = StructType([*DECISIONS.fields, DAY, BATCH])
+_COLUMNS = (*DECISIONS.fieldNames(), DAY.name)
+_STEP = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LogWindow:
+    """How much of the log was looked at. `sampled` is the least share of requests that was logged in it."""
+
+    decisions: int
+    first_time: datetime | None
+    last_time: datetime | None
+    sampled: float | None
+
+    def __str__(self) -> str:
+        if self.first_time is None or self.last_time is None:
+            return "no logged decision"
+        of_some = (
+            "" if self.sampled is None or self.sampled >= 1 else f" (only {self.sampled:.0%} of requests are logged)"
+        )
+        return f"{self.decisions} logged decisions, {self.first_time:%Y-%m-%d} to {self.last_time:%Y-%m-%d}{of_some}"
+
+
+def read_decisions(
+    spark: SparkSession, home: Home, since: datetime | None = None, until: datetime | None = None
+) -> DataFrame:
+    """The ingested decisions from `since` on and before `until` (both with a time zone).
+
+    Raises PipelineError if nothing was ingested. Batches that an `ingest` has not finished are left out.
+    """
+    batches = finished_batches(spark, home)
+    if not any(manifest["decisions"] for manifest in batches.values()):
+        raise PipelineError(
+            f"`{home.root}` holds no decisions; run `klamm pipeline ingest --decisions FOLDER` with the folder that "
+            "the service's decision.log.path names"
+        )
+    # Batches are numbered in a row, and one begins when the one before it has its manifest.
+    rows = spark.read.schema(_STORED).parquet(home.room("decisions", "log")).filter(sf.col("batch") <= max(batches))
+    if since is not None:
+        rows = rows.filter(
+            (sf.col("day") >= sf.lit(since.astimezone(UTC).date())) & (sf.col("time") >= timestamp(since))
+        )
+    if until is not None:
+        last_day = (until - _STEP).astimezone(UTC).date()
+        rows = rows.filter((sf.col("day") <= sf.lit(last_day)) & (sf.col("time") < timestamp(until)))
+    return rows.select(*_COLUMNS)
+
+
+def log_window(decisions: DataFrame) -> LogWindow:
+    """Count the decisions; one pass over them."""
+    row = decisions.agg(
+        sf.count(sf.lit(1)).alias("decisions"),
+        sf.unix_micros(sf.min("time")).alias("first"),
+        sf.unix_micros(sf.max("time")).alias("last"),
+        sf.min("sampled").alias("sampled"),
+    ).first()
+    values = (0, None, None, None) if row is None else tuple(row)
+    first, last = (None if each is None else moment(each) for each in values[1:3])
+    return LogWindow(values[0], first, last, values[3])
+
+
+def parse_time(text: str) -> datetime:
+    """The time that an option names. Raises PipelineError for one without a zone, which would mean many times."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise PipelineError(f"`{text}` is no time; write it as 2026-11-22T12:00:00Z") from None
+    if time.tzinfo is None:
+        raise PipelineError(f"`{text}` names no zone; add Z for UTC, or an offset as in {text}+01:00")
+    return time

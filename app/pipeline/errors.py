@@ -1,0 +1,8 @@
+"""Why a job can't go on, in words for whoever runs it."""
+
+
+class PipelineError(Exception):
+    """The text names what is wrong and the way out. Nothing that was written before is damaged."""
+
+    exit_code = 2
+    """1 is kept for what a job found (flips, a broken chain): the job itself went well."""

@@ -1,0 +1,81 @@
+"""The saved findings of `hygiene`, by the offset of the snapshot they are about."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from app.pipeline.manifests import versions
+from app.pipeline.schemas import FINDINGS
+from app.pipeline.snapshot import Snapshot
+from app.pipeline.storage import Home, read_documents, write_document
+
+KINDS = ("UNUSED", "REDUNDANT", "VOID", "OVER_BROAD", "DETACHED")
+"""In the order of lists."""
+
+_JOB = "hygiene"
+
+
+@dataclass(frozen=True)
+class HygieneFindings:
+    """What was found (FINDINGS); the manifest has `counts` by kind and what was looked at."""
+
+    findings: DataFrame
+    manifest: dict[str, Any]
+
+
+def load_findings(spark: SparkSession, home: Home, offset: int | None = None) -> HygieneFindings | None:
+    """The findings saved at this offset, or the latest; None if there are none."""
+    saved = {each["offset"]: each for each in read_documents(spark, _room(home, None, "manifest")) if each["complete"]}
+    if not saved or (offset is not None and offset not in saved):
+        return None
+    wanted = max(saved) if offset is None else offset
+    return HygieneFindings(spark.read.schema(FINDINGS).parquet(_room(home, wanted, "findings")), saved[wanted])
+
+
+def save_findings(
+    home: Home,
+    snapshot: Snapshot,
+    first: DataFrame,
+    others: Callable[[DataFrame], Iterable[DataFrame]],
+    looked_at: Mapping[str, Any],
+) -> HygieneFindings:
+    """Save what was found in a snapshot, in place of what is at its offset. `looked_at` goes into the manifest.
+
+    `others` are made from the first findings as they were saved.
+    """
+    spark = first.sparkSession
+    document = {
+        "job": _JOB,
+        "cluster_id": snapshot.cluster_id,
+        "epoch": snapshot.epoch,
+        "offset": snapshot.offset,
+        "as_of": snapshot.as_of.isoformat(),
+        **looked_at,
+        **versions(spark),
+    }
+    manifest, path = _room(home, snapshot.offset, "manifest"), _room(home, snapshot.offset, "findings")
+    # INVARIANT: no manifest ever speaks of findings that are being replaced.
+    write_document(spark, manifest, {**document, "complete": False})
+    # Part after part: a plan of all of them at once takes Spark longer to make than to run.
+    first.write.mode("overwrite").parquet(path)
+    for part in others(spark.read.schema(FINDINGS).parquet(path)):
+        part.write.mode("append").parquet(path)
+    findings = spark.read.schema(FINDINGS).parquet(path)
+    counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
+    document = {**document, "complete": True, "counts": {kind: counted.get(kind, 0) for kind in KINDS}}
+    write_document(spark, manifest, document)
+    return HygieneFindings(findings, document)
+
+
+def in_order(findings: DataFrame) -> DataFrame:
+    """By kind, what covers most first; the same findings in the same order every time."""
+    place = sf.array_position(sf.array(*map(sf.lit, KINDS)), sf.col("kind"))
+    order = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+    return findings.orderBy(place, sf.col("covered").desc_nulls_last(), *order)
+
+
+def _room(home: Home, offset: int | None, name: str) -> str:
+    return home.room("hygiene", "offset=*" if offset is None else f"offset={offset:020}", name)

@@ -1,0 +1,176 @@
+"""Runs one job: `klamm pipeline JOB`, `python -m app.pipeline.job JOB`, or under spark-submit.
+
+0: done; 1: done, and it found something; 2: it was asked for wrongly; 3: Spark or the database failed; 130: Ctrl-C.
+"""
+
+import argparse
+import io
+import logging
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TextIO
+
+from pyspark.sql import SparkSession
+
+from app import __version__
+from app.pipeline.context import Job, JobContext
+from app.pipeline.errors import PipelineError
+from app.pipeline.faults import explain, masked
+from app.pipeline.java import find_java
+from app.pipeline.jdbc import jdbc_source
+from app.pipeline.jdbc_driver import find_driver
+from app.pipeline.jobs import FIRST_THE_DATABASE, JOBS, MAY_READ_THE_DATABASE
+from app.pipeline.options import (
+    Service,
+    add_common_arguments,
+    home_of,
+    refuse_unknown_variables,
+    session_options,
+)
+from app.pipeline.progress import Console
+from app.pipeline.run_metrics import RunMetrics, write_metrics
+from app.pipeline.session import SessionOptions, java_wanted, spark_session
+from app.pipeline.storage import Home
+
+INTERRUPTED = 130
+"""What shells say of a command that Ctrl-C has ended."""
+
+_EPILOG = (
+    "Exit codes: 0 done; 1 done, and something was found (flips, a broken chain); 2 asked for wrongly; "
+    "3 Spark or the database failed; 130 Ctrl-C."
+)
+
+
+def main(argv: Sequence[str] | None = None, service: Service | None = None, prog: str = "klamm pipeline") -> int:
+    """Runs the job that the arguments name. `service`: whose database is read where no other one is named."""
+    arguments = parser_of(prog, service).parse_args(argv)
+    arguments.service = service
+    job: Job = arguments.run_job
+    with _own_stderr() as steps:
+        console = Console(job.NAME, quiet=arguments.quiet, steps=steps)
+        metrics = RunMetrics(job.NAME)
+        runs = [metrics]
+        status = _status(job, arguments, console, runs)
+        metrics.end(status)
+        with suppress(KeyboardInterrupt):
+            if arguments.metrics_file is not None and status != INTERRUPTED:
+                try:
+                    write_metrics(arguments.metrics_file, runs)
+                except PipelineError as fault:
+                    console.warn(str(fault))
+                    status = max(status, fault.exit_code)
+        if metrics.succeeded:
+            console.note(str(metrics))
+    return status
+
+
+def parser_of(prog: str = "klamm pipeline", service: Service | None = None) -> argparse.ArgumentParser:
+    """The parser of all jobs' arguments."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Jobs over the whole store and the decision log, by Spark: here, or on a cluster.",
+        epilog=f"klamm pipeline JOB --help tells a job's options. {_EPILOG} See docs/pipeline.md.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
+    for job in JOBS:
+        each = jobs.add_parser(
+            job.NAME,
+            help=job.HELP,
+            description=f"{job.HELP[0].upper()}{job.HELP[1:]}.",
+            epilog=_EPILOG,
+            allow_abbrev=False,
+        )
+        job.add_arguments(each)
+        add_common_arguments(each, service)
+        each.set_defaults(run_job=job)
+    return parser
+
+
+def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: list[RunMetrics]) -> int:
+    spark: SparkSession | None = None
+    try:
+        refuse_unknown_variables(os.environ)
+        if job in FIRST_THE_DATABASE:
+            # Nobody wants to wait for Spark to learn that a password is missing.
+            jdbc_source(arguments, os.environ)
+        options = _options(job, arguments, console)
+        with _quiet_python(debug=arguments.debug):
+            with console.step(f"starting Spark ({_where(options)})"):
+                spark = spark_session(options)
+            home = Home(home_of(arguments, os.environ))
+            return job.run(JobContext(spark, home, console, runs[0], runs), arguments)
+    except KeyboardInterrupt:
+        console.warn("interrupted; what was written is whole, and the job can be run again")
+        return INTERRUPTED
+    except Exception as fault:  # noqa: BLE001 - whatever it is, one line is owed for it
+        if arguments.debug:
+            console.warn(masked(traceback.format_exc(), os.environ))
+        text, status = explain(fault, os.environ)
+        console.warn(text if arguments.debug or status == PipelineError.exit_code else f"{text} (--debug shows all)")
+        return status
+    finally:
+        # Not before the fault was told: Spark's errors ask the JVM for their text.
+        if spark is not None:
+            with suppress(Exception):
+                spark.stop()
+
+
+def _options(job: Job, arguments: argparse.Namespace, console: Console) -> SessionOptions:
+    options = session_options(arguments, os.environ)
+    if not java_wanted(options, os.environ):
+        return options
+    wanted = job in MAY_READ_THE_DATABASE
+    return replace(
+        options,
+        java=find_java(os.environ),
+        driver=find_driver(arguments.jdbc_jar, os.environ) if wanted else None,
+        on_stage=console.on_stage if console.is_lively else None,
+    )
+
+
+def _where(options: SessionOptions) -> str:
+    if options.java is None:
+        return "as it was submitted" if options.remote is None else f"Spark Connect at {options.remote}"
+    driver = "" if options.driver is None else f", PostgreSQL's driver from {options.driver.origin}"
+    return f"{options.master or 'local[*]'}, {options.java}{driver}"
+
+
+@contextmanager
+def _own_stderr() -> Iterator[TextIO]:
+    """Standard error under a descriptor of its own: the JVM that is started gets another one."""
+    try:
+        descriptor = os.dup(sys.stderr.fileno())
+    except (OSError, io.UnsupportedOperation):
+        yield sys.stderr
+        return
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        yield stream
+
+
+@contextmanager
+def _quiet_python(*, debug: bool) -> Iterator[None]:
+    """PySpark tells faults twice, by its loggers and by exceptions; once is enough."""
+    loggers = [logging.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    with warnings.catch_warnings():
+        if not debug:
+            warnings.simplefilter("ignore")
+            for each in loggers:
+                each.disabled = True
+        try:
+            yield
+        finally:
+            for each in loggers:
+                each.disabled = False
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main(prog="python -m app.pipeline.job"))

@@ -1,0 +1,34 @@
+"""`effective`: all ACLs over all resources, for `who`, `what`, hygiene and the report."""
+
+import argparse
+
+from app.pipeline.context import JobContext
+from app.pipeline.effective_tables import save_effective
+from app.pipeline.jobs.inputs import add_offset, add_resources, resources_of
+from app.pipeline.snapshot import load_snapshot
+
+NAME = "effective"
+HELP = "work out who can do what on all resources, from a snapshot"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which snapshot, which resources, and whether pairs are wanted."""
+    add_offset(parser)
+    add_resources(parser)
+    parser.add_argument(
+        "--expanded", action="store_true", help="also write a row for each resource, principal and host; can be long"
+    )
+
+
+def run(context: JobContext, arguments: argparse.Namespace) -> int:
+    """Make the tables and save them."""
+    snapshot = load_snapshot(context.spark, context.home, arguments.offset)
+    with context.console.step("reading the resources"):
+        resources = resources_of(context, arguments)
+    with context.console.step(f"working out the masks at offset {snapshot.offset:,}"):
+        saved = save_effective(context.spark, context.home, snapshot, resources, pairs=arguments.expanded)
+    for table, count in saved["counts"].items():
+        context.metrics.count(f"{table}_written", count)
+    told = ", ".join(f"{count:,} {table}" for table, count in saved["counts"].items())
+    context.console.say(f"effective access at offset {snapshot.offset}: {told}")
+    return 0

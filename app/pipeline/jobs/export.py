@@ -1,0 +1,80 @@
+"""`export`: what the store has recorded since the last run, into Parquet."""
+
+import argparse
+import os
+
+from app.core.records import GENESIS_HASH
+from app.pipeline.alone import alone
+from app.pipeline.context import JobContext
+from app.pipeline.errors import PipelineError
+from app.pipeline.export import Copying, export_batch, refuse_other_history, take_base
+from app.pipeline.jdbc import JdbcSource, jdbc_source
+from app.pipeline.manifests import Exported, read_exported
+from app.pipeline.source import ROWS_PER_RANGE, read_head, stretches
+
+NAME = "export"
+HELP = "copy the records of the change feed that are new into Parquet"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How many connections read at most."""
+    parser.add_argument(
+        "--ranges",
+        type=_positive,
+        default=8,
+        metavar="N",
+        help=f"ranges of about {ROWS_PER_RANGE:,} records that are read for one batch at most, each over a connection "
+        "of its own (default: 8); more new records than that become several batches",
+    )
+
+
+def run(context: JobContext, arguments: argparse.Namespace) -> int:
+    """Copy (H0, H1]: H0 is where the last run ended, H1 where the store ends as this one begins."""
+    source = jdbc_source(arguments, os.environ)
+    with alone(context.home):
+        exported = read_exported(context.spark, context.home) or _begin(context, source)
+        _refuse_damaged(exported)
+        _copy_new(context, source, exported, arguments.ranges)
+    return 0
+
+
+def _begin(context: JobContext, source: JdbcSource) -> Exported | None:
+    """A first export. If the first records are gone already, or there are none yet, it begins with the state itself."""
+    head = read_head(context.spark, source)
+    if head.log_start_offset == 1 and head.last_offset > 0:
+        return None
+    why = f"records before {head.log_start_offset} are trimmed" if head.last_offset else "there is no record yet"
+    with context.console.step(f"taking a base, for {why}"):
+        base = take_base(context.spark, source, context.home)
+    context.console.say(f"base of {base.acls} ACLs at offset {base.offset}")
+    context.metrics.count("base_acls_written", base.acls)
+    return Exported(base, ())
+
+
+def _refuse_damaged(exported: Exported | None) -> None:
+    if exported is not None and (faults := exported.faults()):
+        raise PipelineError(f"the export is damaged: {faults[0]}; run `klamm pipeline reconcile` for all of it")
+
+
+def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None, most_ranges: int) -> None:
+    after, previous = (0, GENESIS_HASH) if exported is None else (exported.last_offset, exported.hash)
+    # INVARIANT: read once. What is written while this run lasts is the next run's.
+    head = read_head(context.spark, source, after)
+    if exported is not None:
+        refuse_other_history(exported, head)
+    if head.last_offset == after:
+        context.console.say(f"nothing new since offset {after}")
+        return
+    for first, through in stretches(after, head.last_offset, most_ranges):
+        with context.console.step(f"copying offsets {first + 1:,} to {through:,}"):
+            copying = Copying(source, context.home, head, first, through, previous)
+            batch = export_batch(context.spark, copying, most_ranges)
+        previous = bytes.fromhex(batch.hash)
+        context.metrics.count("records_exported", through - first)
+    context.console.say(f"exported offsets {after + 1} to {head.last_offset} of epoch {head.epoch}")
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 on, not `{text}`")
+    return int(text)

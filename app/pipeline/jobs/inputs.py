@@ -1,0 +1,48 @@
+"""Options that several jobs have: which snapshot, which resources, which part of the log."""
+
+import argparse
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame
+
+from app.pipeline.context import JobContext
+from app.pipeline.decision_log import read_decisions
+from app.pipeline.errors import PipelineError
+from app.pipeline.resources import read_resources, seen_resources
+
+
+def add_offset(parser: argparse.ArgumentParser) -> None:
+    """Which snapshot is looked at."""
+    parser.add_argument("--offset", type=int, metavar="N", help="the snapshot at this offset (default: the latest)")
+
+
+def add_resources(parser: argparse.ArgumentParser) -> None:
+    """Where the names of resources come from."""
+    parser.add_argument(
+        "--resources", metavar="FILE", help="their list: .csv, .jsonl, .parquet with resource_type and resource_name"
+    )
+    parser.add_argument("--seen", action="store_true", help="resources that the decision log names; the default")
+    parser.add_argument("--since", metavar="TIME", help="of the log, from this time on: 2026-11-22T12:00:00Z")
+
+
+def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFrame:
+    """The resources that the options name; of a file and the log, both."""
+    listed = None if arguments.resources is None else read_resources(context.spark, arguments.resources)
+    if listed is not None and not arguments.seen:
+        return listed
+    try:
+        seen = seen_resources(read_decisions(context.spark, context.home, time_of(arguments.since)))
+    except PipelineError as fault:
+        raise PipelineError(f"{fault}; or name the resources by --resources FILE") from None
+    return seen if listed is None else listed.unionByName(seen).distinct()
+
+
+def time_of(text: str | None) -> datetime | None:
+    """A time as options have it, UTC unless it names a zone. Raises PipelineError."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise PipelineError(f"`{text}` is no time; write it as 2026-11-22T12:00:00Z") from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

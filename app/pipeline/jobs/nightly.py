@@ -1,0 +1,71 @@
+"""What is run every night: one job after the other in one session, up to the first that fails."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from copy import copy
+
+from app.pipeline.context import Job, JobContext
+from app.pipeline.faults import explain
+from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
+
+NAME = "nightly"
+HELP = "export, ingest, snapshot, effective, hygiene and report, one after the other in one session"
+STEPS: tuple[Job, ...] = (export, ingest, snapshot, effective, hygiene, report)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The few options of its jobs that a night needs; all else is as those have it by default."""
+    parser.add_argument(
+        "--decisions",
+        metavar="FOLDER",
+        help="the folder that the service's decision.log.path names; without it nothing is ingested",
+    )
+    parser.add_argument(
+        "--resources",
+        metavar="FILE",
+        help="the resources that exist, a list as `effective` takes it; without it those that the decision log names",
+    )
+    parser.add_argument("--teams", metavar="FILE", help="whose principals are whose in the report, as `report` has it")
+    parser.add_argument("--output", metavar="FILE", help="the report to write (report.html in a local --home)")
+
+
+def run(context: JobContext, arguments: argparse.Namespace) -> int:
+    """1 if any of the jobs found something. What a job raises ends the night."""
+    orders = [(step, told) for step in STEPS if (told := options_of(step, arguments)) is not None]
+    if len(orders) < len(STEPS):
+        context.console.note("without --decisions there is no decision log to ingest")
+    return run_in_turn(orders, context, arguments)
+
+
+def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
+    """What this job is told of what the night was told; None if it has nothing to do."""
+    if step is ingest:
+        return None if arguments.decisions is None else ["--decisions", arguments.decisions]
+    given: list[tuple[Job, str, str | None]] = [
+        (effective, "--resources", arguments.resources),
+        (hygiene, "--resources", arguments.resources),
+        (report, "--teams", arguments.teams),
+        (report, "--output", arguments.output),
+    ]
+    told = [part for job, flag, value in given if job is step and value is not None for part in (flag, value)]
+    both = step is effective and arguments.resources is not None and arguments.decisions is not None
+    return [*told, "--seen"] if both else told
+
+
+def run_in_turn(orders: Sequence[tuple[Job, list[str]]], context: JobContext, arguments: argparse.Namespace) -> int:
+    """Each job with its own options and numbers of its own; the worst of their exit codes."""
+    worst = 0
+    for step, options in orders:
+        parser = argparse.ArgumentParser(prog=step.NAME, allow_abbrev=False)
+        step.add_arguments(parser)
+        own = context.of(step.NAME)
+        try:
+            status = step.run(own, parser.parse_args(options, namespace=copy(arguments)))
+        except BaseException as fault:
+            own.metrics.end(explain(fault, os.environ)[1])
+            raise
+        own.metrics.end(status)
+        own.console.note(str(own.metrics))
+        worst = max(worst, status)
+    return worst

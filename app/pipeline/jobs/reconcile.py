@@ -1,0 +1,99 @@
+"""`reconcile`: is the export the store's history, whole and unchanged, and does it add up to the store's tables?"""
+
+import argparse
+import os
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame
+
+from app.pipeline.context import JobContext
+from app.pipeline.errors import PipelineError
+from app.pipeline.export import base_acls, measured, records_of, refuse_other_history
+from app.pipeline.fold import fold_acls
+from app.pipeline.hash_chain import follow_chain
+from app.pipeline.jdbc import JdbcSource, jdbc_source
+from app.pipeline.manifests import Exported, read_exported
+from app.pipeline.reconcile import Check, check_acls, check_batches, check_chain, check_configs, check_manifests
+from app.pipeline.schemas import RECORDS
+from app.pipeline.snapshot import configs_after
+from app.pipeline.source import TableReading, ranges, read_head, read_records, read_table
+
+NAME = "reconcile"
+HELP = "compare the export with the store, and follow its hash chain; 1 if anything differs"
+
+_MOST_RANGES = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None of its own."""
+
+
+def run(context: JobContext, arguments: argparse.Namespace) -> int:
+    """Print each check with its numbers; 1 if any of them found a difference."""
+    source = jdbc_source(arguments, os.environ)
+    exported = read_exported(context.spark, context.home)
+    if exported is None:
+        raise PipelineError(f"nothing has been exported into `{context.home.root}` yet; run `klamm pipeline export`")
+    found = 0
+    for check in _checks(context, source, exported):
+        found += check.differences
+        context.metrics.count("differences", check.differences)
+        context.console.say(f"{check.name}: {check.told}: {_verdict(check)}")
+        for example in check.examples:
+            context.console.say(f"    {example}")
+        if check.differences > len(check.examples):
+            context.console.say(f"    and {check.differences - len(check.examples)} more")
+    context.console.say("everything agrees" if not found else f"{found} differences")
+    return 1 if found else 0
+
+
+def _checks(context: JobContext, source: JdbcSource, exported: Exported) -> Iterator[Check]:
+    spark, step = context.spark, context.console.step
+    refuse_other_history(exported, read_head(spark, source, exported.last_offset))
+    yield check_manifests(exported)
+    records = records_of(spark, context.home, exported)
+    with step("counting what was exported"):
+        facts = measured(records)
+    yield check_batches(exported, facts)
+    context.metrics.count("records_read", sum(each.rows for each in facts.values()))
+    with step("reading the tables"):
+        table = read_table(spark, source)
+    tail = _tail(context, source, exported, table)
+    everything = records.select(RECORDS.fieldNames()).unionByName(tail)
+    with step("following the hash chain"):
+        chain = follow_chain(everything, exported.start_offset, exported.start_hash)
+    yield check_chain("hash chain", chain)
+    yield _check_end(exported, table, tail, chain.checked)
+    with step("comparing the ACLs"):
+        folded = fold_acls(everything, base_acls(spark, context.home, exported))
+        yield check_acls(folded, table.acls, table.head.last_offset)
+    configs = dict(exported.base.configs) if exported.base is not None else {}
+    yield check_configs(configs_after(configs, everything), table.configs, table.head.last_offset)
+
+
+def _tail(context: JobContext, source: JdbcSource, exported: Exported, table: TableReading) -> DataFrame:
+    """What the store has recorded since the export, up to the moment of the tables."""
+    after, through = exported.last_offset, table.head.last_offset
+    refuse_other_history(exported, read_head(context.spark, source, after))
+    if through == after:
+        return context.spark.createDataFrame([], RECORDS)
+    return read_records(context.spark, source, ranges(after, through, _MOST_RANGES))
+
+
+def _check_end(exported: Exported, table: TableReading, tail: DataFrame, checked: int) -> Check:
+    """Whether the last of all records is the one that the store's head names."""
+    through = table.head.last_offset
+    told = f"offset {through}, of it {through - exported.last_offset} records not exported yet"
+    last = exported.hash
+    if through > exported.last_offset:
+        row = tail.where(f"offset = {through}").select("hash").first()
+        last = b"" if row is None else bytes(row["hash"])
+    faults = [] if last == table.head.hash else ["the last record is not the one that the store's head names"]
+    wanted = through - exported.start_offset
+    if checked != wanted:
+        faults.append(f"{checked} records lead to it; there must be {wanted}")
+    return Check("head", told, len(faults), faults)
+
+
+def _verdict(check: Check) -> str:
+    return "ok" if not check.differences else f"{check.differences} differences"

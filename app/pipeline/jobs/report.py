@@ -1,0 +1,182 @@
+"""`report`: one HTML file with charts of all that the other jobs have found."""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+
+from app.core.configs import SUPER_USERS, parse_configs
+from app.pipeline.context import JobContext
+from app.pipeline.decision_log import read_decisions
+from app.pipeline.effective_tables import load_effective
+from app.pipeline.errors import PipelineError
+from app.pipeline.export import exported_records
+from app.pipeline.hygiene_tables import load_findings
+from app.pipeline.jobs.inputs import add_offset
+from app.pipeline.jobs.what_if import allows_everyone
+from app.pipeline.report.access import AccessTables, open_by_default, reach
+from app.pipeline.report.figures import (
+    AccessFigures,
+    DecisionFigures,
+    Figures,
+    GrowthFigures,
+    Head,
+    HygieneFigures,
+    WhatIfFigures,
+)
+from app.pipeline.report.grouping import read_teams
+from app.pipeline.report.heat import heat_figures
+from app.pipeline.report.history import decision_figures, growth_figures
+from app.pipeline.report.page import page, parts_of
+from app.pipeline.report.text import visible
+from app.pipeline.report.trouble import hygiene_figures, what_if_figures
+from app.pipeline.schemas import FLIPS
+from app.pipeline.snapshot import Snapshot, load_snapshot
+from app.pipeline.storage import existing
+
+NAME = "report"
+HELP = "draw what the other jobs have found: one HTML file that loads nothing from anywhere"
+
+_FILE = "report.html"
+_TOLD = 3
+"""How many of the page's titles are said, which are access, what-if and hygiene where they are there."""
+
+_T = TypeVar("_T")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which state is drawn, whose teams, and where to."""
+    add_offset(parser)
+    parser.add_argument("--output", metavar="FILE", type=Path, help=f"file to write ({_FILE} in a local --home)")
+    parser.add_argument("--teams", metavar="FILE", help="CSV file with the columns principal and team")
+    parser.add_argument("--what-if", metavar="NAME", help="the change to show (the one tried last)")
+    parser.add_argument(
+        "--allow-everyone-if-no-acl-found",
+        choices=("true", "false"),
+        help="what the service is started with, unless its store says otherwise (the snapshot's, else false)",
+    )
+
+
+def run(context: JobContext, arguments: argparse.Namespace) -> int:
+    """Small figures out of every table that is there, and the page. 0, whatever they say."""
+    output = _output(context, arguments.output)
+    snapshot = load_snapshot(context.spark, context.home, arguments.offset)
+    console, why = context.console, dict[str, str]()
+    with console.step("who reaches what"):
+        access, counts = _access(context, snapshot, arguments)
+    with console.step("how the store grew"):
+        growth = _growth(context, snapshot, counts["ACLs"], why)
+    with console.step("what could be tidied up, and what a change would break"):
+        hygiene = _hygiene(context, snapshot, why)
+        what_if = _what_if(context, arguments.what_if)
+    with console.step("what was decided"):
+        decisions = _decisions(context, why)
+    if decisions is not None:
+        counts["decisions"] = round(decisions.allowed + decisions.denied)
+    if hygiene is not None:
+        counts["findings"] = sum(hygiene.kinds.values())
+    if what_if is not None:
+        counts["flips"] = what_if.lost + what_if.opened
+    supers = parse_configs({SUPER_USERS: snapshot.configs.get(SUPER_USERS)}).super_users
+    head = Head(snapshot.cluster_id, snapshot.offset, snapshot.as_of, len(supers), counts)
+    figures = Figures(head, access, growth, hygiene, what_if, decisions, why)
+    _write(output, page(figures))
+    context.metrics.count("charts_drawn", 1 + sum(each is not None for each in (growth, hygiene, what_if, decisions)))
+    for part in [each for each in parts_of(figures) if each.chart is not None][:_TOLD]:
+        console.say(visible(part.title))
+    console.say(f"report: {output}")
+    return 0
+
+
+def _output(context: JobContext, output: Path | None) -> Path:
+    """Known before anything is computed. Raises PipelineError where no file can be."""
+    root = context.home.root
+    if output is None and "://" in root:
+        raise PipelineError(f"`{root}` is no local folder; name the file to write: --output {_FILE}")
+    path = Path(root) / _FILE if output is None else output
+    if path.is_dir() or not path.parent.is_dir():
+        raise PipelineError(f"can't write `{path}`: name a file in a folder that is there, --output {_FILE}")
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    # Whoever has the old report open gets the whole new one, never half of it.
+    half = path.with_name(f".{path.name}.new")
+    try:
+        half.write_text(text, encoding="utf-8", newline="\n")
+        half.replace(path)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        raise PipelineError(f"can't write `{path}` ({error.strerror}); name another file: --output FILE") from None
+
+
+def _access(
+    context: JobContext, snapshot: Snapshot, arguments: argparse.Namespace
+) -> tuple[AccessFigures, dict[str, int]]:
+    spark = context.spark
+    saved = load_effective(spark, context.home, snapshot.offset)
+    if saved is None:
+        raise PipelineError(
+            f"effective has not been run at offset {snapshot.offset}; run `klamm pipeline effective`, then this again"
+        )
+    tables = AccessTables(saved.masks, saved.nodes, saved.resources)
+    allow_everyone = allows_everyone(arguments, snapshot)
+    named = None if arguments.teams is None else read_teams(spark, arguments.teams)
+    reached = reach(tables, named, allow_everyone=allow_everyone).cache()
+    opened = open_by_default(tables).count() if allow_everyone else 0
+    figures = heat_figures(reached, tables.resources, open_by_default=opened)
+    reached.unpersist()
+    sums = snapshot.acls.agg(F.count("*").alias("acls"), F.countDistinct("principal").alias("principals")).collect()[0]
+    counts = {
+        "ACLs": sums["acls"],
+        "principals": sums["principals"],
+        "resources": saved.manifest["counts"]["resources"],
+    }
+    return figures, counts
+
+
+def _growth(context: JobContext, snapshot: Snapshot, acls: int, why: dict[str, str]) -> GrowthFigures | None:
+    records = _unless_missing(lambda: exported_records(context.spark, context.home), "growth", why)
+    return None if records is None else growth_figures(records, acls, snapshot.offset)
+
+
+def _hygiene(context: JobContext, snapshot: Snapshot, why: dict[str, str]) -> HygieneFigures | None:
+    saved = load_findings(context.spark, context.home, snapshot.offset)
+    if saved is None and (other := load_findings(context.spark, context.home)) is not None:
+        why["hygiene"] = (
+            f"Hygiene was looked at for offset {other.manifest['offset']}, not for {snapshot.offset}. "
+            "Run: klamm pipeline hygiene"
+        )
+    return None if saved is None else hygiene_figures(saved.findings)
+
+
+def _what_if(context: JobContext, name: str | None) -> WhatIfFigures | None:
+    documents = existing(context.spark, context.home.room("what-if", "*", "manifest"), "text")
+    rows = [] if documents is None else documents.select("value", "_metadata.file_modification_time").collect()
+    tried = [json.loads(row["value"]) for row in sorted(rows, key=lambda row: row["file_modification_time"])]
+    if name is None and not tried:
+        return None
+    wanted = tried[-1] if name is None else next((each for each in tried if each["name"] == name), None)
+    if wanted is None:
+        there = ", ".join(sorted(each["name"] for each in tried)) or "none yet"
+        raise PipelineError(f"--what-if: no change `{name}` was tried; there are: {there}")
+    flips = context.spark.read.schema(FLIPS).parquet(context.home.room("what-if", wanted["name"], "flips"))
+    return what_if_figures(wanted["name"], wanted["offset"], flips)
+
+
+def _decisions(context: JobContext, why: dict[str, str]) -> DecisionFigures | None:
+    decisions = _unless_missing(lambda: read_decisions(context.spark, context.home), "decisions", why)
+    return None if decisions is None else decision_figures(decisions)
+
+
+def _unless_missing(read: Callable[[], _T], part: str, why: dict[str, str]) -> _T | None:
+    """What is read, or None where its job has not been run; the page then says what that job would say."""
+    try:
+        return read()
+    except PipelineError as missing:
+        text = str(missing)
+        why[part] = f"{text[:1].upper()}{text[1:]}."
+        return None

@@ -1,0 +1,62 @@
+"""`snapshot`: the ACLs at any offset or time, for all jobs that ask about a state."""
+
+import argparse
+import os
+from datetime import datetime
+
+from app.pipeline.context import JobContext
+from app.pipeline.errors import PipelineError
+from app.pipeline.jdbc import jdbc_source
+from app.pipeline.manifests import read_exported
+from app.pipeline.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot, snapshot_at
+from app.pipeline.source import read_table
+
+NAME = "snapshot"
+HELP = "fold the exported records, or read the tables, to the ACLs at one offset"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which state is wanted."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--offset", type=int, metavar="N", help="the state after this record, the end of a transaction")
+    which.add_argument(
+        "--time", metavar="TIME", help="the state after the last transaction recorded at or before 2026-11-22T12:00:00Z"
+    )
+    which.add_argument("--from-table", action="store_true", help="the state as of now, read from the tables themselves")
+
+
+def run(context: JobContext, arguments: argparse.Namespace) -> int:
+    """Fold or read, and save."""
+    if arguments.from_table:
+        with context.console.step("reading the tables"):
+            snapshot = _from_table(context, arguments)
+    else:
+        time = None if arguments.time is None else _time(arguments.time)
+        with context.console.step("finding the last record"):
+            snapshot = snapshot_at(context.spark, context.home, arguments.offset, time)
+    with context.console.step(f"saving the state at offset {snapshot.offset:,}"):
+        save_snapshot(context.spark, context.home, snapshot)
+        count = load_snapshot(context.spark, context.home, snapshot.offset).acls.count()
+    context.metrics.count("acls_written", count)
+    context.console.say(f"{count} ACLs and {len(snapshot.configs)} configs at offset {snapshot.offset}")
+    return 0
+
+
+def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:
+    reading = read_table(context.spark, jdbc_source(arguments, os.environ))
+    head = reading.head
+    snapshot = Snapshot(reading.acls, reading.configs, head.cluster_id, head.epoch, head.last_offset, reading.read_at)
+    exported = read_exported(context.spark, context.home)
+    if exported is not None:
+        refuse_other(context.home, snapshot, exported.cluster_id, exported.epoch)
+    return snapshot
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise PipelineError(f"`{text}` is no time; write it as 2026-11-22T12:00:00Z") from None
+    if time.tzinfo is None:
+        raise PipelineError(f"`{text}` names no zone; add Z for UTC, or an offset as in {text}+01:00")
+    return time

@@ -1,0 +1,95 @@
+"""`what`: all that one principal can do."""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from app.core.codes import WILDCARD_PRINCIPAL
+from app.core.hosts import ClientAddress
+from app.pipeline.context import JobContext
+from app.pipeline.effective import RESOURCE, expanded
+from app.pipeline.effective_tables import EffectiveTables, load_effective
+from app.pipeline.hosts import client_key, host_key
+from app.pipeline.jobs.inputs import add_offset
+from app.pipeline.jobs.who import address_of, config_of, few
+from app.pipeline.lookup import Answer
+from app.pipeline.row_output import Row, add_output, lines_of
+from app.pipeline.snapshot import load_snapshot
+from app.pipeline.who_and_what import Acl, closest, mask_of, operation_words
+
+NAME = "what"
+HELP = "what a principal can do: by pattern, and by resource once `effective` has run"
+
+COLUMNS = ("kind", "resource_type", "resource_name", "host", "operations", "denied", "by")
+_SHOWN = 1_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The question."""
+    parser.add_argument("principal", metavar="PRINCIPAL", help="such as User:alice")
+    parser.add_argument("--host", metavar="ADDRESS", help="only what holds for a client at this address")
+    parser.add_argument("--limit", type=int, default=_SHOWN, metavar="N", help=f"at most N resources ({_SHOWN})")
+    add_offset(parser)
+    add_output(parser)
+
+
+def run(context: JobContext, arguments: argparse.Namespace) -> int:
+    """Print a row for each pattern and host, then one for each resource and host."""
+    principal, address = arguments.principal, address_of(arguments.host)
+    snapshot = load_snapshot(context.spark, context.home, arguments.offset)
+    tables = load_effective(context.spark, context.home, snapshot.offset)
+    speaking = sf.col("principal").isin(principal, WILDCARD_PRINCIPAL)
+    with context.console.step(f"reading the ACLs at offset {snapshot.offset:,}"):
+        rows = list(_patterns(few(snapshot.acls.where(speaking)), address))
+    if tables is not None:
+        with context.console.step("folding them over the resources"):
+            rows += _resources(tables, principal, address, arguments.limit)
+    for line in lines_of(COLUMNS, rows, arguments.output):
+        context.console.say(line)
+    if principal in config_of(snapshot).super_users:
+        context.console.note(f"{principal} is a super user: everything is allowed, whatever ACLs say")
+    if tables is None:
+        context.console.note("resources are listed once `klamm pipeline effective` has run at this offset")
+    return 0
+
+
+def _patterns(acls: Iterable[Acl], address: ClientAddress | None) -> Iterator[Row]:
+    key = None if address is None else client_key(address)
+    masks: dict[tuple[str, str, str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for acl in acls:
+        if key is None or key.startswith(host_key(acl["host"])):
+            mask = mask_of(acl)
+            place = (acl["resource_type"], acl["resource_name"], acl["pattern_type"], acl["host"], acl["principal"])
+            sides = masks[place]
+            sides[0] |= mask.allow_mask
+            sides[1] |= mask.deny_mask
+    for (resource_type, name, pattern_type, host, principal), (allow, deny) in sorted(masks.items()):
+        allowed, denied = operation_words(allow, resource_type), operation_words(deny, resource_type)
+        yield pattern_type, resource_type, name, host, allowed, denied, principal
+
+
+def _resources(tables: EffectiveTables, principal: str, address: ClientAddress | None, limit: int) -> Iterator[Row]:
+    answers = _answers(tables, principal)
+    if address is None:
+        rows = answers.orderBy(*RESOURCE, "host").limit(limit).collect()
+        found = [(row[0], row[1], Answer(*row[2:])) for row in rows]
+    else:
+        # A resource has as many rows as hosts, of which one answers: the limit is for resources then.
+        names = answers.select(*RESOURCE).distinct().orderBy(*RESOURCE).limit(limit)
+        by_resource = defaultdict(list)
+        for row in answers.join(sf.broadcast(names), list(RESOURCE)).collect():
+            by_resource[row[0], row[1]].append(Answer(*row[2:]))
+        found = [(*at, each) for at, all_of in sorted(by_resource.items()) for each in closest(all_of, address)]
+    for resource_type, name, answer in found:
+        words = [operation_words(mask, resource_type) for mask in (answer.effective_mask, answer.deny_mask)]
+        if any(words):
+            yield "RESOURCE", resource_type, name, answer.host, *words, principal
+
+
+def _answers(tables: EffectiveTables, principal: str) -> DataFrame:
+    """The expanded rows of this principal. Its ACLs and those of `User:*` are taken for one principal's."""
+    masks = tables.masks.where(sf.col("principal").isin(principal, WILDCARD_PRINCIPAL))
+    return expanded(tables.nodes, masks.withColumn("principal", sf.lit(WILDCARD_PRINCIPAL)))

@@ -1,0 +1,197 @@
+"""`what-if`: a change of ACLs, tried on the decisions of the log before it is made."""
+
+import argparse
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as sf
+
+from app.core.configs import ALLOW_EVERYONE, parse_configs
+from app.pipeline.change_files import Candidate, read_candidate, refuse_excessive
+from app.pipeline.context import JobContext
+from app.pipeline.decision_log import LogWindow, log_window, parse_time, read_decisions
+from app.pipeline.errors import PipelineError
+from app.pipeline.manifests import versions
+from app.pipeline.replay import DEFAULT_BUCKETS, questions, replay_change
+from app.pipeline.schemas import FLIPS
+from app.pipeline.snapshot import Snapshot, load_snapshot
+from app.pipeline.storage import write_document
+from app.pipeline.what_if import CREATED, DELETED, changes_of, flips_of, sided_acls, totals_of
+
+NAME = "what-if"
+HELP = "try a change of ACLs on the decisions of the log"
+
+_SHOWN = 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_WIDEST = 60
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the job's options."""
+    for kind, body in (("create", "createAcls"), ("delete", "deleteAcls")):
+        parser.add_argument(
+            f"--{kind}",
+            metavar="FILE",
+            nargs="+",
+            action="extend",
+            type=_of_kind(kind),
+            dest="changes",
+            help=f"files with the JSON body of {body}; all files take effect in the order given",
+        )
+    parser.add_argument("--name", default="candidate", help="what the result is kept under (candidate)")
+    parser.add_argument("--since", metavar="TIME", help="only decisions from this time on, as 2026-11-22T00:00:00Z")
+    parser.add_argument("--until", metavar="TIME", help="only decisions before this time")
+    add_replay_arguments(parser)
+    parser.add_argument(
+        "--fail-on",
+        choices=("any", "denied"),
+        default="any",
+        help="exit code 1 if any decision flips, or only if one would be denied that is allowed now (any)",
+    )
+
+
+def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what every job has that asks core again."""
+    parser.add_argument(
+        "--allow-everyone-if-no-acl-found",
+        choices=("true", "false"),
+        help="what the service is started with, unless its store says otherwise (the snapshot's, else false)",
+    )
+    parser.add_argument(
+        "--buckets",
+        metavar="N",
+        type=int,
+        default=DEFAULT_BUCKETS,
+        help=f"how many parts principals are dealt out to; more take less memory each ({DEFAULT_BUCKETS})",
+    )
+
+
+def allows_everyone(arguments: argparse.Namespace, snapshot: Snapshot) -> bool:
+    """Whether resources without ACLs are open: what the arguments say, else the snapshot's configuration."""
+    given = arguments.allow_everyone_if_no_acl_found or snapshot.configs.get(ALLOW_EVERYONE)
+    return parse_configs({ALLOW_EVERYONE: given}).allow_everyone_if_no_acl_found
+
+
+def run(context: JobContext, arguments: argparse.Namespace) -> int:
+    """Replay the log on both sides of the change. 1 if decisions flip."""
+    if not arguments.changes:
+        raise PipelineError("nothing to try; name the change's files with --create and --delete")
+    if _NAME.fullmatch(arguments.name) is None:
+        raise PipelineError(f"--name: `{arguments.name}` can't be a folder's name; use letters, digits, `.`, `_`, `-`")
+    candidate = read_candidate(arguments.changes)
+    snapshot = load_snapshot(context.spark, context.home)
+    since, until = (None if text is None else parse_time(text) for text in (arguments.since, arguments.until))
+    decisions = read_decisions(context.spark, context.home, since, until)
+    sided = sided_acls(snapshot.acls, candidate).persist(StorageLevel.DISK_ONLY)
+    with context.console.step(f"applying {len(candidate.steps)} files to the ACLs at offset {snapshot.offset}"):
+        changed = _write_changes(context, arguments.name, sided, candidate)
+    with context.console.step("counting the log"):
+        window = log_window(decisions)
+    replayed = replay_change(
+        sided,
+        questions(decisions),
+        allow_everyone=allows_everyone(arguments, snapshot),
+        buckets=arguments.buckets,
+    ).persist(StorageLevel.DISK_ONLY)
+    with context.console.step(f"asking core again: {window}"):
+        totals = _first(totals_of(replayed))
+        room = _room(context, arguments.name, "flips")
+        flips_of(replayed).write.mode("overwrite").parquet(room)
+    flips = context.spark.read.schema(FLIPS).parquet(room).count()
+    counts = {**changed, **{name: int(number) for name, number in totals.items()}, "flips": flips}
+    document = {
+        "job": NAME,
+        "name": arguments.name,
+        "cluster_id": snapshot.cluster_id,
+        "epoch": snapshot.epoch,
+        "offset": snapshot.offset,
+        "files": [step.path for step in candidate.steps],
+        "first_time": window.first_time and window.first_time.isoformat(),
+        "last_time": window.last_time and window.last_time.isoformat(),
+        "sampled": window.sampled,
+        "counts": counts,
+        **versions(context.spark),
+    }
+    write_document(context.spark, _room(context, arguments.name, "manifest"), document)
+    for name, number in counts.items():
+        context.metrics.count(name, number)
+    _show(context, room, counts, window)
+    replayed.unpersist()
+    sided.unpersist()
+    fatal = counts["newly_denied"] + (counts["newly_allowed"] if arguments.fail_on == "any" else 0)
+    return 1 if fatal else 0
+
+
+def _write_changes(context: JobContext, name: str, sided: DataFrame, candidate: Candidate) -> dict[str, int]:
+    """Keep which ACLs come and go, and count them."""
+    changes = changes_of(sided)
+    by_step = {
+        (row["step"], row["change"]): row["count"] for row in changes.groupBy("step", "change").count().collect()
+    }
+    for number, step in enumerate(candidate.steps):
+        refuse_excessive(step, by_step.get((number, CREATED), 0), by_step.get((number, DELETED), 0))
+    changes.write.mode("overwrite").parquet(_room(context, name, "changes"))
+    created, deleted = (
+        sum(count for (_, change), count in by_step.items() if change == kind) for kind in (CREATED, DELETED)
+    )
+    return {"acls_created": created, "acls_deleted": deleted}
+
+
+def _show(context: JobContext, room: str, counts: Mapping[str, int], window: LogWindow) -> None:
+    say = context.console.say
+    say(f"{counts['acls_created']:,} ACLs would be created, {counts['acls_deleted']:,} deleted")
+    say(f"{counts['decisions']:,} decisions replayed as {counts['questions']:,} questions: {window}")
+    say(f"newly denied {counts['newly_denied']:,}, newly allowed {counts['newly_allowed']:,} decisions")
+    if counts["drifted"]:
+        say(f"{counts['drifted']:,} logged decisions differ from what the snapshot answers: ACLs have changed since")
+    if not counts["flips"]:
+        return
+    flips = context.spark.read.schema(FLIPS).parquet(room)
+    order = (sf.desc("decisions"), "principal", "resource_type", "resource_name", "operation", "after")
+    # Timestamps would lose their zone on the way to Python.
+    shown = [sf.date_format(f"{name}_time", "yyyy-MM-dd HH:mm").alias(name) for name in ("first", "last")]
+    rows = [_cells(row) for row in flips.orderBy(*order).limit(_SHOWN).select("*", *shown).collect()]
+    for line in _table(("PRINCIPAL", "ACTION", "BECOMES", "DECISIONS", "FIRST (UTC)", "LAST (UTC)", "BY ACL"), rows):
+        say(line)
+    if counts["flips"] > _SHOWN:
+        say(f"... and {counts['flips'] - _SHOWN:,} more rows in {room}")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    # The ACL that decides now, or the one that did and has gone.
+    acl_id = row["after_acl_id"] or row["before_acl_id"]
+    return (
+        row["principal"],
+        f"{row['operation']} {row['resource_type']} {row['resource_name']}",
+        row["after"],
+        f"{row['decisions']:,}",
+        row["first"],
+        row["last"],
+        acl_id or "(none)",
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    shown = [head, *([_shortened(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
+
+
+def _shortened(text: str) -> str:
+    visible = text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
+    return visible if len(visible) <= _WIDEST else f"{visible[: _WIDEST - 3]}..."
+
+
+def _first(frame: DataFrame) -> dict[str, Any]:
+    return frame.collect()[0].asDict()
+
+
+def _room(context: JobContext, name: str, part: str) -> str:
+    return context.home.room("what-if", name, part)
+
+
+def _of_kind(kind: str) -> Callable[[str], tuple[str, str]]:
+    return lambda path: (kind, path)

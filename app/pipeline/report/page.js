@@ -1,0 +1,145 @@
+"use strict";
+(function () {
+  const root = document.documentElement;
+  let drawn = 0;
+
+  // What goes wrong is said on the page: a chart that is missing must not look like one that is empty.
+  function fault(text) {
+    const place = document.getElementById("fault");
+    place.hidden = false;
+    place.textContent = "A chart could not be drawn (" + text + "). Its numbers stand in the table below it.";
+    root.dataset.fault = text;
+  }
+  window.addEventListener("error", (event) => fault(String(event.message)));
+  window.addEventListener("unhandledrejection", (event) => fault(String(event.reason)));
+  document.addEventListener("securitypolicyviolation", (event) => {
+    root.dataset.violation = event.violatedDirective + " " + event.blockedURI;
+  });
+
+  // Okabe and Ito's colours, told apart by everybody; paler on dark.
+  const LIGHT = {
+    ink: "#1b1f24", soft: "#57606a", line: "#e3e7ec", card: "#ffffff", hover: "#ffffff",
+    roles: {
+      "@total": "#0072b2", "@created": "#009e73", "@removed": "#d55e00", "@lost": "#d55e00", "@denied": "#d55e00",
+      "@allowed": "#0072b2", "@kind0": "#0072b2", "@kind1": "#e69f00", "@kind2": "#d55e00", "@kind3": "#009e73",
+      "@kind4": "#cc79a7",
+    },
+  };
+  const DARK = {
+    ink: "#e8ecf1", soft: "#a3afbd", line: "#303a46", card: "#181e26", hover: "#242d38",
+    roles: {
+      "@total": "#56b4e9", "@created": "#2cc49a", "@removed": "#ff8a3d", "@lost": "#ff8a3d", "@denied": "#ff8a3d",
+      "@allowed": "#56b4e9", "@kind0": "#56b4e9", "@kind1": "#f0c040", "@kind2": "#ff8a3d", "@kind3": "#2cc49a",
+      "@kind4": "#e39ac4",
+    },
+  };
+  const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false, showTips: false };
+  const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
+  const narrow = window.matchMedia("(max-width: 40rem)");
+  const specs = JSON.parse(document.getElementById("specs").textContent);
+  let printing = false;
+
+  function look() {
+    if (printing) return LIGHT;
+    const chosen = root.dataset.look;
+    return chosen === "dark" || (!chosen && systemDark.matches) ? DARK : LIGHT;
+  }
+
+  function coloured(value, roles) {
+    if (Array.isArray(value) || value === null || typeof value !== "object") return value;
+    const copy = {};
+    for (const [key, each] of Object.entries(value)) {
+      copy[key] = key === "color" && each in roles ? roles[each] : coloured(each, roles);
+    }
+    return copy;
+  }
+
+  function axis(given, name, colours, short) {
+    const made = {
+      automargin: true, fixedrange: true, gridcolor: colours.line, linecolor: colours.line, zerolinecolor: colours.soft,
+      tickfont: { color: colours.ink }, ...given,
+      title: { font: { color: colours.soft, size: 12 }, standoff: 12, ...given.title },
+    };
+    if (narrow.matches && short && short[name]) {
+      made.ticktext = short[name];
+      delete made.title;
+    }
+    return made;
+  }
+
+  function laidOut(spec, colours) {
+    const given = spec.layout;
+    const made = {
+      paper_bgcolor: colours.card, plot_bgcolor: colours.card, dragmode: false, margin: { l: 8, r: 12, t: 12, b: 8 },
+      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colours.ink },
+      hoverlabel: { bgcolor: colours.hover, bordercolor: colours.soft, font: { color: colours.ink, size: 13 }, align: "left", namelength: -1 },
+      legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", traceorder: "normal", font: { color: colours.ink } },
+      ...given,
+    };
+    const short = given.meta && given.meta.short;
+    for (const name of Object.keys(given)) {
+      if (/^[xy]axis\d?$/.test(name)) made[name] = axis(given[name], name, colours, short);
+    }
+    delete made.meta;
+    return made;
+  }
+
+  function traces(name, spec, colours) {
+    if (name !== "access") return spec.data.map((each) => coloured(each, colours.roles));
+    const question = document.getElementById("access-question").value;
+    const measure = document.querySelector("input[name=access-measure]:checked").value;
+    const variant = spec.variants[question + "|" + measure];
+    const title = spec.titles[question];
+    document.getElementById("title-access").textContent = title;
+    document.getElementById("chart-access").setAttribute("aria-label", title + ". The same numbers follow as a table.");
+    const bar = {
+      outlinewidth: 0, thickness: 12, tickfont: { color: colours.ink }, ...variant.colorbar,
+      title: { ...variant.colorbar.title, side: "top", font: { color: colours.soft, size: 12 } },
+    };
+    return [{ ...spec.data[0], ...variant, colorbar: bar }];
+  }
+
+  function draw(name) {
+    const spec = specs[name];
+    const place = document.getElementById("chart-" + name);
+    const colours = look();
+    if (spec.least) place.style.minWidth = spec.least + "px";
+    return Plotly.react(place, traces(name, spec, colours), laidOut(spec, colours), CONFIG).then(() => {
+      drawn += 1;
+      root.dataset.drawn = String(drawn);
+    });
+  }
+
+  function drawAll() {
+    for (const name of Object.keys(specs)) {
+      try {
+        draw(name);
+      } catch (error) {
+        fault(name + ": " + error);
+      }
+    }
+  }
+
+  for (const each of document.querySelectorAll("#access-question, input[name=access-measure]")) {
+    each.addEventListener("change", () => draw("access"));
+  }
+  const theme = document.getElementById("theme");
+  function choose(value) {
+    if (value) root.dataset.look = value;
+    else delete root.dataset.look;
+    drawAll();
+  }
+  theme.addEventListener("change", () => choose(theme.value));
+  systemDark.addEventListener("change", drawAll);
+  narrow.addEventListener("change", drawAll);
+  window.addEventListener("beforeprint", () => {
+    printing = true;
+    root.dataset.before = root.dataset.look || "";
+    choose("light");
+  });
+  window.addEventListener("afterprint", () => {
+    printing = false;
+    choose(root.dataset.before);
+  });
+  drawAll();
+})();

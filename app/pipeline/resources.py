@@ -1,0 +1,122 @@
+"""The resources that a job looks at: from a file, or as decisions have named them."""
+
+from collections.abc import Callable
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from app.core.codes import ResourceType
+from app.pipeline.errors import PipelineError
+from app.pipeline.schemas import RESOURCES
+
+_NAMES = RESOURCES.fieldNames()
+_TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
+_BROKEN = "_broken"
+_NULLABLE = StructType([StructField(name, StringType()) for name in _NAMES])
+_SHOWN = 3
+_KNOWN = (
+    "known are .csv (with a header line), .jsonl or .ndjson, .parquet, folders of Parquet, and .txt (a topic a line)"
+)
+
+
+def read_resources(spark: SparkSession, path: str) -> DataFrame:
+    """The resources in this file or folder, each once, names kept to the character (RESOURCES).
+
+    Its name's end tells the format; .csv, .jsonl and .txt may be compressed (.gz). Raises PipelineError, with the row
+    or column, for anything that is not a list of resources.
+    """
+    last = path.rstrip("/").rpartition("/")[2].lower().removesuffix(".gz")
+    extension = last.rpartition(".")[2] if "." in last else "parquet"
+    reader = _READERS.get(extension)
+    if reader is None:
+        raise PipelineError(f"`{path}`: unknown format of a resource list; {_KNOWN}")
+    try:
+        found = reader(spark, path)
+        _check_rows(found, path)
+    except (PySparkException, Py4JError) as fault:
+        if isinstance(fault, PySparkException) and fault.getCondition() == "PATH_NOT_FOUND":
+            raise PipelineError(f"`{path}`: there is no such file or folder") from None
+        raise PipelineError(f"`{path}` can't be read as {extension}; {_KNOWN}") from fault
+    return found.select(*_NAMES).distinct()
+
+
+def seen_resources(decisions: DataFrame) -> DataFrame:
+    """Every resource that a decision of the log was about (RESOURCES)."""
+    return decisions.select(*_NAMES).distinct()
+
+
+def _csv(spark: SparkSession, path: str) -> DataFrame:
+    # A quote within quotes is doubled (RFC 4180); without `escape` Spark would take backslashes for it.
+    options = {"header": "true", "multiLine": "true", "escape": '"', "encoding": "UTF-8", "inferSchema": "false"}
+    header = spark.read.options(**options).csv(path)
+    _check_columns(header, path)
+    schema = StructType([*(StructField(name, StringType()) for name in header.columns), _broken_field()])
+    read = spark.read.schema(schema).options(
+        **options, columnPruning="false", enforceSchema="true", columnNameOfCorruptRecord=_BROKEN
+    )
+    return read.csv(path).select(*_NAMES, _BROKEN)
+
+
+def _json(spark: SparkSession, path: str) -> DataFrame:
+    schema = StructType([*_NULLABLE.fields, _broken_field()])
+    return spark.read.schema(schema).option("columnNameOfCorruptRecord", _BROKEN).json(path)
+
+
+def _parquet(spark: SparkSession, path: str) -> DataFrame:
+    found = spark.read.parquet(path)
+    _check_columns(found, path)
+    return found.select(*_NAMES).withColumn(_BROKEN, sf.lit(None).cast("string"))
+
+
+def _text(spark: SparkSession, path: str) -> DataFrame:
+    lines = spark.read.text(path).where(sf.col("value") != "")
+    topics = lines.select(
+        sf.lit(ResourceType.TOPIC.name).alias("resource_type"), sf.col("value").alias("resource_name")
+    )
+    return topics.withColumn(_BROKEN, sf.lit(None).cast("string"))
+
+
+_READERS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
+    "csv": _csv,
+    "jsonl": _json,
+    "ndjson": _json,
+    "parquet": _parquet,
+    "txt": _text,
+}
+
+
+def _broken_field() -> StructField:
+    return StructField(_BROKEN, StringType())
+
+
+def _check_columns(found: DataFrame, path: str) -> None:
+    for name in _NAMES:
+        field = next((each for each in found.schema.fields if each.name == name), None)
+        if field is None:
+            raise PipelineError(f"`{path}` has no column `{name}`; its columns are {', '.join(found.columns)}")
+        if not isinstance(field.dataType, StringType):
+            raise PipelineError(f"`{path}`: column `{name}` holds {field.dataType.simpleString()} instead of text")
+
+
+def _check_rows(found: DataFrame, path: str) -> None:
+    """One pass over the list, which names the first rows that are no resources."""
+    bad = found.withColumn("fault", _fault()).where(sf.col("fault").isNotNull())
+    rows = bad.select("fault").limit(_SHOWN).collect()
+    if rows:
+        raise PipelineError(f"`{path}`: " + "; ".join(row["fault"] for row in rows))
+
+
+def _fault() -> Column:
+    row = sf.concat(sf.lit("`"), sf.coalesce(_BROKEN, sf.concat_ws(",", *_NAMES)), sf.lit("`"))
+    return (
+        sf.when(sf.col(_BROKEN).isNotNull(), sf.concat(sf.lit("not a row of the two columns: "), row))
+        .when(sf.col("resource_type").isNull(), sf.concat(sf.lit("no `resource_type` in "), row))
+        .when(sf.coalesce("resource_name", sf.lit("")) == "", sf.concat(sf.lit("no `resource_name` in "), row))
+        .when(
+            ~sf.col("resource_type").isin(_TYPES),
+            sf.concat(sf.lit("unknown resource type in "), row, sf.lit(f", known are {', '.join(_TYPES)}")),
+        )
+    )

@@ -1,0 +1,80 @@
+"""`klamm pipeline` as a process of its own, on the database of a `klamm serve`."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.service import PATIENCE_S, Service
+
+KLAMM = str(Path(sys.executable).with_name("klamm"))
+VARIABLES = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+LOCAL = ["--master", "local[2]", "--driver-memory", "1g"]
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("java") is None and not os.environ.get("JAVA_HOME"), reason="these jobs need Java"
+)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("pipeline") / "data"
+    with Service(["--data-dir", str(folder)]):
+        yield folder
+
+
+def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    # Somewhere else than in the source: workers must find Klamm by themselves.
+    return subprocess.run(
+        [KLAMM, "pipeline", *arguments],
+        cwd=folder,
+        env=VARIABLES,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_a_job_reads_the_services_own_database(data_dir: Path, tmp_path: Path) -> None:
+    ended = _run("export", "--data-dir", str(data_dir), "--metrics-file", "k.prom", *LOCAL, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    steps = ended.stderr.splitlines()
+    assert steps[0].startswith("export    starting Spark (local[2], Java ")
+    assert steps[-1].startswith("export    done in ")
+    assert not [line for line in steps if "WARN" in line or "\tat " in line]
+    assert 'klamm_pipeline_success{job="export"} 1' in (tmp_path / "k.prom").read_text()
+    password = (data_dir / "password").read_text().strip()
+    assert password not in ended.stdout + ended.stderr
+
+
+def test_what_postgresql_refuses_is_one_line(data_dir: Path, tmp_path: Path) -> None:
+    port = (data_dir / "port").read_text().strip()
+    url = f"jdbc:postgresql://127.0.0.1:{port}/klamm"
+    ended = _run("export", "--jdbc-url", url, "--jdbc-user", "klamm", "--quiet", *LOCAL, folder=tmp_path)
+    assert ended.returncode == 3
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("export    PostgreSQL: ")
+    assert "KLAMM_PIPELINE_JDBC_PASSWORD" in line
+
+
+def test_ctrl_c_ends_a_job_with_130(data_dir: Path, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [KLAMM, "pipeline", "export", "--data-dir", str(data_dir), *LOCAL],
+        cwd=tmp_path,
+        env=VARIABLES,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        said = os.read(process.stderr.fileno(), 10_000).decode()
+        process.send_signal(signal.SIGINT)
+        said += process.communicate(timeout=PATIENCE_S)[1].decode()
+    assert process.returncode == 130, said
+    assert "starting Spark" in said
+    assert "interrupted" in said
+    assert "Traceback" not in said

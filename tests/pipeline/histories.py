@@ -1,0 +1,165 @@
+"""Stores with a history, what core makes of it, and jobs run against them."""
+
+import argparse
+import asyncio
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from pyspark.sql import DataFrame, SparkSession
+
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType
+from app.core.configs import AuthorizerConfig
+from app.core.filters import AclBindingFilter
+from app.core.image import ImageBuilder
+from app.core.mutations import Mutation
+from app.core.records import GENESIS_HASH, ConfigRecord, FeedHead, Record
+from app.pipeline.context import JobContext
+from app.pipeline.jdbc import PASSWORD_VARIABLE
+from app.pipeline.progress import Console
+from app.pipeline.run_metrics import RunMetrics
+from app.pipeline.schemas import BINDING_FIELDS
+from app.pipeline.storage import Home
+from app.store.acl_store import PostgresAclStore
+from app.store.change_feed import PostgresChangeFeed
+from tests.strategies import CONCRETE_OPERATIONS, CONCRETE_TYPES, HOSTS, NAMES, PRINCIPALS
+from tests.updates import alter, create, delete
+
+Fields = tuple[str, ...]
+"""An ACL as Spark has it: id and the seven fields in words."""
+
+_CONFIGS = (("super.users", "User:root"), ("super.users", None), ("audit.level", "WARN"), ("max.staleness.ms", "60000"))
+
+
+@dataclass(frozen=True)
+class State:
+    """What core makes of a beginning of a history."""
+
+    acls: frozenset[Fields]
+    configs: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a job's run came to."""
+
+    status: int
+    said: str
+    counts: dict[str, int]
+
+
+def random_group(draw: Random) -> list[Mutation]:
+    """Updates of one transaction: several ACLs, removals, properties."""
+    group: list[Mutation] = []
+    for _ in range(draw.randint(1, 3)):
+        what = draw.random()
+        if what < 0.6:
+            group.append(create(*(_binding(draw) for _ in range(draw.randint(1, 4)))))
+        elif what < 0.85:
+            group.append(delete(AclBindingFilter(resource_name=draw.choice(NAMES), principal=draw.choice(PRINCIPALS))))
+        else:
+            group.append(alter(draw.choice(_CONFIGS)))
+    return group
+
+
+async def write_history(dsn: str, seed: int, transactions: int) -> None:
+    """So many random transactions more."""
+    store, draw = PostgresAclStore(dsn), Random(seed)
+    for _ in range(transactions):
+        await store.write(random_group(draw))
+    await store.close()
+
+
+async def feed_records(dsn: str, after: int = 0) -> list[Record]:
+    """All records behind this offset."""
+    feed = PostgresChangeFeed(dsn)
+    records: list[Record] = []
+    while found := (await feed.poll(records[-1].offset if records else after, 1_000)).records:
+        records += found
+    await feed.close()
+    return records
+
+
+def states(records: Sequence[Record]) -> dict[int, State]:
+    """The state after each transaction of a history that begins with offset 1, by its last offset; 0: before all."""
+    builder = ImageBuilder(AuthorizerConfig())
+    image = builder.build(FeedHead("any", _epoch(), 0, GENESIS_HASH, 1))
+    ids = {record.acl.id for record in records if not isinstance(record, ConfigRecord)}
+    found = {0: State(frozenset(), {})}
+    start = 0
+    while start < len(records):
+        end = next(n for n in range(start, len(records)) if records[n].offset == records[n].tx_last) + 1
+        image = image.apply(records[start:end])
+        there = [acl for each in ids if (acl := image.index.get(each.bytes)) is not None]
+        acls = frozenset((str(acl.id), *words(acl.binding)) for acl in there)
+        found[image.offset] = State(acls, dict(image.overrides))
+        start = end
+    return found
+
+
+def words(binding: AclBinding) -> Fields:
+    """The seven fields in words."""
+    values = [getattr(binding, name) for name in BINDING_FIELDS]
+    return tuple(value.name if isinstance(value, IntEnum) else value for value in values)
+
+
+def rows(acls: DataFrame) -> list[Fields]:
+    """The rows of schemas.ACLS, in order."""
+    return sorted(tuple(row) for row in acls.select("id", *BINDING_FIELDS).collect())
+
+
+def context_of(spark: SparkSession, home: Path) -> tuple[JobContext, io.StringIO]:
+    """A context whose words are kept."""
+    said = io.StringIO()
+    console = Console("test", steps=io.StringIO(), results=said)
+    return JobContext(spark, Home(str(home)), console, RunMetrics("test")), said
+
+
+def jdbc_arguments(dsn: str) -> list[str]:
+    """How a job is told of this database, but for the password."""
+    url = urlsplit(dsn)
+    return ["--jdbc-url", f"jdbc:postgresql://{url.hostname}:{url.port}{url.path}", "--jdbc-user", str(url.username)]
+
+
+def password_of(dsn: str) -> dict[str, str]:
+    """The variable with the password."""
+    return {PASSWORD_VARIABLE: str(urlsplit(dsn).password)}
+
+
+def run_job(spark: SparkSession, job: ModuleType, home: Path, dsn: str, *arguments: str) -> Run:
+    """Run a job in this process. KLAMM_PIPELINE_JDBC_PASSWORD must be set."""
+    parser = argparse.ArgumentParser()
+    job.add_arguments(parser)
+    parser.add_argument("--jdbc-url")
+    parser.add_argument("--jdbc-user")
+    context, said = context_of(spark, home)
+    status = job.run(context, parser.parse_args([*jdbc_arguments(dsn), *arguments]))
+    return Run(status, said.getvalue(), context.metrics.counts)
+
+
+async def run_job_beside(spark: SparkSession, job: ModuleType, home: Path, dsn: str) -> Run:
+    """The same in a thread, while the loop goes on."""
+    return await asyncio.to_thread(run_job, spark, job, home, dsn)
+
+
+def _binding(draw: Random) -> AclBinding:
+    return AclBinding(
+        draw.choice(CONCRETE_TYPES[:3]),
+        draw.choice(NAMES),
+        draw.choice((PatternType.LITERAL, PatternType.PREFIXED)),
+        draw.choice(PRINCIPALS),
+        draw.choice(HOSTS),
+        draw.choice((AclOperation.READ, *CONCRETE_OPERATIONS)),
+        draw.choice((AclPermissionType.ALLOW, AclPermissionType.DENY)),
+    )
+
+
+def _epoch() -> UUID:
+    return UUID(int=1)

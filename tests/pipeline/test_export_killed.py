@@ -1,0 +1,105 @@
+"""The export's process killed at random, again and again: nothing is lost, nothing is double, reconcile is clean.
+
+As `klamm pipeline export` runs it: a process with a JVM below it, killed with SIGKILL at drawn moments of its life.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.pipeline.export import exported_records
+from app.pipeline.jobs import export, reconcile
+from app.pipeline.manifests import read_exported
+from app.pipeline.storage import Home
+from tests.pipeline.histories import feed_records, jdbc_arguments, password_of, run_job, write_history
+
+pytestmark = pytest.mark.timeout(1200)
+
+_RANGE_OF_KILLS = (0.35, 1.05)
+"""Shares of a whole run within which kills fall: before that only Python and the JVM start."""
+
+
+async def start(home: Path, dsn: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app.pipeline.job", "export", "--home", str(home), "--master", "local[2]"),
+        *("--driver-memory", "512m", *jdbc_arguments(dsn)),
+        # Half of such a short life would go into making code fast that is not run again.
+        *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+        env={**os.environ, **password_of(dsn)},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+async def kill_after(process: asyncio.subprocess.Process, delay_s: float) -> bool:
+    """Kill the driver, unless it has ended before; whether it was killed."""
+    try:
+        async with asyncio.timeout(delay_s):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+    await process.communicate()
+    # Its JVM sees that nobody is there any more; what it still writes must do no harm to the next run.
+    return process.returncode == -signal.SIGKILL
+
+
+async def killed_and_run_again(spark: SparkSession, home: Path, dsn: str, kills: int, seed: int) -> int:
+    draw = Random(seed)
+    await write_history(dsn, seed, 40)
+    began = time.monotonic()
+    whole = await start(home.with_name("whole"), dsn)
+    _, said = await whole.communicate()
+    assert whole.returncode == 0, said.decode()
+    length_s = time.monotonic() - began
+
+    killed = 0
+    delays = [length_s * (low + (high - low) * draw.random()) for low, high in _strata(kills)]
+    draw.shuffle(delays)
+    for number, delay_s in enumerate(delays):
+        await write_history(dsn, seed + number + 1, 5)
+        killed += await kill_after(await start(home, dsn), delay_s)
+        stands_whole(spark, home)
+    print(f"a run takes {length_s:.1f} s; killed {killed} of {kills} times after {[round(each, 1) for each in delays]}")
+
+    run_job(spark, export, home, dsn)
+    stored = await feed_records(dsn)
+    found = exported_records(spark, Home(str(home))).select("offset", "hash").collect()
+    assert sorted((row["offset"], bytes(row["hash"])) for row in found) == [(each.offset, each.hash) for each in stored]
+    # Nor does who reads the files without their manifests find any record twice.
+    assert spark.read.parquet(str(home / "export" / "records")).count() == len(stored)
+    clean = run_job(spark, reconcile, home, dsn)
+    assert clean.status == 0, clean.said
+    return killed
+
+
+def stands_whole(spark: SparkSession, home: Path) -> None:
+    """Whatever the moment of the kill, what the manifests name is there."""
+    exported = read_exported(spark, Home(str(home)))
+    if exported is None:
+        return
+    assert exported.faults() == []
+    assert exported_records(spark, Home(str(home))).count() == exported.last_offset
+
+
+def _strata(kills: int) -> list[tuple[float, float]]:
+    """Equal parts of the range, so that kills are spread over all of a run."""
+    low, high = _RANGE_OF_KILLS
+    step = (high - low) / kills
+    return [(low + step * number, low + step * (number + 1)) for number in range(kills)]
+
+
+async def test_killed_ten_times(
+    spark: SparkSession, tmp_path: Path, migrated_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in password_of(migrated_database_url).items():
+        monkeypatch.setenv(name, value)
+
+    assert await killed_and_run_again(spark, tmp_path / "home", migrated_database_url, 10, 61) > 4

@@ -1,0 +1,144 @@
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from random import Random
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from app.core.bindings import AclBinding, StandardAcl
+from app.core.codes import AclPermissionType, PatternType
+from app.core.configs import AuthorizerConfig
+from app.core.errors import InvalidRequestException
+from app.core.hosts import parse_address
+from app.core.operations import ALLOW_MASK, DENY_MASK
+from app.pipeline.schemas import FINDINGS
+from app.pipeline.shadowed import shadowed, with_reading
+from tests.images import image_of
+from tests.pipeline.random_stores import acl_frame, decisions, fields_of, random_acls
+
+
+class Store:
+    """A random store and what was found in it."""
+
+    def __init__(self, spark: SparkSession, seed: int) -> None:
+        self.acls = random_acls(seed, per_type=10 + 30 * (seed % 3))
+        read = with_reading(acl_frame(spark, self.acls)).persist()
+        found = shadowed(read)
+        assert found.columns == FINDINGS.fieldNames()
+        self.findings: list[Row] = found.collect()
+        read.unpersist()
+
+    def found(self, kind: str) -> dict[str, str]:
+        """The ids of superfluous ACLs, with those of the ACLs that make them so."""
+        return {row["acl_id"]: row["by_acl_id"] for row in self.findings if row["kind"] == kind}
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def store(request: pytest.FixtureRequest, spark: SparkSession) -> Store:
+    return Store(spark, request.param)
+
+
+@pytest.mark.parametrize("allow_everyone", [False, True])
+def test_all_of_them_can_go_one_after_the_other_without_a_decision_changing(
+    store: Store, *, allow_everyone: bool
+) -> None:
+    config = AuthorizerConfig(allow_everyone_if_no_acl_found=allow_everyone)
+    superfluous = sorted({*store.found("REDUNDANT"), *store.found("VOID")})
+    assert len(superfluous) > 20
+    by_id = {str(acl.id): acl.binding for acl in store.acls}
+    image = image_of(store.acls, config)
+    before = decisions(image)
+    for seed in (1, 2):
+        image = image_of(store.acls, config)
+        order = Random(seed).sample(superfluous, len(superfluous))
+        for number, acl_id in enumerate(order, 1):
+            image.index.remove(by_id[acl_id])
+            if number % (len(order) // 4) == 0 or number == len(order):
+                assert decisions(image) == before
+
+
+def test_exactly_those_are_found_that_a_comparison_of_each_with_each_finds(store: Store) -> None:
+    for kind in ("REDUNDANT", "VOID"):
+        expected = {str(acl.id) for acl in store.acls if any(_makes(kind, by, acl) for by in store.acls)}
+        assert set(store.found(kind)) == expected
+        assert len(store.findings) == sum(len(store.found(each)) for each in ("REDUNDANT", "VOID"))
+
+
+def test_the_acl_that_is_named_covers_the_other_and_stays_itself(store: Store) -> None:
+    acls = {str(acl.id): acl for acl in store.acls}
+    for kind in ("REDUNDANT", "VOID"):
+        for acl_id, by in store.found(kind).items():
+            assert _makes(kind, acls[by], acls[acl_id])
+            assert by not in store.found("REDUNDANT")
+
+
+def test_a_finding_says_the_acl_the_reason_and_the_command(store: Store) -> None:
+    acls = {str(acl.id): acl for acl in store.acls}
+    for row in store.findings:
+        fields = fields_of(acls[row["acl_id"]])
+        assert {name: row[name] for name in fields if name != "id"} == {k: v for k, v in fields.items() if k != "id"}
+        by = acls[row["by_acl_id"]].binding
+        assert (
+            f"{by.permission_type.name} {by.operation.name} on {by.resource_type.name} {by.pattern_type.name}"
+            f" `{by.resource_name}` for `{by.principal}` from `{by.host}`"
+        ) in row["why"]
+        assert len(row["mend"]) == 1
+        assert row["mend"][0].startswith(("kafka-acls --bootstrap-server", "# not for kafka-acls"))
+
+
+def _makes(kind: str, by: StandardAcl, acl: StandardAcl) -> bool:
+    allow = AclPermissionType.ALLOW
+    if kind == "VOID":
+        fits = acl.binding.permission_type is allow and by.binding.permission_type is not allow
+    else:
+        fits = acl.binding.permission_type is by.binding.permission_type and acl.id != by.id
+        if _covers(acl.binding, by.binding):
+            fits = fits and by.id < acl.id
+    return fits and _covers(by.binding, acl.binding)
+
+
+def _covers(wide: AclBinding, narrow: AclBinding) -> bool:
+    masks = [
+        (ALLOW_MASK if each.permission_type is AclPermissionType.ALLOW else DENY_MASK)[each.operation]
+        for each in (wide, narrow)
+    ]
+    return (
+        wide.resource_type is narrow.resource_type
+        and masks[0] & masks[1] == masks[1]
+        and wide.principal in ("User:*", narrow.principal)
+        and _covers_name(wide, narrow)
+        and _covers_host(wide.host, narrow.host)
+    )
+
+
+def _covers_name(wide: AclBinding, narrow: AclBinding) -> bool:
+    if wide.pattern_type is PatternType.LITERAL:
+        same = narrow.pattern_type is PatternType.LITERAL and wide.resource_name == narrow.resource_name
+        return wide.resource_name == "*" or same
+    everything = narrow.pattern_type is PatternType.LITERAL and narrow.resource_name == "*"
+    return not everything and narrow.resource_name.startswith(wide.resource_name)
+
+
+def _covers_host(wide: str, narrow: str) -> bool:
+    if wide in ("*", narrow):
+        return True
+    if narrow == "*":
+        return False
+    wide_range, narrow_range = _clients(wide), _clients(narrow)
+    if wide_range is None or narrow_range is None:
+        # Hosts of nobody cover each other.
+        return wide_range is narrow_range
+    if isinstance(wide_range, IPv4Network):
+        return isinstance(narrow_range, IPv4Network) and narrow_range.subnet_of(wide_range)
+    # An exact IPv6 host leaves out what its /128 holds: the same address with a zone.
+    return "/" in wide and isinstance(narrow_range, IPv6Network) and narrow_range.subnet_of(wide_range)
+
+
+def _clients(host: str) -> IPv4Network | IPv6Network | None:
+    """The range that a host other than `*` means, None if it is nobody's."""
+    try:
+        if "/" not in host:
+            return ip_network(host) if parse_address(host).text == host else None
+        address, _, length = host.partition("/")
+        return ip_network(f"{address}/{int(length)}", strict=False)
+    except (ValueError, InvalidRequestException):
+        return None

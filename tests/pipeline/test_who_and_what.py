@@ -1,0 +1,183 @@
+import argparse
+import io
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.pipeline.context import Job, JobContext
+from app.pipeline.effective_tables import load_effective
+from app.pipeline.errors import PipelineError
+from app.pipeline.jobs import effective, who
+from app.pipeline.jobs import what as what_job
+from app.pipeline.progress import Console
+from app.pipeline.resources import read_resources
+from app.pipeline.run_metrics import RunMetrics
+from app.pipeline.snapshot import Snapshot, save_snapshot
+from app.pipeline.storage import Home
+from tests.images import numbered
+from tests.pipeline.random_stores import acl_frame
+
+HEADER = "resource_type,resource_name\n"
+
+
+@pytest.fixture(scope="module")
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(str(tmp_path_factory.mktemp("home")))
+    acls = numbered(
+        [
+            _acl("orders", "User:alice", "READ"),
+            _acl("orders", "User:bob", "WRITE", host="10.0.0.0/8"),
+            _acl("ord", "User:*", "DESCRIBE", PatternType.PREFIXED),
+            _acl("*", "User:eve", "ALL", permission=AclPermissionType.DENY),
+            _acl("a:b", "User:alice", "WRITE"),
+        ]
+    )
+    configs = {"super.users": "User:root"}
+    as_of = datetime(2026, 11, 22, tzinfo=UTC)
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), configs, "c", str(UUID(int=1)), 7, as_of))
+    return home
+
+
+def _acl(
+    name: str,
+    principal: str,
+    operation: str,
+    pattern_type: PatternType = PatternType.LITERAL,
+    host: str = "*",
+    permission: AclPermissionType = AclPermissionType.ALLOW,
+) -> AclBinding:
+    return AclBinding(ResourceType.TOPIC, name, pattern_type, principal, host, AclOperation[operation], permission)
+
+
+def _run(spark: SparkSession, home: Home, job: Job, arguments: Sequence[str]) -> tuple[int, list[str], str]:
+    """Exit code, lines of the result, and what was said beside it."""
+    parser = argparse.ArgumentParser()
+    job.add_arguments(parser)
+    results, steps = io.StringIO(), io.StringIO()
+    console = Console(job.NAME, steps=steps, results=results)
+    status = job.run(JobContext(spark, home, console, RunMetrics(job.NAME)), parser.parse_args(arguments))
+    return status, results.getvalue().splitlines(), steps.getvalue()
+
+
+def test_who_names_each_principal_and_host_with_its_acls(spark: SparkSession, home: Home) -> None:
+    _, lines, _ = _run(spark, home, who, ["topic:orders", "--output", "json"])
+    rows = [json.loads(line) for line in lines]
+    assert [(row["principal"], row["host"], row["operations"][:2], row["denied"][:1]) for row in rows] == [
+        ("User:root", "*", ["READ", "WRITE"], []),
+        ("User:*", "*", ["DESCRIBE"], []),
+        ("User:alice", "*", ["READ", "DESCRIBE"], []),
+        ("User:bob", "*", ["DESCRIBE"], []),
+        ("User:bob", "10.0.0.0/8", ["WRITE", "DESCRIBE"], []),
+        ("User:eve", "*", [], ["READ"]),
+    ]
+    assert rows[0]["by"] == ["super.users"]
+    assert [by.partition(" (")[0] for by in rows[4]["by"]] == [
+        "ALLOW WRITE on LITERAL orders from 10.0.0.0/8",
+        "ALLOW DESCRIBE on PREFIXED ord for User:* from *",
+    ]
+
+
+def test_who_takes_any_name_and_narrows_by_operation_and_client(spark: SparkSession, home: Home) -> None:
+    _, lines, _ = _run(spark, home, who, ["topic:a:b", "--operation", "write", "--output", "csv"])
+    assert [line.split(",")[0] for line in lines] == ["principal", "User:root", "User:alice", "User:eve"]
+    _, lines, _ = _run(spark, home, who, ["topic:orders", "--host", "192.0.2.1", "--operation", "WRITE"])
+    assert [line.split()[0] for line in lines] == ["principal", "User:root", "User:eve"]
+    _, lines, beside = _run(spark, home, who, ["group:unheard-of"])
+    assert [line.split()[0] for line in lines] == ["principal", "User:root"]
+    assert "no ACL is on it, so nobody else is allowed" in beside
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["orders"], "write it as `topic:orders`"),
+        (["topic:x", "--operation", "LOOK"], "`LOOK` is no operation"),
+        (["topic:x", "--host", "somewhere"], "`somewhere` is no address"),
+        (["topic:x", "--offset", "3"], "there is no snapshot at offset 3"),
+    ],
+)
+def test_a_question_that_can_not_be_answered_says_what_is_wrong(
+    spark: SparkSession, home: Home, arguments: list[str], text: str
+) -> None:
+    with pytest.raises(PipelineError, match=text):
+        _run(spark, home, who, arguments)
+
+
+def test_what_lists_patterns_and_after_effective_resources_too(spark: SparkSession, home: Home, tmp_path: Path) -> None:
+    _, lines, beside = _run(spark, home, what_job, ["User:alice", "--output", "json"])
+    assert {json.loads(line)["kind"] for line in lines} == {"LITERAL", "PREFIXED"}
+    assert "once `klamm pipeline effective` has run" in beside
+
+    listed = tmp_path / "topics.txt"
+    listed.write_text("orders\norder-lines\npayments\n")
+    status, lines, _ = _run(spark, home, effective, ["--resources", str(listed), "--expanded"])
+    assert status == 0
+    assert lines == ["effective access at offset 7: 3 resources, 5 masks, 6 nodes, 9 expanded"]
+    tables = load_effective(spark, home)
+    assert tables is not None
+    assert tables.manifest["counts"]["nodes"] == tables.nodes.count() == 6
+
+    _, lines, _ = _run(spark, home, what_job, ["User:alice", "--output", "json"])
+    resources = [json.loads(line) for line in lines if '"RESOURCE"' in line]
+    assert [(row["resource_name"], row["operations"]) for row in resources] == [
+        ("order-lines", ["DESCRIBE"]),
+        ("orders", ["READ", "DESCRIBE"]),
+    ]
+    for address, operations in (("10.1.1.1", ["WRITE", "DESCRIBE"]), ("192.0.2.1", ["DESCRIBE"])):
+        _, lines, _ = _run(spark, home, what_job, ["User:bob", "--host", address, "--output", "json"])
+        rows = [json.loads(line) for line in lines]
+        assert [
+            row["operations"] for row in rows if row["resource_name"] == "orders" and row["kind"] == "RESOURCE"
+        ] == [operations]
+
+
+@pytest.mark.parametrize("extension", ["csv", "jsonl", "parquet"])
+def test_names_of_resources_are_kept_to_the_character(spark: SparkSession, tmp_path: Path, extension: str) -> None:
+    names = [" a ", "a,b", 'q"uo"te', "two\nlines", "back\\slash\\", "😀é", "#x", "a"]
+    path = tmp_path / f"list.{extension}"
+    rows = [("TOPIC", name) for name in (*names, "a")]
+    if extension == "csv":
+        quoted = ['TOPIC,"' + name.replace('"', '""') + '"' for _, name in rows]
+        path.write_text(HEADER + "\n".join(quoted) + "\nGROUP,unquoted\n", newline="")
+    elif extension == "jsonl":
+        path.write_text("".join(json.dumps({"resource_name": n, "resource_type": t}) + "\n" for t, n in rows))
+    else:
+        spark.createDataFrame(rows, "resource_type string, resource_name string").write.parquet(str(path))
+    found = {tuple(row) for row in read_resources(spark, str(path)).collect()}
+    assert found - {("GROUP", "unquoted")} == {("TOPIC", name) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "text"),
+    [
+        ("list.xml", "", "unknown format of a resource list; known are .csv"),
+        (
+            "list.csv",
+            "type,resource_name\nTOPIC,a\n",
+            "has no column `resource_type`; its columns are type, resource_name",
+        ),
+        ("list.csv", HEADER + "TOPIC,a\nTOPICS,b\n", "unknown resource type in `TOPICS,b`, known are TOPIC, GROUP"),
+        ("list.csv", HEADER + "TOPIC,a,b\n", "not a row of the two columns: `TOPIC,a,b`"),
+        ("list.csv", HEADER + "TOPIC,\n", "no `resource_name` in `TOPIC"),
+        ("list.jsonl", '{"resource_type": "TOPIC", "resource_name": "a"}\n{"resource', 'not a row .*: `{"resource`'),
+        ("list.jsonl", '{"resource_type": "TOPIC"}\n', "no `resource_name` in `TOPIC`"),
+        ("list.jsonl", '{"resource_type": "ANY", "resource_name": "a"}\n', "unknown resource type in `ANY,a`"),
+        ("list.parquet", "no parquet", "can't be read as parquet"),
+        ("missing.csv", None, "there is no such file or folder"),
+    ],
+)
+def test_a_bad_list_of_resources_names_the_row_or_column(
+    spark: SparkSession, tmp_path: Path, file: str, content: str | None, text: str
+) -> None:
+    path = tmp_path / file
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(PipelineError, match=text):
+        read_resources(spark, str(path))

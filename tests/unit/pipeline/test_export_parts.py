@@ -1,0 +1,220 @@
+"""Pure parts of export and reconcile: ranges, manifests, records in words, histories that don't go on."""
+
+import argparse
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record, record_hash
+from app.pipeline.alone import alone
+from app.pipeline.errors import PipelineError
+from app.pipeline.export import BatchFacts, refuse_other_history
+from app.pipeline.hash_chain import ChainFacts
+from app.pipeline.jobs import export
+from app.pipeline.manifests import Base, Batch, Exported
+from app.pipeline.reconcile import check_batches, check_chain, check_configs, check_manifests
+from app.pipeline.records import record_of
+from app.pipeline.source import ROWS_PER_RANGE, Head, moment, ranges, stretches
+from app.pipeline.storage import Home
+from tests.chains import config, gone, put, transaction
+
+STORE = ("cluster", "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")
+BINDING = AclBinding(
+    ResourceType.TOPIC, "a😀", PatternType.PREFIXED, "User:é", "*", AclOperation.READ, AclPermissionType.DENY
+)
+HASHES = {offset: bytes([offset]) * 32 for offset in range(1, 30)} | {0: GENESIS_HASH}
+
+
+def batch(first: int, last: int, **changed: Any) -> Batch:  # noqa: ANN401 - any field
+    made = Batch(
+        *STORE, first, last, HASHES[first - 1].hex(), HASHES[last].hex(), ("2026-11-22",), {"x": 1 + last - first}
+    )
+    return replace(made, **changed)
+
+
+def head(last: int, **changed: Any) -> Head:  # noqa: ANN401 - any field
+    return replace(Head(*STORE, last, HASHES[last], 1), **changed)
+
+
+EXPORTED = Exported(None, (batch(1, 10), batch(11, 20)))
+
+
+@pytest.mark.parametrize(
+    ("after", "through", "most", "count"),
+    [
+        (0, 1, 8, 1),
+        (0, ROWS_PER_RANGE, 8, 1),
+        (5, ROWS_PER_RANGE + 6, 8, 2),
+        (0, 1_000_000, 8, 4),
+        (0, 1_000_000, 3, 3),
+        (7, 10_000_000, 8, 8),
+    ],
+)
+def test_ranges_cover_every_offset_once_and_evenly(after: int, through: int, most: int, count: int) -> None:
+    parts = ranges(after, through, most)
+
+    assert len(parts) == count
+    assert (parts[0][0], parts[-1][1]) == (after, through)
+    assert all(end == start for (_, end), (start, _) in itertools.pairwise(parts))
+    sizes = [end - start for start, end in parts]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_more_than_a_batch_comes_in_several() -> None:
+    size = 2 * ROWS_PER_RANGE
+    assert stretches(3, 2 * size + 4, 2) == [(3, size + 3), (size + 3, 2 * size + 3), (2 * size + 3, 2 * size + 4)]
+
+
+@pytest.mark.parametrize("ranges_at_once", ["0", "-1", "x", "1.5", "²"])
+def test_a_run_reads_at_least_one_range(ranges_at_once: str) -> None:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    export.add_arguments(parser)
+    assert parser.parse_args([]).ranges == 8
+    assert parser.parse_args(["--ranges", "3"]).ranges == 3
+    with pytest.raises(argparse.ArgumentError, match="a number from 1 on"):
+        parser.parse_args([f"--ranges={ranges_at_once}"])
+
+
+def test_what_was_exported_is_what_the_manifests_say() -> None:
+    assert (EXPORTED.start_offset, EXPORTED.start_hash) == (0, GENESIS_HASH)
+    assert (EXPORTED.last_offset, EXPORTED.hash) == (20, HASHES[20])
+    based = Exported(Base(*STORE, 10, HASHES[10].hex(), 3, {}, "2026-11-22T00:00:00+00:00"), ())
+    assert (based.start_offset, based.last_offset, based.hash) == (10, 10, HASHES[10])
+    assert (based.cluster_id, based.epoch) == STORE
+    assert replace(based, batches=(batch(11, 20),)).faults() == []
+
+
+@pytest.mark.parametrize(
+    ("batches", "said"),
+    [
+        ((batch(1, 10), batch(12, 20)), "batch=12 follows offset 10"),
+        ((batch(2, 10),), "batch=2 follows offset 0"),
+        ((batch(1, 10), batch(9, 20)), "batch=9 follows offset 10"),
+        ((batch(1, 10), batch(11, 20, previous_hash=HASHES[9].hex())), "chained to another record 10"),
+        ((batch(1, 10, previous_hash=HASHES[9].hex()),), "chained to another record 0"),
+        ((batch(1, 10, epoch="other"), batch(11, 20)), "batch=1 is of another store or epoch"),
+    ],
+)
+def test_manifests_that_do_not_follow_each_other_are_named(batches: tuple[Batch, ...], said: str) -> None:
+    (fault,) = Exported(None, batches).faults()
+    assert said in fault
+    assert check_manifests(Exported(None, batches)).differences == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (head(25, hash_at=HASHES[20], cluster_id="other"), "of cluster `cluster` and the store of `other`"),
+        (head(25, hash_at=HASHES[20], epoch="other"), "restored from a backup"),
+        (head(19), "set back"),
+        (head(20, hash=HASHES[19]), "another record at offset 20"),
+        (head(25, hash_at=HASHES[19]), "another record at offset 20"),
+        (head(25, log_start_offset=22), "trimmed records 21 to 21"),
+    ],
+)
+def test_another_history_is_refused(now: Head, said: str) -> None:
+    with pytest.raises(PipelineError, match="new --home") as fault:
+        refuse_other_history(EXPORTED, now)
+    assert said in str(fault.value)
+
+
+@pytest.mark.parametrize("now", [head(20), head(25, hash_at=HASHES[20]), head(25, log_start_offset=21)])
+def test_the_same_history_goes_on(now: Head) -> None:
+    refuse_other_history(EXPORTED, now)
+
+
+def row_of(record: Record) -> dict[str, Any]:
+    """As the view and Spark show it."""
+    row: dict[str, Any] = dict.fromkeys(
+        ("acl_id", "config_name", "config_value", *AclBinding.__dataclass_fields__), None
+    )
+    micros = (record.recorded_at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000
+    row |= {name: getattr(record, name) for name in ("offset", "tx_last", "actor")}
+    row |= {"kind": type(record).__name__, "recorded_micros": int(micros), "hash": bytearray(record.hash)}
+    if hasattr(record, "acl"):
+        binding = record.acl.binding
+        fields = {name: getattr(binding, name) for name in AclBinding.__dataclass_fields__}
+        words = {name: value.name if isinstance(value, IntEnum) else value for name, value in fields.items()}
+        return row | words | {"acl_id": str(record.acl.id)}
+    return row | {"config_name": record.name, "config_value": record.value}
+
+
+def test_records_in_words_are_cores_records() -> None:
+    records = transaction(0, GENESIS_HASH, [put(BINDING, 7), gone(BINDING, 7), config("a", "b"), config("a", None)])
+
+    assert [record_of(row_of(record)) for record in records] == records
+    assert record_hash(GENESIS_HASH, record_of(row_of(records[0]))) == records[0].hash
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": "FutureRecord"},
+        {"operation": "UNKNOWN"},
+        {"operation": None},
+        {"pattern_type": "MATCH"},
+        {"resource_type": "ANY"},
+        {"permission_type": "allow"},
+        {"acl_id": None},
+        {"acl_id": "x"},
+        {"principal": None},
+        {"kind": "ConfigRecord"},
+    ],
+)
+def test_a_record_of_a_newer_version_is_never_guessed_at(changed: dict[str, Any]) -> None:
+    (record,) = transaction(0, GENESIS_HASH, [put(BINDING)])
+    assert isinstance(record_of(row_of(record)), AccessControlEntryRecord)
+
+    with pytest.raises((AttributeError, KeyError, TypeError, ValueError)):
+        record_of(row_of(record) | changed)
+
+
+def test_batches_are_measured_against_their_manifests() -> None:
+    good = {1: BatchFacts(10, 10, 1, 10, HASHES[10], {"x": 10}), 11: BatchFacts(10, 10, 11, 20, HASHES[20], {"x": 10})}
+    assert check_batches(EXPORTED, good).differences == 0
+    for wrong, said in (
+        (replace(good[1], rows=11), "has 1 records twice"),
+        (replace(good[1], offsets=9, rows=9), "has 9 offsets"),
+        (replace(good[1], last_offset=11), "has offsets 1 to 11"),
+        (replace(good[1], counts={"x": 9, "y": 1}), "its manifest says"),
+        (replace(good[1], last_hash=HASHES[9]), "another hash"),
+    ):
+        check = check_batches(EXPORTED, {**good, 1: wrong})
+        assert check.differences == 1
+        assert said in check.examples[0]
+    assert "batch=11 has no records" in check_batches(EXPORTED, {1: good[1]}).examples[0]
+
+
+def test_differences_are_counted_and_the_first_are_named() -> None:
+    check = check_chain("hash chain", ChainFacts(100, 50, [(n, "broken") for n in range(20)]))
+    assert (check.differences, len(check.examples)) == (50, 20)
+    check = check_configs({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}, 9)
+    assert check.examples == [
+        "`b` is `2` by the records and `3` in the table",
+        "`c` is unset by the records and `4` in the table",
+    ]
+
+
+def test_one_export_at_a_time_into_a_home(tmp_path: Path) -> None:
+    with alone(Home(str(tmp_path))):
+        with pytest.raises(PipelineError, match="another export is at work"), alone(Home(f"file://{tmp_path}")):
+            pass
+        with alone(Home(str(tmp_path / "other"))), alone(Home("s3a://bucket/klamm")):
+            pass
+    left = tmp_path / "export" / "records" / ".spark-staging-1"
+    kept = tmp_path / "export" / "records" / "day=2026-11-22"
+    for folder in (left, kept):
+        folder.mkdir(parents=True)
+    with alone(Home(str(tmp_path))):
+        assert (left.exists(), kept.exists()) == (False, True)
+
+
+def test_a_moment_keeps_its_microseconds() -> None:
+    assert moment(1_795_305_600_123_456) == datetime(2026, 11, 22, 0, 0, 0, 123_456, tzinfo=UTC)

@@ -1,0 +1,214 @@
+"""How a job is run: codes, lines and numbers, whatever comes of it. Spark itself is not started here."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.pipeline import job as runner
+from app.pipeline.context import Job, JobContext
+from app.pipeline.errors import PipelineError
+from app.pipeline.job import main
+from app.pipeline.jobs import JOBS, effective, export, ingest, nightly, report
+from app.pipeline.progress import Console
+from app.pipeline.run_metrics import RunMetrics
+from app.pipeline.session import SessionOptions
+from app.pipeline.storage import Home
+
+
+class Probe:
+    """A job that does what it is told."""
+
+    NAME = "probe"
+    HELP = "try it"
+
+    def __init__(self, name: str, work: Callable[[JobContext], int]) -> None:
+        self.NAME = name
+        self._work = work
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--depth", type=int, default=3)
+
+    def run(self, context: JobContext, arguments: argparse.Namespace) -> int:
+        context.metrics.count("rows_read", arguments.depth)
+        return self._work(context)
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> list[SessionOptions]:
+    """Sessions that were begun and stopped again."""
+    ended: list[SessionOptions] = []
+
+    def begin(options: SessionOptions) -> SparkSession:
+        return cast("SparkSession", SimpleNamespace(stop=lambda: ended.append(options)))
+
+    monkeypatch.setattr(runner, "spark_session", begin)
+    # Under spark-submit no Java is looked for.
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    return ended
+
+
+def _with(monkeypatch: pytest.MonkeyPatch, work: Callable[[JobContext], int]) -> None:
+    monkeypatch.setattr(runner, "JOBS", (Probe("probe", work),))
+
+
+def _raising(fault: BaseException) -> Callable[[JobContext], int]:
+    def work(_context: JobContext) -> int:
+        raise fault
+
+    return work
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_job_that_ends_well_tells_its_numbers(
+    status: int, stopped: list[SessionOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(context: JobContext) -> int:
+        context.console.say("42")
+        return status
+
+    _with(monkeypatch, work)
+    assert main(["probe", "--depth", "5"]) == status
+    said = capsys.readouterr()
+    assert said.out == "42\n"
+    assert said.err.splitlines()[0].startswith("probe     starting Spark (as it was submitted) ... ")
+    assert said.err.splitlines()[-1].endswith(": 5 rows read")
+    assert len(stopped) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "line"),
+    [
+        (PipelineError("`x` is no file; name one"), 2, "probe     `x` is no file; name one"),
+        (ZeroDivisionError("oh"), 3, "probe     ZeroDivisionError: oh (--debug shows all)"),
+        (KeyboardInterrupt(), 130, "probe     interrupted; what was written is whole, and the job can be run again"),
+    ],
+)
+def test_every_fault_is_one_line_and_a_code(
+    fault: BaseException,
+    status: int,
+    line: str,
+    stopped: list[SessionOptions],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _with(monkeypatch, _raising(fault))
+    assert main(["probe", "--quiet"]) == status
+    assert capsys.readouterr().err == f"{line}\n"
+    assert len(stopped) == 1
+
+
+def test_debug_shows_all_but_secrets(
+    stopped: list[SessionOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KLAMM_PIPELINE_JDBC_PASSWORD", "geheim")
+    _with(monkeypatch, _raising(ZeroDivisionError("with geheim")))
+    assert main(["probe", "--debug"]) == 3
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert "geheim" not in said
+    assert not stopped[0].quiet
+
+
+def test_the_metrics_file_tells_of_failures_too(
+    stopped: list[SessionOptions], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _with(monkeypatch, _raising(PipelineError("no")))
+    assert main(["probe", "--metrics-file", str(tmp_path / "k.prom")]) == 2
+    assert 'klamm_pipeline_exit_code{job="probe"} 2' in (tmp_path / "k.prom").read_text()
+    _with(monkeypatch, lambda _context: 0)
+    assert main(["probe", "--metrics-file", str(tmp_path / "none" / "k.prom")]) == 2
+    assert len(stopped) == 2
+
+
+def test_the_home_is_the_one_that_is_named(stopped: list[SessionOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+    homes: list[str] = []
+
+    def work(context: JobContext) -> int:
+        homes.append(context.home.root)
+        return 0
+
+    _with(monkeypatch, work)
+    main(["probe", "--home", "s3a://bucket/x"])
+    assert homes == ["s3a://bucket/x"]
+    assert stopped
+
+
+@pytest.mark.parametrize("given", [["export", "--bogus"], ["exprot"], [], ["export", "--jdbc-ur", "x"]])
+def test_what_is_asked_for_wrongly_is_named(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(given)
+    assert end.value.code == 2
+    assert (given or ["JOB"])[-1 if len(given) < 3 else 1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_job_has_help_that_says_what_it_does(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([job.NAME, "--help"])
+    assert end.value.code == 0
+    said = capsys.readouterr().out
+    assert f"klamm pipeline {job.NAME}" in said
+    assert "--home" in said
+    assert job.HELP[0].islower()
+    assert not job.HELP.endswith(".")
+
+
+def test_a_database_that_is_not_named_is_told_before_spark_starts(
+    stopped: list[SessionOptions], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export"]) == 2
+    assert "no database is named; give --jdbc-url" in capsys.readouterr().err
+    assert not stopped
+
+
+def test_a_variable_that_is_misspelt_is_told_before_spark_starts(
+    stopped: list[SessionOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KLAMM_PIPELINE_HOMES", "x")
+    assert main(["export"]) == 2
+    assert "did you mean KLAMM_PIPELINE_HOME?" in capsys.readouterr().err
+    assert not stopped
+
+
+def _night(*works: Callable[[JobContext], int]) -> tuple[int | str, list[tuple[str, int]]]:
+    orders = [(Probe(f"job-{number}", work), ["--depth", str(number)]) for number, work in enumerate(works)]
+    context = JobContext(
+        cast("SparkSession", None),
+        Home("x"),
+        Console("nightly", quiet=True),
+        RunMetrics("nightly"),
+    )
+    try:
+        status: int | str = nightly.run_in_turn(orders, context, argparse.Namespace())
+    except PipelineError as fault:
+        status = str(fault)
+    return status, [(each.job, each.exit_code) for each in context.runs]
+
+
+def test_a_night_goes_through_all_its_jobs_whatever_they_find() -> None:
+    status, runs = _night(lambda _context: 0, lambda _context: 1, lambda _context: 0)
+    assert status == 1
+    assert runs == [("job-0", 0), ("job-1", 1), ("job-2", 0)]
+
+
+def test_a_night_ends_with_the_first_job_that_fails() -> None:
+    status, runs = _night(lambda _context: 0, _raising(PipelineError("no")), lambda _context: 0)
+    assert status == "no"
+    assert runs == [("job-0", 0), ("job-1", 2)]
+
+
+def test_a_night_tells_each_job_what_is_its_own() -> None:
+    night = argparse.Namespace(decisions="/log", resources="r.csv", teams="t.csv", output=None)
+    assert nightly.options_of(ingest, night) == ["--decisions", "/log"]
+    assert nightly.options_of(effective, night) == ["--resources", "r.csv", "--seen"]
+    assert nightly.options_of(report, night) == ["--teams", "t.csv"]
+    assert nightly.options_of(export, night) == []
+    night = argparse.Namespace(decisions=None, resources=None, teams=None, output="o.html")
+    assert nightly.options_of(ingest, night) is None
+    assert nightly.options_of(effective, night) == []
+    assert nightly.options_of(report, night) == ["--output", "o.html"]
