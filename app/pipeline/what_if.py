@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -26,7 +26,6 @@ SIDED_ACLS = StructType(
 CREATED, DELETED = "CREATED", "DELETED"
 
 _ALLOWED = AuthorizationResult.ALLOWED.value
-_HOST_GROUPS = 64
 _GROUP = ("principal", "resource_type", "resource_name", "operation", "result", "after_result")
 _ARROW = pa.schema([*((name, pa.string()) for name in ACLS.fieldNames()), ("sides", pa.int32()), ("step", pa.int32())])
 
@@ -54,18 +53,12 @@ def changes_of(sided: DataFrame) -> DataFrame:
 def flips_of(replayed: DataFrame) -> DataFrame:
     """The questions whose result differs after the change (FLIPS); acl ids are those of most of the decisions."""
     turned = replayed.filter(sf.col("result") != sf.col("after_result"))
-    # Hosts of one group may be many: of each of some classes one is kept.
-    by_class = turned.groupBy(*_GROUP, sf.pmod(sf.hash("host"), sf.lit(_HOST_GROUPS)).alias("class")).agg(
-        sf.min("host").alias("host"),
-        sf.sum("decisions").alias("decisions"),
-        sf.min("first_time").alias("first_time"),
-        sf.max("last_time").alias("last_time"),
-        _of_most("acl_id"),
-        _of_most("after_acl_id"),
-    )
-    grouped = by_class.groupBy(*_GROUP).agg(
+    # Hosts of one group may be many: only the first are ever brought together.
+    by_host = Window.partitionBy(*_GROUP).orderBy("host")
+    ranked = turned.withColumn("rank", sf.dense_rank().over(by_host))
+    grouped = ranked.groupBy(*_GROUP).agg(
         sf.sum("decisions").alias("total"),
-        sf.slice(sf.sort_array(sf.collect_list("host")), 1, MAX_HOSTS).alias("hosts"),
+        sf.sort_array(sf.collect_set(sf.when(sf.col("rank") <= MAX_HOSTS, sf.col("host")))).alias("hosts"),
         sf.min("first_time").alias("first_time"),
         sf.max("last_time").alias("last_time"),
         _of_most("acl_id"),

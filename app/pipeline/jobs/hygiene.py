@@ -8,14 +8,17 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from app.core.configs import parse_configs
+from app.core.records import AccessControlEntryRecord
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import log_window, read_decisions
 from app.pipeline.detached import detached
 from app.pipeline.effective import masks_of, nodes_of
 from app.pipeline.errors import PipelineError
+from app.pipeline.export import exported_records
 from app.pipeline.hygiene_tables import HygieneFindings, in_order, save_findings
 from app.pipeline.jobs.inputs import add_offset
+from app.pipeline.jobs.what_if import add_replay_arguments, allows_everyone
+from app.pipeline.manifests import read_exported
 from app.pipeline.mending import csv_lines, script_lines
 from app.pipeline.replay import questions, replay
 from app.pipeline.resources import read_resources, seen_resources
@@ -30,6 +33,7 @@ HELP = "find ACLs that are unused, redundant, void, over-broad or detached"
 
 _COLUMNS = ("kind", "resource_type", "pattern_type", "resource_name", "principal", "operation", "why")
 _DAYS = 90
+_GRACE_DAYS = 7
 _TOP = 20
 
 
@@ -38,6 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_offset(parser)
     parser.add_argument("--resources", metavar="FILE", help="resources that exist; else those that the log names")
     parser.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"look at N days of the log ({_DAYS})")
+    parser.add_argument(
+        "--grace-days",
+        type=int,
+        default=_GRACE_DAYS,
+        metavar="N",
+        help=f"don't call an ACL unused that is younger than N days where the log ends ({_GRACE_DAYS}); "
+        "their age is known from an export",
+    )
+    add_replay_arguments(parser)
     parser.add_argument("--top", type=int, default=_TOP, metavar="N", help=f"show N findings ({_TOP})")
     parser.add_argument("--csv", metavar="FILE", help="write all findings here as well")
     parser.add_argument("--script", metavar="FILE", help="write the commands that mend them as a shell script")
@@ -73,11 +86,28 @@ def _others(
     # INVARIANT: all findings may be mended together. An ACL that decided nothing since a narrower one did may be all
     # that makes the narrower one redundant, so the log is asked what it needs of the ACLs that are left.
     left = snapshot.acls.join(idle.select(sf.col("acl_id").alias("id")), "id", "left_anti").select(ACLS.fieldNames())
-    open_to_all = parse_configs(dict(snapshot.configs)).allow_everyone_if_no_acl_found
-    replayed = replay(left, questions(log), allow_everyone=open_to_all).persist()
-    yield unused(left, replayed, log, log=str(log_window(log)), allow_everyone=open_to_all)
+    open_to_all = allows_everyone(arguments, snapshot, log)
+    window = log_window(log)
+    replayed = replay(left, questions(log), allow_everyone=open_to_all, buckets=arguments.buckets).persist()
+    yield unused(
+        left,
+        replayed,
+        log,
+        log=str(window),
+        allow_everyone=open_to_all,
+        created_at=_created_at(context),
+        judged_before=window.last_time and window.last_time - timedelta(days=arguments.grace_days),
+    )
     yield over_broad(left, replayed, nodes_of(known, masks_of(left)), allow_everyone=open_to_all)
     replayed.unpersist()
+
+
+def _created_at(context: JobContext) -> DataFrame | None:
+    """When ACLs came to be, as far as an export tells."""
+    if read_exported(context.spark, context.home) is None:
+        return None
+    created = exported_records(context.spark, context.home).filter(sf.col("kind") == AccessControlEntryRecord.__name__)
+    return created.select("acl_id", sf.col("recorded_at").alias("created_at"))
 
 
 def _log(context: JobContext, days: int) -> DataFrame | None:

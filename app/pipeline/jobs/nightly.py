@@ -26,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the resources that exist, a list as `effective` takes it; without it those that the decision log names",
     )
+    # Without it the attribute is not there, so that the default of `hygiene` holds.
+    parser.add_argument(
+        "--grace-days",
+        metavar="N",
+        default=argparse.SUPPRESS,
+        help="how old an ACL must be to be called unused, as `hygiene` has it",
+    )
     parser.add_argument("--teams", metavar="FILE", help="whose principals are whose in the report, as `report` has it")
     parser.add_argument("--output", metavar="FILE", help="the report to write (report.html in a local --home)")
 
@@ -45,6 +52,7 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
     given: list[tuple[Job, str, str | None]] = [
         (effective, "--resources", arguments.resources),
         (hygiene, "--resources", arguments.resources),
+        (hygiene, "--grace-days", getattr(arguments, "grace_days", None)),
         (report, "--teams", arguments.teams),
         (report, "--output", arguments.output),
     ]

@@ -9,6 +9,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
+from app.core.authorize import Rule
 from app.core.configs import ALLOW_EVERYONE, parse_configs
 from app.pipeline.change_files import Candidate, read_candidate, refuse_excessive
 from app.pipeline.context import JobContext
@@ -58,7 +59,7 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-everyone-if-no-acl-found",
         choices=("true", "false"),
-        help="what the service is started with, unless its store says otherwise (the snapshot's, else false)",
+        help="what the service is started with (what the snapshot says, else true if the log has such a decision)",
     )
     parser.add_argument(
         "--buckets",
@@ -69,9 +70,14 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def allows_everyone(arguments: argparse.Namespace, snapshot: Snapshot) -> bool:
-    """Whether resources without ACLs are open: what the arguments say, else the snapshot's configuration."""
+def allows_everyone(arguments: argparse.Namespace, snapshot: Snapshot, decisions: DataFrame | None = None) -> bool:
+    """Whether resources without ACLs are open: what the arguments say, else the snapshot's configuration.
+
+    The service's start-up configuration is not in its store; a log shows it by decisions that were made for that.
+    """
     given = arguments.allow_everyone_if_no_acl_found or snapshot.configs.get(ALLOW_EVERYONE)
+    if given is None and decisions is not None:
+        return not decisions.filter(sf.col("rule") == Rule.DEFAULT_ALLOW.value).isEmpty()
     return parse_configs({ALLOW_EVERYONE: given}).allow_everyone_if_no_acl_found
 
 
@@ -93,7 +99,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     replayed = replay_change(
         sided,
         questions(decisions),
-        allow_everyone=allows_everyone(arguments, snapshot),
+        allow_everyone=allows_everyone(arguments, snapshot, decisions),
         buckets=arguments.buckets,
     ).persist(StorageLevel.DISK_ONLY)
     with context.console.step(f"asking core again: {window}"):
