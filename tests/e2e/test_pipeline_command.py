@@ -16,9 +16,10 @@ KLAMM = str(Path(sys.executable).with_name("klamm"))
 VARIABLES = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
 LOCAL = ["--master", "local[2]", "--driver-memory", "1g"]
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("java") is None and not os.environ.get("JAVA_HOME"), reason="these jobs need Java"
-)
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(shutil.which("java") is None and not os.environ.get("JAVA_HOME"), reason="these jobs need Java"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
         env=VARIABLES,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
     )
 
