@@ -18,7 +18,10 @@ LOCAL = ["--master", "local[2]", "--driver-memory", "1g"]
 
 pytestmark = [
     pytest.mark.timeout(900),
-    pytest.mark.skipif(shutil.which("java") is None and not os.environ.get("JAVA_HOME"), reason="these jobs need Java"),
+    pytest.mark.skipif(
+        shutil.which("java") is None and not os.environ.get("JAVA_HOME"),
+        reason="no Java: install a JDK 17, 21 or 25, or klamm[spark-jvm]",
+    ),
 ]
 
 

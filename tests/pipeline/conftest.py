@@ -11,7 +11,6 @@ from app.pipeline.errors import PipelineError
 from app.pipeline.jdbc_driver import find_driver
 from app.pipeline.session import SessionOptions, spark_session
 
-
 _TIMEOUT_S = 900
 """Spark plans and compiles for seconds what it then computes in milliseconds; beside others that becomes minutes."""
 
