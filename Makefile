@@ -87,7 +87,7 @@ migrate: $(STAMP) ## Bring the database of KLAMM_DATABASE_URL to this version
 
 .PHONY: test
 test: $(STAMP) ## The whole suite
-	@$(BIN)/pytest -q -n 2 --dist loadfile
+	@$(BIN)/pytest -q -rs -n 2 --dist loadfile
 
 .PHONY: coverage
 coverage: $(STAMP) ## The whole suite with branch coverage, processes included: core 100 %, overall 95 % or more
