@@ -1,6 +1,9 @@
 """PostgreSQL's JDBC driver: where a local run of Spark gets it from, and that it is the right one."""
 
+import atexit
 import hashlib
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,11 +30,13 @@ class Driver:
     origin: str
     jar: str | None = None
 
-    def options(self) -> dict[str, str]:
+    def options(self, environ: Mapping[str, str]) -> dict[str, str]:
         """What the session has to be told."""
         if self.jar is not None:
             return {"spark.jars": self.jar}
-        return {"spark.jars.packages": COORDINATES, "spark.jars.excludes": _NOT_NEEDED}
+        told = {"spark.jars.packages": COORDINATES, "spark.jars.excludes": _NOT_NEEDED}
+        folder = _folder_of_one(environ)
+        return told if folder is None else {**told, "spark.jars.ivy": folder}
 
 
 def find_driver(named: str | None, environ: Mapping[str, str], carried: Path | None = None) -> Driver:
@@ -97,6 +102,16 @@ def _kept(environ: Mapping[str, str]) -> Path | None:
         return cache_folder(environ, "jdbc") / JAR
     except PipelineError:
         return None
+
+
+def _folder_of_one(environ: Mapping[str, str]) -> str | None:
+    """Where this process fetches to: Ivy does not lock its own cache, and another may read what is half written."""
+    try:
+        folder = tempfile.mkdtemp(dir=cache_folder(environ, "jdbc"), prefix="ivy-")
+    except (PipelineError, OSError):
+        return None
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _sum(path: Path) -> str:

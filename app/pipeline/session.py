@@ -78,7 +78,7 @@ def _of_this_machine(options: SessionOptions) -> dict[str, str]:
     wanted = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(options.on_stage is not None).lower(),
-        **(options.driver.options() if options.driver is not None else {}),
+        **(options.driver.options(os.environ) if options.driver is not None else {}),
     }
     if options.master is not None:
         wanted["spark.master"] = options.master

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.pipeline.errors import PipelineError
+from app.pipeline.java import find_java
 from app.pipeline.jdbc_driver import find_driver
 from app.pipeline.session import SessionOptions, spark_session
 
@@ -24,15 +25,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     try:
-        options = SessionOptions(
-            app_name="klamm-tests",
-            master="local[2]",
-            driver_memory="1g",
-            shuffle_partitions=2,
-            driver=find_driver(None, os.environ),
-        )
-        session = spark_session(options)
+        java = find_java(os.environ)
     except PipelineError as fault:
         pytest.skip(str(fault))
+    options = SessionOptions(
+        app_name="klamm-tests",
+        master="local[2]",
+        driver_memory="1g",
+        shuffle_partitions=2,
+        java=java,
+        driver=find_driver(None, os.environ),
+    )
+    session = spark_session(options)
     yield session
     session.stop()

@@ -30,8 +30,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
 def test_the_jar_that_is_named_comes_first(jar: Path, environ: dict[str, str], tmp_path: Path) -> None:
     keep_driver(jar.as_uri(), environ)
     environ["KLAMM_PIPELINE_JDBC_JAR"] = "s3a://jars/driver.jar"
-    assert find_driver(str(jar), environ, jar).options() == {"spark.jars": str(jar)}
-    assert find_driver(None, environ, jar).options() == {"spark.jars": "s3a://jars/driver.jar"}
+    assert find_driver(str(jar), environ, jar).options({}) == {"spark.jars": str(jar)}
+    assert find_driver(None, environ, jar).options({}) == {"spark.jars": "s3a://jars/driver.jar"}
     with pytest.raises(PipelineError, match=r"--jdbc-jar is `.*none.jar`, but there is no such file"):
         find_driver(str(tmp_path / "none.jar"), environ)
     (tmp_path / "odd.jar").write_text("no jar")
@@ -41,7 +41,7 @@ def test_the_jar_that_is_named_comes_first(jar: Path, environ: dict[str, str], t
 
 
 def test_the_packages_own_comes_next_and_must_be_the_right_one(jar: Path, environ: dict[str, str]) -> None:
-    assert find_driver(None, environ, jar).options() == {"spark.jars": str(jar)}
+    assert find_driver(None, environ, jar).options({}) == {"spark.jars": str(jar)}
     jar.write_bytes(jar.read_bytes() + b"x")
     with pytest.raises(PipelineError, match="is not the driver that Klamm was built with; install Klamm anew"):
         find_driver(None, environ, jar)
@@ -49,10 +49,13 @@ def test_the_packages_own_comes_next_and_must_be_the_right_one(jar: Path, enviro
 
 def test_what_spark_has_fetched_is_kept_for_the_next_start(jar: Path, environ: dict[str, str], tmp_path: Path) -> None:
     fetching = find_driver(None, environ, tmp_path / "none")
-    assert fetching.options()["spark.jars.packages"] == COORDINATES
+    told = [fetching.options(environ) for _ in range(2)]
+    assert all(each["spark.jars.packages"] == COORDINATES for each in told)
+    # Two that fetch at the same time must not read each other's half-written files.
+    assert len({each["spark.jars.ivy"] for each in told}) == 2
     keep_driver(f"file:///somewhere/other.jar,{jar.as_uri()}", environ)
     kept = tmp_path / "cache" / "klamm" / "jdbc" / JAR
-    assert find_driver(None, environ, tmp_path / "none").options() == {"spark.jars": str(kept)}
+    assert find_driver(None, environ, tmp_path / "none").options({}) == {"spark.jars": str(kept)}
     assert kept.read_bytes() == jar.read_bytes()
 
 
@@ -71,7 +74,9 @@ def test_a_jar_with_another_checksum_is_never_used(jar: Path, environ: dict[str,
 def test_where_there_can_be_no_cache_it_is_fetched_each_time(jar: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     environ = {"XDG_CACHE_HOME": str(tmp_path / "file")}
-    assert find_driver(None, environ, tmp_path / "none").jar is None
+    fetching = find_driver(None, environ, tmp_path / "none")
+    assert fetching.jar is None
+    assert "spark.jars.ivy" not in fetching.options(environ)
     keep_driver(jar.as_uri(), environ)
 
 
