@@ -178,10 +178,8 @@ class Authorization:
         if entry.__class__ is int:
             rows = index.rows_at(pattern, principal, WILDCARD)
         else:
-            # In list order `*` comes before every address and range. Only ranges have to be looked through.
-            text = None if entry.ranges else self._address.text  # type: ignore[union-attr]  # it is none of int
-            rows = self._rows_that_say(verdict, operation, index.rows_at(pattern, principal, WILDCARD))
-            rows = rows or index.rows_at(pattern, principal, text)
+            hosts = entry.texts_at(self._address)  # type: ignore[union-attr]  # it is none of int
+            rows = [row for host in hosts for row in index.rows_at(pattern, principal, host)]
         if rows[1:]:
             rows = self._rows_that_say(verdict, operation, rows)
         return min(rows, key=index.table.key) if rows[1:] else rows[0]
@@ -209,15 +207,13 @@ class Authorization:
         return found
 
     def _rows_that_say(self, verdict: Verdict, operation: int, rows: list[int]) -> list[int]:
-        """Those whose permission, operation and host make this verdict."""
-        table, address = self._image.index.table, self._address
+        """Those, of rows whose hosts match, whose permission and operation make this verdict."""
+        table = self._image.index.table
         permission, covers = (_ALLOW, ALLOW_MASK) if verdict.allowed else (_DENY, DENY_MASK)
         found = []
         for row in rows:
-            codes, host = table.codes[row], table.hosts[row]
-            if codes >> 10 != permission or not covers[codes >> 6 & 15] >> operation & 1:
-                continue
-            if host in (WILDCARD, address.text) or ("/" in host and host_matches(host, address)):
+            codes = table.codes[row]
+            if codes >> 10 == permission and covers[codes >> 6 & 15] >> operation & 1:
                 found.append(row)
         return found
 

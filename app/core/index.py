@@ -228,12 +228,11 @@ class AclIndex:
         rows = rows_of(names.buckets(pattern_type).get(name), principal, self.table)
         return [self.table.acl(at) for at in sorted(rows, key=self.table.key)]
 
-    def rows_at(self, pattern: tuple[int, int, str], principal: str, host: str | None) -> list[int]:
-        """The table's rows of this principal, with this host or any, on a pattern (types and name), in no order."""
+    def rows_at(self, pattern: tuple[int, int, str], principal: str, host: str) -> list[int]:
+        """The table's rows of this principal, with this host, on a pattern (types and name), in no order."""
         resource_type, pattern_type, name = pattern
         names = self.types[resource_type]
-        bucket = None if names is None else names.buckets(pattern_type).get(name)
-        return rows_of(bucket, principal, self.table) if host is None else rows_at(bucket, principal, host, self.table)
+        return rows_at(None if names is None else names.buckets(pattern_type).get(name), principal, host, self.table)
 
     def dismantle(self) -> Iterator[None]:
         """Free everything in short steps; the index is of no use afterwards."""

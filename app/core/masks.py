@@ -73,6 +73,14 @@ class HostMasks:
                     mask |= each
         return mask
 
+    def texts_at(self, address: ClientAddress) -> list[str]:
+        """The hosts of ACLs that match this client, as they are spelled; `*` and the address in any case."""
+        texts = [WILDCARD, address.text]
+        for (version, drop), networks in self.ranges.items():
+            if version == address.version:
+                texts += networks.get(address.value >> drop, _NO_RANGE)
+        return texts
+
     def put(self, host: str, mask: int) -> None:
         """Set what all ACLs with this host bring together; 0 takes the host out."""
         cidr = _range(host) if "/" in host else None

@@ -1,4 +1,4 @@
-"""One export at a time into one home."""
+"""One export, and one ingest, at a time into one home."""
 
 import fcntl
 import shutil
@@ -9,15 +9,17 @@ from pathlib import Path
 from app.pipeline.errors import PipelineError
 from app.pipeline.storage import Home
 
+_ROOMS = {"export": "export", "ingest": "decisions"}
+
 
 @contextmanager
-def alone(home: Home) -> Iterator[None]:
-    """Raise PipelineError if another export is at work in this home. A process that is killed leaves nothing locked.
+def alone(home: Home, job: str = "export") -> Iterator[None]:
+    """Raise PipelineError if this job is at work in this home already. A process that is killed leaves nothing locked.
 
-    Only where home is a folder of this machine. Elsewhere whoever starts exports has to see to it; `reconcile` finds
-    what two of them at once may have done.
+    Only where home is a folder of this machine. Elsewhere whoever starts jobs has to see to it; `reconcile` finds
+    what two exports at once may have done.
     """
-    folder = _folder(home)
+    folder = _folder(home, _ROOMS[job])
     if folder is None:
         yield
         return
@@ -26,18 +28,18 @@ def alone(home: Home) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise PipelineError(f"another export is at work in `{home.root}`; wait for it, or stop it") from None
-        for left in (folder / "records").glob(".spark-staging-*"):
+            raise PipelineError(f"another {job} is at work in `{home.root}`; wait for it, or stop it") from None
+        for left in folder.glob("*/.spark-staging-*"):
             # Of a run that was killed while it wrote.
             shutil.rmtree(left, ignore_errors=True)
         yield
 
 
-def _folder(home: Home) -> Path | None:
+def _folder(home: Home, room: str) -> Path | None:
     root = home.root.removeprefix("file://") if home.root.startswith("file:///") else home.root
     if "://" in root or root.startswith("file:"):
         return None
-    folder = Path(root) / "export"
+    folder = Path(root) / room
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

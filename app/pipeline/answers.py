@@ -44,7 +44,7 @@ class Side:
         self._last_answer: Answer = SUPER_USER
         self._callers: dict[str, Authorization] = {}
         self._ids: dict[int, str] = {}
-        self._caller = ""
+        self._caller: str | None = None
         self._by_host = False
 
     def add(self, rows: Sequence[AclRow]) -> None:

@@ -20,6 +20,9 @@ from app.core.hosts import ClientAddress, parse_address, parse_cidr
 NOBODY = "!"
 """The key of every host that matches no client: no valid range, or no address in Java's form."""
 
+END = "/"
+"""The end of an exact address's key. No address or zone holds a slash, so no such key begins another's."""
+
 _VERSION_4 = 4
 _BITS = {4: 32, 6: 128}
 _CACHED = 65_536
@@ -29,7 +32,7 @@ def client_key(address: ClientAddress) -> str:
     """The key that begins with the keys of all hosts that match this client."""
     bits = f"{address.version}{address.value:0{_BITS[address.version]}b}"
     # An exact IPv4 host and its /32 mean the same clients; an IPv6 /128 also means those with a zone.
-    return bits if address.version == _VERSION_4 else f"{bits}={address.text}="
+    return bits if address.version == _VERSION_4 else f"{bits}{END}{address.text}{END}"
 
 
 @lru_cache(maxsize=_CACHED)
@@ -57,7 +60,7 @@ def with_host_keys(frame: DataFrame) -> DataFrame:
 def range_lengths(keyed: DataFrame) -> DataFrame:
     """By IP version (`host_version`) the lengths of the keys of all ranges that occur: one short row each."""
     key = sf.col("host_key")
-    ranges = keyed.where((key != "") & (key != NOBODY) & ~key.endswith("="))
+    ranges = keyed.where((key != "") & (key != NOBODY) & ~key.endswith(END))
     version = sf.substring(key, 1, 1).alias("host_version")
     return ranges.groupBy(version).agg(sf.collect_set(sf.length(key)).alias("range_lengths"))
 

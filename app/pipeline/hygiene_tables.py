@@ -12,8 +12,8 @@ from app.pipeline.schemas import FINDINGS
 from app.pipeline.snapshot import Snapshot
 from app.pipeline.storage import Home, read_documents, write_document
 
-KINDS = ("UNUSED", "REDUNDANT", "VOID", "OVER_BROAD", "DETACHED")
-"""In the order of lists."""
+KINDS = ("VOID", "REDUNDANT", "OVER_BROAD", "UNUSED", "DETACHED")
+"""In the order of lists, which is one to mend in: an ALLOW goes before the DENY that holds it down."""
 
 _JOB = "hygiene"
 
@@ -39,12 +39,12 @@ def save_findings(
     home: Home,
     snapshot: Snapshot,
     first: DataFrame,
-    others: Callable[[DataFrame], Iterable[DataFrame]],
+    others: Callable[[Callable[[], DataFrame]], Iterable[DataFrame]],
     looked_at: Mapping[str, Any],
 ) -> HygieneFindings:
     """Save what was found in a snapshot, in place of what is at its offset. `looked_at` goes into the manifest.
 
-    `others` are made from the first findings as they were saved.
+    `others` are made of what was saved so far, which they can read.
     """
     spark = first.sparkSession
     document = {
@@ -60,14 +60,29 @@ def save_findings(
     # INVARIANT: no manifest ever speaks of findings that are being replaced.
     write_document(spark, manifest, {**document, "complete": False})
     # Part after part: a plan of all of them at once takes Spark longer to make than to run.
-    first.write.mode("overwrite").parquet(path)
-    for part in others(spark.read.schema(FINDINGS).parquet(path)):
-        part.write.mode("append").parquet(path)
+    parts = _room(home, snapshot.offset, "parts")
+    first.write.mode("overwrite").parquet(parts)
+
+    def saved() -> DataFrame:
+        return spark.read.schema(FINDINGS).parquet(parts)
+
+    for part in others(saved):
+        part.write.mode("append").parquet(parts)
+    _consistent(saved()).write.mode("overwrite").parquet(path)
+    spark.createDataFrame([], FINDINGS).write.mode("overwrite").parquet(parts)
     findings = spark.read.schema(FINDINGS).parquet(path)
     counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
     document = {**document, "complete": True, "counts": {kind: counted.get(kind, 0) for kind in KINDS}}
     write_document(spark, manifest, document)
     return HygieneFindings(findings, document)
+
+
+def _consistent(findings: DataFrame) -> DataFrame:
+    """Without ACLs that are REDUNDANT only by one that is OVER_BROAD: in another order both would go."""
+    broad = findings.where(sf.col("kind") == "OVER_BROAD").select(sf.col("acl_id").alias("by_acl_id")).distinct()
+    redundant = sf.col("kind") == "REDUNDANT"
+    left = findings.where(redundant).join(broad, "by_acl_id", "left_anti").select(*FINDINGS.fieldNames())
+    return findings.where(~redundant).unionByName(left)
 
 
 def in_order(findings: DataFrame) -> DataFrame:

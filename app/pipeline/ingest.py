@@ -4,7 +4,9 @@ A batch is written under its number, so a batch that is written twice stands the
 nobody reads a batch that has none.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -21,6 +23,9 @@ from app.pipeline.storage import Home, read_documents, write_document
 
 LOG_FILES = "{decisions-*.jsonl,decisions-*.jsonl.gz}"
 """Closed files of the decision log. Open ones begin with `_` and are left alone."""
+
+_CLOCKS_APART = timedelta(days=1)
+"""How far a service's clock may be ahead of that of whoever ingests."""
 
 _FAULT_FIELDS = ("file", "column", "reason", "line")
 _NULLABLE = [StructField(field.name, field.dataType) for field in DECISIONS.fields]
@@ -73,7 +78,8 @@ def parsed(lines: DataFrame) -> DataFrame:
     """The columns of DECISIONS and day, or else file, column, reason and line of what is wrong. No blank lines."""
     raw = sf.col("value").cast("binary")
     cut = sf.when(sf.octet_length("value") > MAX_LINE_BYTES, sf.substring(raw, 1, MAX_LINE_BYTES + 1)).otherwise(raw)
-    return lines.select(cut.alias("raw"), "file").mapInArrow(_parse_batches, _PARSED)
+    latest = datetime.fromtimestamp(time.time(), UTC) + _CLOCKS_APART
+    return lines.select(cut.alias("raw"), "file").mapInArrow(partial(_parse_batches, latest), _PARSED)
 
 
 def batch_writer(root: str) -> Callable[[DataFrame, int], None]:
@@ -122,7 +128,7 @@ def _manifest(rows: DataFrame, number: int) -> dict[str, Any]:
     }
 
 
-def _parse_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _parse_batches(latest: datetime, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     nothing = (None,) * (len(DECISIONS.fields) + 1)
     for batch in batches:
         rows: list[Sequence[object]] = []
@@ -130,7 +136,7 @@ def _parse_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         for raw, file in zip(raws, files, strict=True):
             if not raw or raw.isspace():
                 continue
-            line = parse_line(raw)
+            line = parse_line(raw, latest)
             if isinstance(line, LineFault):
                 text = raw[:MAX_LINE_BYTES].decode(errors="backslashreplace")
                 rows.append((*nothing, file, line.column, line.reason, text))

@@ -113,6 +113,16 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
     return rows.mapInArrow(_narrowed, FINDINGS)
 
 
+def closed_without_acl(acls: DataFrame, decisions: DataFrame) -> DataFrame:
+    """Resources without any of these ACLs that somebody was denied for want of one that allows.
+
+    Where resources without ACLs are open to all there are none, but for ACLs that went since.
+    """
+    denied = _denied_by_default(decisions)
+    covered = _covering(denied, _by_pattern(acls).select(*PATTERN).distinct()).select(*_RESOURCE).distinct()
+    return denied.join(covered, list(_RESOURCE), "left_anti")
+
+
 def _is_broad(longest_prefix: int) -> Column:
     name, pattern_type = sf.col("resource_name"), sf.col("pattern_type")
     everything = (pattern_type == PatternType.LITERAL.name) & (name == WILDCARD)
@@ -191,7 +201,10 @@ def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
     elif not all(_is_narrow(each) for each in narrower):
         why += "; something was asked that no narrower ACL can allow"
     else:
-        mend = [*(add_command(each) for each in narrower), remove_command(acl)]
+        mend = [add_command(each) for each in narrower]
+        is_by_hand = any(command.startswith("#") for command in mend)
+        # INVARIANT: nothing broad is removed by a command as long as anything narrow is to be made by hand.
+        mend.append(f"# once those above are there: {remove_command(acl)}" if is_by_hand else remove_command(acl))
     return (OVER_BROAD, row["id"], *acl.values(), why, None, row["covered"], row["used"], mend)
 
 

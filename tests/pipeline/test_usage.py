@@ -1,7 +1,5 @@
 """Unused ACLs can go, and broad ones can be narrowed, without a decision of the log changing: asked of core."""
 
-import json
-import shlex
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -15,12 +13,10 @@ from app.pipeline.effective import masks_of, nodes_of
 from app.pipeline.replay import questions, replay
 from app.pipeline.resources import seen_resources
 from app.pipeline.usage import over_broad, unused
-from tests.images import binding_of, numbered
+from tests.images import numbered
 from tests.pipeline.logs import BEGAN, Question, answer, loaded, log_frame, logged, random_questions
+from tests.pipeline.mends import created_by
 from tests.pipeline.random_stores import acl_frame, random_acls
-
-_FLAGS = {"--topic": "TOPIC", "--group": "GROUP", "--transactional-id": "TRANSACTIONAL_ID"}
-_FLAGS |= {"--delegation-token": "DELEGATION_TOKEN", "--user-principal": "USER"}
 
 
 def _results(acls: list[StandardAcl], asked: list[Question], *, allow_everyone: bool) -> list[str]:
@@ -68,31 +64,10 @@ def test_unused_acls_can_go_alone_and_together(spark: SparkSession, *, seed: int
         assert len(kept) <= len({(row["resource_type"], row["resource_name"]) for row in log})
 
 
-def _acl(line: str) -> AclBinding:
-    """What a line of kafka-acls creates."""
-    if line.startswith("#"):
-        # What kafka-acls can't say comes as the entry of createAcls.
-        return binding_of(json.loads(line[line.index("{") :]))
-    words = shlex.split(line)
-    given = dict(zip(words[4::2], words[5::2], strict=True)) if "--cluster" not in words else {}
-    flag = next(each for each in _FLAGS if each in given)
-    operation = given["--operation"]
-    spelled = "".join(f"_{each}" if each.isupper() else each.upper() for each in operation).lstrip("_")
-    return AclBinding(
-        ResourceType[_FLAGS[flag]],
-        given[flag],
-        PatternType[given["--resource-pattern-type"]],
-        given["--allow-principal"],
-        given["--allow-host"],
-        AclOperation[spelled],
-        AclPermissionType.ALLOW,
-    )
-
-
 def _narrowed(acls: list[StandardAcl], findings: list[Row]) -> list[StandardAcl]:
     gone = {row["acl_id"] for row in findings}
     bindings = [acl.binding for acl in acls if str(acl.id) not in gone]
-    bindings += [_acl(line) for row in findings for line in row["mend"][:-1]]
+    bindings += [created_by(line) for row in findings for line in row["mend"][:-1]]
     return numbered(bindings)
 
 

@@ -1,13 +1,15 @@
 """`hygiene`: ACLs that could go, or could be narrower, each with the reason and the command that mends it."""
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from app.core.authorize import Rule
+from app.core.configs import ALLOW_EVERYONE
 from app.core.records import AccessControlEntryRecord
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import log_window, read_decisions
@@ -23,10 +25,10 @@ from app.pipeline.mending import csv_lines, script_lines
 from app.pipeline.replay import questions, replay
 from app.pipeline.resources import read_resources, seen_resources
 from app.pipeline.row_output import lines_of
-from app.pipeline.schemas import ACLS
-from app.pipeline.shadowed import shadowed, with_reading
+from app.pipeline.schemas import ACLS, FINDINGS
+from app.pipeline.shadowed import VOID, shadowed, with_reading
 from app.pipeline.snapshot import Snapshot, load_snapshot
-from app.pipeline.usage import over_broad, unused
+from app.pipeline.usage import UNUSED, closed_without_acl, over_broad, unused
 
 NAME = "hygiene"
 HELP = "find ACLs that are unused, redundant, void, over-broad or detached"
@@ -34,6 +36,7 @@ HELP = "find ACLs that are unused, redundant, void, over-broad or detached"
 _COLUMNS = ("kind", "resource_type", "pattern_type", "resource_name", "principal", "operation", "why")
 _DAYS = 90
 _GRACE_DAYS = 7
+_MOST_DAYS = 36_500
 _TOP = 20
 
 
@@ -41,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What is looked at, and where findings go."""
     add_offset(parser)
     parser.add_argument("--resources", metavar="FILE", help="resources that exist; else those that the log names")
-    parser.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"look at N days of the log ({_DAYS})")
+    parser.add_argument("--days", type=_days, default=_DAYS, metavar="N", help=f"look at N days of the log ({_DAYS})")
     parser.add_argument(
         "--grace-days",
-        type=int,
+        type=_days,
         default=_GRACE_DAYS,
         metavar="N",
         help=f"don't call an ACL unused that is younger than N days where the log ends ({_GRACE_DAYS}); "
@@ -57,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fail-on-findings", action="store_true", help="exit with 1 if anything was found")
 
 
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"expected a number of days from 0 to {_MOST_DAYS}, not `{text}`")
+    return int(text)
+
+
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Find, save, and show the totals and the first findings."""
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
@@ -65,9 +74,9 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         looked_at = {"days": None if log is None else arguments.days, "resources": arguments.resources}
         read = with_reading(snapshot.acls).persist()
 
-        def others(idle: DataFrame) -> Iterator[DataFrame]:
+        def others(saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
             read.unpersist()
-            return _others(context, arguments, snapshot, idle, log)
+            return _others(context, arguments, snapshot, saved, log)
 
         found = save_findings(context.home, snapshot, shadowed(read), others, looked_at)
     _show(context, found, arguments.top)
@@ -76,30 +85,61 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
 
 def _others(
-    context: JobContext, arguments: argparse.Namespace, snapshot: Snapshot, idle: DataFrame, log: DataFrame | None
+    context: JobContext,
+    arguments: argparse.Namespace,
+    snapshot: Snapshot,
+    saved: Callable[[], DataFrame],
+    log: DataFrame | None,
 ) -> Iterator[DataFrame]:
     known = _known(context, arguments, log)
+    idle = saved()
+    # INVARIANT: a DENY that holds an ALLOW down stays until that is gone, in whatever order findings are mended.
+    holding = idle.filter(sf.col("kind") == VOID).select(sf.col("by_acl_id").alias("acl_id")).distinct()
     if known is not None:
-        yield detached(snapshot.acls, known)
+        yield detached(snapshot.acls, known).join(holding, "acl_id", "left_anti").select(FINDINGS.fieldNames())
     if log is None or known is None:
         return
     # INVARIANT: all findings may be mended together. An ACL that decided nothing since a narrower one did may be all
     # that makes the narrower one redundant, so the log is asked what it needs of the ACLs that are left.
     left = snapshot.acls.join(idle.select(sf.col("acl_id").alias("id")), "id", "left_anti").select(ACLS.fieldNames())
-    open_to_all = allows_everyone(arguments, snapshot, log)
+    open_to_all = _open_to_all(context, arguments, snapshot, log)
     window = log_window(log)
-    replayed = replay(left, questions(log), allow_everyone=open_to_all, buckets=arguments.buckets).persist()
-    yield unused(
-        left,
-        replayed,
-        log,
-        log=str(window),
-        allow_everyone=open_to_all,
-        created_at=_created_at(context),
-        judged_before=window.last_time and window.last_time - timedelta(days=arguments.grace_days),
+    # Who was a super user may not be one tomorrow, and with the authorizer switched off everybody is logged as one.
+    asked = questions(log.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value)))
+    replayed = replay(left, asked, allow_everyone=open_to_all, buckets=arguments.buckets).persist()
+    yield (
+        unused(
+            left,
+            replayed,
+            log,
+            log=str(window),
+            allow_everyone=open_to_all,
+            created_at=_created_at(context),
+            judged_before=window.last_time and window.last_time - timedelta(days=arguments.grace_days),
+        )
+        .join(holding, "acl_id", "left_anti")
+        .select(FINDINGS.fieldNames())
     )
-    yield over_broad(left, replayed, nodes_of(known, masks_of(left)), allow_everyone=open_to_all)
+    # What keeps a resource closed may be one that the log does not need: it is not there any more to rely on.
+    idle_by_log = saved().filter(sf.col("kind") == UNUSED).select(sf.col("acl_id").alias("id"))
+    needed = left.join(idle_by_log, "id", "left_anti").select(ACLS.fieldNames())
+    yield over_broad(needed, replayed, nodes_of(known, masks_of(needed)), allow_everyone=open_to_all)
     replayed.unpersist()
+
+
+def _open_to_all(context: JobContext, arguments: argparse.Namespace, snapshot: Snapshot, log: DataFrame) -> bool:
+    """Whether resources without ACLs are to be taken for open. True where nobody knows: that only keeps more ACLs."""
+    if arguments.allow_everyone_if_no_acl_found or ALLOW_EVERYONE in snapshot.configs:
+        return allows_everyone(arguments, snapshot)
+    if not log.filter(sf.col("rule") == Rule.DEFAULT_ALLOW.value).isEmpty():
+        return True
+    if not closed_without_acl(snapshot.acls, log).isEmpty():
+        return False
+    context.console.note(
+        "the log does not tell whether resources without ACLs are open, so ACLs that keep one closed are kept; "
+        "say --allow-everyone-if-no-acl-found false if they are not"
+    )
+    return True
 
 
 def _created_at(context: JobContext) -> DataFrame | None:

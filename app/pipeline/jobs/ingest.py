@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
+from app.pipeline.alone import alone
 from app.pipeline.context import JobContext
 from app.pipeline.errors import PipelineError
 from app.pipeline.ingest import batch_writer, finished_batches, lines_of
@@ -15,6 +16,7 @@ NAME = "ingest"
 HELP = "take what is new in the service's decision log"
 
 _FILES_AT_ONCE = 200
+_GLOB = re.compile(r"[*?\[\]{}\\]")
 _UNREADABLE = ("FAILED_READ_FILE", "FILE_NOT_EXIST", "EOFException", "ZipException", "not in gzip format")
 _FILE = re.compile(r"(?:file:|[a-z0-9]+://)[^\s'\"]*decisions-[^\s'\"]*\.jsonl(?:\.gz)?")
 
@@ -46,6 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Ingest what is new. 1 if lines were put aside and that is to fail."""
+    if found := _GLOB.search(arguments.decisions):
+        raise PipelineError(
+            f"--decisions: Spark reads `{found[0]}` in a folder's name as a wildcard; rename the folder"
+        )
+    with alone(context.home, NAME):
+        return _ingest(context, arguments)
+
+
+def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
     _refuse_lost_checkpoint(context)
     before = set(finished_batches(context.spark, context.home))
     with context.console.step(f"reading new files of {arguments.decisions}"):

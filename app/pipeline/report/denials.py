@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from app.pipeline.hosts import NOBODY, host_key
+from app.pipeline.hosts import END, NOBODY, host_key
 
 _SIBLING = {"0": "1", "1": "0", "4": "6", "6": "4"}
 
@@ -16,7 +16,7 @@ class _Covered:
         while waiting:
             key = waiting.pop()
             # Two halves make a whole. An exact IPv6 address is no half of anything: the same with a zone is left.
-            if key and not key.endswith("=") and key[:-1] + _SIBLING[key[-1]] in self._keys:
+            if key and not key.endswith(END) and key[:-1] + _SIBLING[key[-1]] in self._keys:
                 wider = key[:-1]
                 if wider not in self._keys:
                     self._keys.add(wider)
