@@ -51,6 +51,9 @@ def main(argv: Sequence[str] | None = None, service: Service | None = None, prog
     """Runs the job that the arguments name. `service`: whose database is read where no other one is named."""
     arguments = parser_of(prog, service).parse_args(argv)
     arguments.service = service
+    if not arguments.debug:
+        # py4j tells the root logger of Ctrl-C with a stack, and a logger without handlers makes one for it.
+        logging.getLogger().addHandler(logging.NullHandler())
     job: Job = arguments.run_job
     with _own_stderr() as steps:
         console = Console(job.NAME, quiet=arguments.quiet, steps=steps)

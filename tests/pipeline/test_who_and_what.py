@@ -94,6 +94,12 @@ def test_who_takes_any_name_and_narrows_by_operation_and_client(spark: SparkSess
     assert "no ACL is on it, so nobody else is allowed" in beside
 
 
+@pytest.mark.parametrize(("principal", "text"), [("alice", "such as `User:alice`"), ("", "such as `User:alice`")])
+def test_a_principal_without_a_type_is_nobodys(spark: SparkSession, home: Home, principal: str, text: str) -> None:
+    with pytest.raises(PipelineError, match=text):
+        _run(spark, home, what_job, [principal])
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

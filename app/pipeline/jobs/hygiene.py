@@ -44,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What is looked at, and where findings go."""
     add_offset(parser)
     parser.add_argument("--resources", metavar="FILE", help="resources that exist; else those that the log names")
-    parser.add_argument("--days", type=_days, default=_DAYS, metavar="N", help=f"look at N days of the log ({_DAYS})")
+    parser.add_argument(
+        "--days", type=_some_days, default=_DAYS, metavar="N", help=f"look at N days of the log ({_DAYS})"
+    )
     parser.add_argument(
         "--grace-days",
         type=_days,
@@ -62,8 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _days(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _MOST_DAYS:
-        raise argparse.ArgumentTypeError(f"expected a number of days from 0 to {_MOST_DAYS}, not `{text}`")
+        raise argparse.ArgumentTypeError(f"expected a number of days up to {_MOST_DAYS}, not `{text}`")
     return int(text)
+
+
+def _some_days(text: str) -> int:
+    if _days(text) == 0:
+        raise argparse.ArgumentTypeError("expected 1 or more days")
+    return _days(text)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:

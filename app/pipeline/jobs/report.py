@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Small figures out of every table that is there, and the page. 0, whatever they say."""
-    output = _output(context, arguments.output)
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
+    output = _output(context, arguments.output)
     console, why = context.console, dict[str, str]()
     with console.step("who reaches what"):
         access, counts = _access(context, snapshot, arguments)

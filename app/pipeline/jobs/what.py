@@ -12,6 +12,7 @@ from app.core.hosts import ClientAddress
 from app.pipeline.context import JobContext
 from app.pipeline.effective import RESOURCE, expanded
 from app.pipeline.effective_tables import EffectiveTables, load_effective
+from app.pipeline.errors import PipelineError
 from app.pipeline.hosts import client_key, host_key
 from app.pipeline.jobs.inputs import add_offset
 from app.pipeline.jobs.who import address_of, config_of, few
@@ -39,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Print a row for each pattern and host, then one for each resource and host."""
     principal, address = arguments.principal, address_of(arguments.host)
+    if not principal.partition(":")[1]:
+        raise PipelineError(
+            f"`{principal}` is no principal; write it with its type, such as `User:{principal or 'alice'}`"
+        )
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     tables = load_effective(context.spark, context.home, snapshot.offset)
     speaking = sf.col("principal").isin(principal, WILDCARD_PRINCIPAL)

@@ -123,7 +123,8 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     }
     write_document(context.spark, _room(context, arguments.name, "manifest"), document)
     for name, number in counts.items():
-        context.metrics.count(name, number)
+        # The rows are groups of decisions, and what flips is decisions.
+        context.metrics.count("rows_of_flips" if name == "flips" else name, number)
     _show(context, room, counts, window)
     replayed.unpersist()
     sided.unpersist()
