@@ -11,6 +11,7 @@ from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapsh
 
 NAME = "nightly"
 HELP = "export, ingest, snapshot, effective, hygiene and report, one after the other in one session"
+_OPEN = "--allow-everyone-if-no-acl-found"
 STEPS: tuple[Job, ...] = (export, ingest, snapshot, effective, hygiene, report)
 
 
@@ -33,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="how old an ACL must be to be called unused, as `hygiene` has it",
     )
+    parser.add_argument(
+        "--allow-everyone-if-no-acl-found",
+        choices=("true", "false"),
+        default=argparse.SUPPRESS,
+        help="what the service is started with, as `hygiene` and `report` have it",
+    )
     parser.add_argument("--teams", metavar="FILE", help="whose principals are whose in the report, as `report` has it")
     parser.add_argument("--output", metavar="FILE", help="the report to write (report.html in a local --home)")
 
@@ -53,6 +60,8 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
         (effective, "--resources", arguments.resources),
         (hygiene, "--resources", arguments.resources),
         (hygiene, "--grace-days", getattr(arguments, "grace_days", None)),
+        (hygiene, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
+        (report, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
         (report, "--teams", arguments.teams),
         (report, "--output", arguments.output),
     ]
