@@ -191,9 +191,11 @@ def _tree(pid: int) -> list[int]:
     """The process and all below it."""
     found = [pid]
     for each in found:
-        for file in Path(f"/proc/{each}/task").glob("*/children"):
-            with suppress(OSError):
-                found += map(int, file.read_text(encoding="ascii").split())
+        # It may end meanwhile, and its threads before it.
+        with suppress(OSError):
+            for file in Path(f"/proc/{each}/task").glob("*/children"):
+                with suppress(OSError):
+                    found += map(int, file.read_text(encoding="ascii").split())
     return found
 
 
