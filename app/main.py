@@ -119,7 +119,9 @@ def _retention(settings: Settings, feed: PostgresChangeFeed, options: RuntimeOpt
     if age_ms is None and records is None:
         return None
     keep_age = None if age_ms is None else timedelta(milliseconds=age_ms)
-    return Retention(partial(feed.trim, keep_age=keep_age, keep_count=records, not_past=None), options)
+    exporters = timedelta(milliseconds=settings.feed_retention_exporters_ms)
+    trim = partial(feed.trim, keep_age=keep_age, keep_count=records, exporters_known_for=exporters)
+    return Retention(trim, options)
 
 
 class Replica:

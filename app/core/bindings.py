@@ -4,6 +4,7 @@
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -25,6 +26,33 @@ class AclBinding:
     host: str
     operation: AclOperation
     permission_type: AclPermissionType
+
+    @property
+    def words(self) -> tuple[str, str, str, str, str, str, str]:
+        """The seven fields in order, codes by their names."""
+        return (
+            self.resource_type.name,
+            self.resource_name,
+            self.pattern_type.name,
+            self.principal,
+            self.host,
+            self.operation.name,
+            self.permission_type.name,
+        )
+
+    @staticmethod
+    def from_words(words: Iterable[str]) -> "AclBinding":
+        """The binding that has these `words`. Raises KeyError for a name that is none of Kafka's."""
+        resource_type, name, pattern_type, principal, host, operation, permission_type = words
+        return AclBinding(
+            ResourceType[resource_type],
+            name,
+            PatternType[pattern_type],
+            principal,
+            host,
+            AclOperation[operation],
+            AclPermissionType[permission_type],
+        )
 
     @property
     def natural_key(self) -> bytes:

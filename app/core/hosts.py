@@ -6,7 +6,7 @@ Nothing is ever resolved: only IP literals are addresses here.
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import AddressValueError, IPv6Address
+from ipaddress import AddressValueError, IPv6Address, ip_address
 
 from app.core.errors import InvalidRequestException
 
@@ -45,6 +45,21 @@ class Cidr:
     version: int
     prefix_length: int
     network: int
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a connection to this host can't leave the machine: `localhost` or an address of loopback.
+
+    Other spellings of an address (`127.1`) are no addresses here: they are strangers.
+    """
+    if host == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
 
 
 @lru_cache(maxsize=_CACHED_ADDRESSES)

@@ -110,6 +110,8 @@ class Settings(BaseSettings):
     """Records of the change feed older than this are trimmed; without it age trims none."""
     feed_retention_records: Annotated[int | None, Given, Field(ge=1_000)] = None
     """All but so many of the newest records are trimmed; without it their number trims none."""
+    feed_retention_exporters_ms: Annotated[int, Given, Field(ge=0)] = 30 * 24 * 3_600_000
+    """No record is trimmed that `klamm pipeline export` has not taken, unless it was last heard of so long ago."""
     drain_ms: Annotated[int, Given, Field(ge=0, le=300_000)] = 5_000
     """How long after SIGTERM everything is served on, not ready, before connections are closed."""
     connections_max: Annotated[int, Given, Field(ge=10, le=1_000_000)] = 10_000

@@ -36,7 +36,11 @@ class Job(Protocol):
     HELP: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the job's own options."""
+        """Declare the job's own options.
+
+        What needs more than one of them to be judged is checked by a function that it sets as the default of `check`:
+        it is called with the arguments before Spark is started.
+        """
 
     def run(self, context: JobContext, arguments: argparse.Namespace) -> int:
         """Do the work; the exit code: 0, or 1 if it found something."""

@@ -75,14 +75,3 @@ def log_window(decisions: DataFrame) -> LogWindow:
     values = (0, None, None, None) if row is None else tuple(row)
     first, last = (None if each is None else moment(each) for each in values[1:3])
     return LogWindow(values[0], first, last, values[3])
-
-
-def parse_time(text: str) -> datetime:
-    """The time that an option names. Raises PipelineError for one without a zone, which would mean many times."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise PipelineError(f"`{text}` is no time; write it as 2026-11-22T12:00:00Z") from None
-    if time.tzinfo is None:
-        raise PipelineError(f"`{text}` names no zone; add Z for UTC, or an offset as in {text}+01:00")
-    return time

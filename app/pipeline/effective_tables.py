@@ -6,10 +6,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from app.pipeline.effective import expanded, masks_of, nodes_of
-from app.pipeline.manifests import versions
+from app.pipeline.saved import SavedResults
 from app.pipeline.schemas import MASKS, NODES, RESOURCES
 from app.pipeline.snapshot import Snapshot
-from app.pipeline.storage import Home, read_documents, write_document
+from app.pipeline.storage import Home
 
 _JOB = "effective"
 
@@ -26,16 +26,15 @@ class EffectiveTables:
 
 def load_effective(spark: SparkSession, home: Home, offset: int | None = None) -> EffectiveTables | None:
     """The tables saved at this offset, or the latest; None if there are none."""
-    saved = {each["offset"]: each for each in read_documents(spark, _room(home, None, "manifest")) if each["complete"]}
-    if not saved or (offset is not None and offset not in saved):
+    saved = SavedResults(spark, home, _JOB)
+    manifest = saved.find(offset)
+    if manifest is None:
         return None
-    wanted = max(saved) if offset is None else offset
-    return EffectiveTables(
-        spark.read.schema(MASKS).parquet(_room(home, wanted, "masks")),
-        spark.read.schema(NODES).parquet(_room(home, wanted, "nodes")),
-        spark.read.schema(RESOURCES).parquet(_room(home, wanted, "resources")),
-        saved[wanted],
+    masks, nodes, resources = (
+        spark.read.schema(schema).parquet(saved.room(manifest["offset"], name))
+        for name, schema in (("masks", MASKS), ("nodes", NODES), ("resources", RESOURCES))
     )
+    return EffectiveTables(masks, nodes, resources, manifest)
 
 
 def save_effective(
@@ -43,43 +42,23 @@ def save_effective(
 ) -> dict[str, Any]:
     """Make and save the tables of a snapshot, in place of those at its offset; the manifest, with their counts.
 
-    With `pairs` the expanded table as well. Killed half-way, it leaves an offset that `load_effective` passes over.
+    With `pairs` the expanded table as well.
     """
-    document = {
-        "job": _JOB,
-        "cluster_id": snapshot.cluster_id,
-        "epoch": snapshot.epoch,
-        "offset": snapshot.offset,
-        "as_of": snapshot.as_of.isoformat(),
-        **versions(spark),
-    }
-    manifest = _room(home, snapshot.offset, "manifest")
-    # INVARIANT: no manifest ever speaks of tables that are being replaced.
-    write_document(spark, manifest, {**document, "complete": False})
-    saved = _Saved(spark, home, snapshot.offset)
-    resources = saved.table("resources", resources)
-    masks = saved.table("masks", masks_of(snapshot.acls))
-    nodes = saved.table("nodes", nodes_of(resources, masks))
-    if pairs:
-        saved.table("expanded", expanded(nodes, masks))
-    document = {**document, "complete": True, "counts": saved.counts}
-    write_document(spark, manifest, document)
-    return document
+    saved = SavedResults(spark, home, _JOB)
+    manifest = saved.begin(snapshot, {})
+    counts: dict[str, int] = {}
 
-
-class _Saved:
-    def __init__(self, spark: SparkSession, home: Home, offset: int) -> None:
-        self._spark, self._home, self._offset = spark, home, offset
-        self.counts: dict[str, int] = {}
-
-    def table(self, name: str, frame: DataFrame) -> DataFrame:
+    def table(name: str, frame: DataFrame) -> DataFrame:
         """Write it, count it, and go on with what was written."""
-        path = _room(self._home, self._offset, name)
+        path = saved.room(snapshot.offset, name)
         frame.write.mode("overwrite").parquet(path)
-        written = self._spark.read.schema(frame.schema).parquet(path)
-        self.counts[name] = written.count()
+        written = spark.read.schema(frame.schema).parquet(path)
+        counts[name] = written.count()
         return written
 
-
-def _room(home: Home, offset: int | None, name: str) -> str:
-    return home.room("effective", "offset=*" if offset is None else f"offset={offset:020}", name)
+    resources = table("resources", resources)
+    masks = table("masks", masks_of(snapshot.acls))
+    nodes = table("nodes", nodes_of(resources, masks))
+    if pairs:
+        table("expanded", expanded(nodes, masks))
+    return saved.complete(manifest, counts)

@@ -1,12 +1,9 @@
-"""Hosts of ACLs as keys that nest like the addresses they mean (KIP-1276).
+"""Hosts of ACLs as columns of keys that nest like the addresses they mean (`core.host_keys`).
 
-A key is the IP version and the leading bits in text: `10.0.0.0/8` is `400001010`, `*` is the empty key. One key is a
-prefix of another if and only if its host covers the other's, so containment is a comparison of texts. An exact IPv6
-address has its own text (which may hold a zone) behind its bits. A host that is no client's has the key NOBODY.
+One key is a prefix of another if and only if its host covers the other's, so containment is a comparison of texts.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -14,40 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from app.core.codes import WILDCARD
-from app.core.errors import InvalidRequestException
-from app.core.hosts import ClientAddress, parse_address, parse_cidr
-
-NOBODY = "!"
-"""The key of every host that matches no client: no valid range, or no address in Java's form."""
-
-END = "/"
-"""The end of an exact address's key. No address or zone holds a slash, so no such key begins another's."""
-
-_VERSION_4 = 4
-_BITS = {4: 32, 6: 128}
-_CACHED = 65_536
-
-
-def client_key(address: ClientAddress) -> str:
-    """The key that begins with the keys of all hosts that match this client."""
-    bits = f"{address.version}{address.value:0{_BITS[address.version]}b}"
-    # An exact IPv4 host and its /32 mean the same clients; an IPv6 /128 also means those with a zone.
-    return bits if address.version == _VERSION_4 else f"{bits}{END}{address.text}{END}"
-
-
-@lru_cache(maxsize=_CACHED)
-def host_key(host: str) -> str:
-    """The key of an ACL's host."""
-    if host == WILDCARD:
-        return ""
-    try:
-        if "/" not in host:
-            address = parse_address(host)
-            return client_key(address) if address.text == host else NOBODY
-        cidr = parse_cidr(host)
-    except InvalidRequestException:
-        return NOBODY
-    return f"{cidr.version}{cidr.network:0{_BITS[cidr.version]}b}"[: 1 + cidr.prefix_length]
+from app.core.host_keys import END, NOBODY, host_key
 
 
 def with_host_keys(frame: DataFrame) -> DataFrame:

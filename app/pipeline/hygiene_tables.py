@@ -7,10 +7,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from app.pipeline.manifests import versions
+from app.pipeline.saved import SavedResults
 from app.pipeline.schemas import FINDINGS
 from app.pipeline.snapshot import Snapshot
-from app.pipeline.storage import Home, read_documents, write_document
+from app.pipeline.storage import Home
 
 KINDS = ("VOID", "REDUNDANT", "OVER_BROAD", "UNUSED", "DETACHED")
 """In the order of lists, which is one to mend in: an ALLOW goes before the DENY that holds it down."""
@@ -28,11 +28,11 @@ class HygieneFindings:
 
 def load_findings(spark: SparkSession, home: Home, offset: int | None = None) -> HygieneFindings | None:
     """The findings saved at this offset, or the latest; None if there are none."""
-    saved = {each["offset"]: each for each in read_documents(spark, _room(home, None, "manifest")) if each["complete"]}
-    if not saved or (offset is not None and offset not in saved):
+    saved = SavedResults(spark, home, _JOB)
+    manifest = saved.find(offset)
+    if manifest is None:
         return None
-    wanted = max(saved) if offset is None else offset
-    return HygieneFindings(spark.read.schema(FINDINGS).parquet(_room(home, wanted, "findings")), saved[wanted])
+    return HygieneFindings(spark.read.schema(FINDINGS).parquet(saved.room(manifest["offset"], "findings")), manifest)
 
 
 def save_findings(
@@ -47,20 +47,10 @@ def save_findings(
     `others` are made of what was saved so far, which they can read.
     """
     spark = first.sparkSession
-    document = {
-        "job": _JOB,
-        "cluster_id": snapshot.cluster_id,
-        "epoch": snapshot.epoch,
-        "offset": snapshot.offset,
-        "as_of": snapshot.as_of.isoformat(),
-        **looked_at,
-        **versions(spark),
-    }
-    manifest, path = _room(home, snapshot.offset, "manifest"), _room(home, snapshot.offset, "findings")
-    # INVARIANT: no manifest ever speaks of findings that are being replaced.
-    write_document(spark, manifest, {**document, "complete": False})
+    results = SavedResults(spark, home, _JOB)
+    manifest = results.begin(snapshot, looked_at)
     # Part after part: a plan of all of them at once takes Spark longer to make than to run.
-    parts = _room(home, snapshot.offset, "parts")
+    parts, path = (results.room(snapshot.offset, name) for name in ("parts", "findings"))
     first.write.mode("overwrite").parquet(parts)
 
     def saved() -> DataFrame:
@@ -72,9 +62,7 @@ def save_findings(
     spark.createDataFrame([], FINDINGS).write.mode("overwrite").parquet(parts)
     findings = spark.read.schema(FINDINGS).parquet(path)
     counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
-    document = {**document, "complete": True, "counts": {kind: counted.get(kind, 0) for kind in KINDS}}
-    write_document(spark, manifest, document)
-    return HygieneFindings(findings, document)
+    return HygieneFindings(findings, results.complete(manifest, {kind: counted.get(kind, 0) for kind in KINDS}))
 
 
 def _consistent(findings: DataFrame) -> DataFrame:
@@ -90,7 +78,3 @@ def in_order(findings: DataFrame) -> DataFrame:
     place = sf.array_position(sf.array(*map(sf.lit, KINDS)), sf.col("kind"))
     order = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
     return findings.orderBy(place, sf.col("covered").desc_nulls_last(), *order)
-
-
-def _room(home: Home, offset: int | None, name: str) -> str:
-    return home.room("hygiene", "offset=*" if offset is None else f"offset={offset:020}", name)

@@ -1,18 +1,21 @@
 """How jobs reach PostgreSQL: a URL without secrets, a user, and a password from the environment or a file."""
 
 import argparse
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from app.core.hosts import is_loopback
 from app.pipeline.errors import PipelineError
 
 URL_VARIABLE = "KLAMM_PIPELINE_JDBC_URL"
 USER_VARIABLE = "KLAMM_PIPELINE_JDBC_USER"
 PASSWORD_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD"  # noqa: S105 - a name, no password
 PASSWORD_FILE_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD_FILE"  # noqa: S105 - the same
+
+READER, TELLER = "klamm-pipeline", "klamm-pipeline tells"
+"""What the database calls our sessions: those that read, and those that note how far an export has come."""
 
 _SECRETS = frozenset({"password", "sslpassword"})
 _SCHEME = "jdbc:postgresql://"
@@ -31,21 +34,22 @@ class JdbcSource:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further ones of the driver, such as sslmode; there may be secrets among them."""
 
-    def options(self) -> dict[str, str]:
+    def options(self, *, read_only: bool = True) -> dict[str, str]:
         """What `spark.read.format("jdbc").options(...)` takes, besides what to read.
 
-        Sessions are read-only. What the URL itself says of the driver's properties stands over what is said here.
+        Sessions are read-only unless they are to tell the store something. What the URL itself says of the driver's
+        properties stands over what is said here.
         """
         options = {
             "url": self.url,
             "driver": "org.postgresql.Driver",
             "fetchsize": "10000",
-            "ApplicationName": "klamm-pipeline",
+            "ApplicationName": READER if read_only else TELLER,
             "tcpKeepAlive": "true",
             "connectTimeout": "10",  # seconds, as are all of the driver's
             "loginTimeout": "30",
             "socketTimeout": "900",
-            "options": "-c default_transaction_read_only=on",
+            "options": f"-c default_transaction_read_only={'on' if read_only else 'off'}",
             **_tls(self.url, self.properties),
             **self.properties,
         }
@@ -115,18 +119,6 @@ def check_url(url: str, where: str) -> None:
         raise PipelineError(f"{where}: {_EXPECTED}")
 
 
-def is_local(host: str) -> bool:
-    """Whether a connection to this host can't leave the machine: `localhost` or an address of loopback."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)
-
-
 def _tls(url: str, properties: Mapping[str, str]) -> dict[str, str]:
     """As the service has it: who connects to another machine and says nothing means certificate and name.
 
@@ -138,7 +130,7 @@ def _tls(url: str, properties: Mapping[str, str]) -> dict[str, str]:
     said |= {name.lower(): value for name, value in parse_qsl(parts.query, keep_blank_values=True)}
     options = {}
     mode = said.get("sslmode")
-    if mode is None and not all(is_local(host) for host in hosts):
+    if mode is None and not all(is_loopback(host) for host in hosts):
         mode = options["sslmode"] = "verify-full"
     # The driver itself knows ~/.postgresql/root.crt, and nothing else, where no file is named.
     named = said.get("sslrootcert") or ("" if _ROOT_AT_HOME.expanduser().is_file() else "system")

@@ -33,6 +33,7 @@ from app.pipeline.options import (
     refuse_unknown_variables,
     session_options,
 )
+from app.pipeline.parsing import JobParser
 from app.pipeline.progress import Console
 from app.pipeline.run_metrics import RunMetrics, write_metrics
 from app.pipeline.session import SessionOptions, java_wanted, spark_session
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None, service: Service | None = None, prog
 
 def parser_of(prog: str = "klamm pipeline", service: Service | None = None) -> argparse.ArgumentParser:
     """The parser of all jobs' arguments."""
-    parser = argparse.ArgumentParser(
+    parser = JobParser(
         prog=prog,
         description="Jobs over the whole store and the decision log, by Spark: here, or on a cluster.",
         epilog=f"klamm pipeline JOB --help tells a job's options. {_EPILOG} See docs/pipeline.md.",
@@ -91,6 +92,7 @@ def parser_of(prog: str = "klamm pipeline", service: Service | None = None) -> a
             epilog=_EPILOG,
             allow_abbrev=False,
         )
+        each.set_defaults(check=None)
         job.add_arguments(each)
         add_common_arguments(each, service)
         each.set_defaults(run_job=job)
@@ -101,6 +103,8 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
     spark: SparkSession | None = None
     try:
         refuse_unknown_variables(os.environ)
+        if arguments.check is not None:
+            arguments.check(arguments)
         if job in FIRST_THE_DATABASE:
             # Nobody wants to wait for Spark to learn that a password is missing.
             jdbc_source(arguments, os.environ)

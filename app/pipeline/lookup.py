@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL
+from app.core.host_keys import NOBODY, client_key, host_key
 from app.core.hosts import ClientAddress
-from app.pipeline.hosts import NOBODY, client_key, host_key
 
 
 class Mask(NamedTuple):

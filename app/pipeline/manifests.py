@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
@@ -122,6 +123,16 @@ def write_batch(spark: SparkSession, home: Home, batch: Batch) -> None:
 def write_base(spark: SparkSession, home: Home, base: Base) -> None:
     """From now on the base exists."""
     write_document(spark, _base_manifest(home), {"job": "export", **asdict(base), **versions(spark)})
+
+
+def exporter_of(spark: SparkSession, home: Home) -> str:
+    """By which id the store knows the export into this home; made up by the first run."""
+    path = home.room("export", "exporter")
+    for document in read_documents(spark, path):
+        return str(document["id"])
+    made_up = str(uuid4())
+    write_document(spark, path, {"id": made_up})
+    return made_up
 
 
 def versions(spark: SparkSession) -> dict[str, str]:

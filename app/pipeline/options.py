@@ -144,7 +144,7 @@ def _settings(given: list[str]) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name.startswith("spark."):
-            raise PipelineError(f"--conf: expected spark.NAME=VALUE, not `{name}`")
+            raise PipelineError(f"--conf: expected spark.NAME=VALUE; the name given is `{name}`")
         if _SECRET_SETTING.search(name):
             raise PipelineError(
                 f"--conf {name} looks like a secret, which others could read in the list of processes; put it into "

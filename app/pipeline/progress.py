@@ -117,8 +117,10 @@ class Console:
             for sign in itertools.cycle(_SIGNS):
                 if ended.wait(_TURN_S):
                     return
-                line = f"{self._job:<9} {text} {sign} {seconds(self._clock() - began)}  {self._stage}"
-                self._steps.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
+                told = f" {sign} {seconds(self._clock() - began)}"
+                room = shutil.get_terminal_size().columns - 1
+                line = f"{self._job:<9} {text}"[: max(0, room - len(told))] + told
+                self._steps.write(f"\r\x1b[K{f'{line}  {self._stage}'[:room]}")
                 self._steps.flush()
                 self._open = True
 

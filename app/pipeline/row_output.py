@@ -5,6 +5,9 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from app.pipeline.errors import PipelineError
 
 OUTPUTS = ("table", "json", "csv")
 
@@ -35,6 +38,15 @@ def csv_line(fields: Sequence[str]) -> str:
     # With another line end the writer would leave line feeds in fields unquoted.
     csv.writer(line, lineterminator="\r\n").writerow(fields)
     return line.getvalue().removesuffix("\r\n")
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """The lines as a file. Raises PipelineError where none can be."""
+    try:
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+    except OSError as fault:
+        raise PipelineError(f"`{path}` can't be written: {fault.strerror}") from None
 
 
 def _table(rows: list[list[str]]) -> Iterator[str]:

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -112,6 +113,16 @@ def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
     configs = {row["key"]: row["value"] for row in others if row["what"] == "config"}
     acls = rows.where("what = 'acl'").select(sf.col("key").alias("id"), *BINDING_FIELDS)
     return TableReading(head, configs, acls, moment(row["read_micros"]))
+
+
+def tell_exported(spark: SparkSession, source: JdbcSource, exporter: str, epoch: str, through: int) -> None:
+    """Let the store know how far this exporter has come, so that it keeps what comes after it.
+
+    Raises Spark's own errors where it can't be told: a standby, or a store that was not migrated yet.
+    """
+    statement = f"SELECT tell_exported('{UUID(exporter)}', '{UUID(epoch)}', {through:d}) AS told"
+    options = {**source.options(read_only=False), "dbtable": f"({statement}) AS asked"}
+    spark.read.format("jdbc").options(**options).load().collect()
 
 
 def moment(micros: int) -> datetime:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 from app.core.authorize import AuthorizationResult, Rule
 from app.core.bindings import AclBinding
-from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType
 from app.core.operations import ALLOW_MASK
 from app.core.validation import validate_new_acl
 from app.pipeline.kafka_acls import add_command, remove_command, with_removals
@@ -210,15 +210,7 @@ def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _is_narrow(acl: Mapping[str, str]) -> bool:
     """Whether it can be created, and speaks of one resource: asked about as such, `*` is a name like others."""
-    binding = AclBinding(
-        ResourceType[acl["resource_type"]],
-        acl["resource_name"],
-        PatternType[acl["pattern_type"]],
-        acl["principal"],
-        acl["host"],
-        AclOperation[acl["operation"]],
-        AclPermissionType[acl["permission_type"]],
-    )
+    binding = AclBinding.from_words(acl[name] for name in BINDING_FIELDS)
     return binding.resource_name != WILDCARD and validate_new_acl(binding) is None
 
 

@@ -10,7 +10,6 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from app.core.authorize import AuthorizationResult
 from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.pipeline.answers import AFTER, BEFORE, BOTH
 from app.pipeline.change_files import Candidate, new_id
 from app.pipeline.schemas import ACLS, BINDING_FIELDS, FLIPS
@@ -37,7 +36,7 @@ def sided_acls(acls: DataFrame, candidate: Candidate) -> DataFrame:
     for binding in candidate.bindings:
         fate = candidate.fate(binding, there=False)
         if fate.there:
-            rows.append((str(new_id(binding)), *_words(binding), AFTER, fate.created_by))
+            rows.append((str(new_id(binding)), *binding.words, AFTER, fate.created_by))
     if not rows:
         return old
     new = acls.sparkSession.createDataFrame(rows, SIDED_ACLS)
@@ -105,7 +104,7 @@ def _sides_of_batches(candidate: Candidate, batches: Iterable[pa.RecordBatch]) -
         steps: list[int | None] = [None] * len(rows)
         again = []
         for at, row in enumerate(rows):
-            binding = _binding(row[1:])
+            binding = AclBinding.from_words(row[1:])
             fate = candidate.fate(binding, there=True)
             if fate.gone:
                 sides[at], steps[at] = BEFORE, fate.deleted_by
@@ -118,28 +117,3 @@ def _sides_of_batches(candidate: Candidate, batches: Iterable[pa.RecordBatch]) -
                 pa.array(column, kind) for column, kind in zip(zip(*again, strict=True), _ARROW.types, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
-
-
-def _binding(row: tuple[str, ...]) -> AclBinding:
-    resource_type, name, pattern_type, principal, host, operation, permission_type = row
-    return AclBinding(
-        ResourceType[resource_type],
-        name,
-        PatternType[pattern_type],
-        principal,
-        host,
-        AclOperation[operation],
-        AclPermissionType[permission_type],
-    )
-
-
-def _words(binding: AclBinding) -> tuple[str, ...]:
-    return (
-        binding.resource_type.name,
-        binding.resource_name,
-        binding.pattern_type.name,
-        binding.principal,
-        binding.host,
-        binding.operation.name,
-        binding.permission_type.name,
-    )

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from app.core.codes import CLUSTER_NAME, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, ResourceType
+from app.core.host_keys import client_key, host_key
 from app.core.hosts import ClientAddress
 from app.core.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations, to_bit_field
 from app.pipeline.errors import PipelineError
-from app.pipeline.hosts import client_key, host_key
 from app.pipeline.lookup import Answer, Mask, answers_of
 
 Acl = Mapping[str, str]

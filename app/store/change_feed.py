@@ -90,10 +90,16 @@ class PostgresChangeFeed:
         """Returns when there may be something to poll (NOTIFY, a lost or new connection), or after the timeout."""
         await self._listener.wait(timeout_s)
 
-    async def trim(self, *, keep_age: timedelta | None, keep_count: int | None, not_past: int | None) -> int:
+    async def trim(
+        self,
+        *,
+        keep_age: timedelta | None,
+        keep_count: int | None,
+        exporters_known_for: timedelta = timedelta(0),
+    ) -> int:
         """Removes records that are older than `keep_age` or further back than `keep_count`, up to a transaction's end.
 
-        Never one above `not_past`, the offset that an exporter has taken, nor one of the last transaction, by which
+        Never one that an exporter which was heard of so lately has not taken, nor one of the last transaction, by which
         followers prove themselves. None switches a rule off. The number of records removed comes back; as a call
         removes 10,000 or so at most, call again until it is 0.
         """
@@ -101,7 +107,7 @@ class PostgresChangeFeed:
         try:
             with faults_told():
                 async with connection.transaction(isolation="read_committed"):
-                    return await trim(connection, keep_age, keep_count, not_past)
+                    return await trim(connection, keep_age, keep_count, exporters_known_for)
         finally:
             await close_gently(connection, self._timeouts)
 

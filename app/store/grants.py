@@ -22,6 +22,7 @@ _GRANTS: Mapping[tuple[str, str], str] = MappingProxyType(
         ("klamm_app", "acl_record"): "GRANT SELECT, INSERT ON acl_record TO klamm_app",
         ("klamm_app", "config"): "GRANT SELECT, INSERT, UPDATE, DELETE ON config TO klamm_app",
         ("klamm_app", "code_name"): "GRANT SELECT ON code_name TO klamm_app",
+        ("klamm_app", "exporter"): "GRANT SELECT ON exporter TO klamm_app",
         ("klamm_app", "schema"): """DO $$ BEGIN
             EXECUTE format('GRANT USAGE ON SCHEMA %I TO klamm_app', current_schema());
         END $$""",
@@ -33,6 +34,7 @@ _GRANTS: Mapping[tuple[str, str], str] = MappingProxyType(
         ("klamm_spark", "acl_record_v1"): "GRANT SELECT ON acl_record_v1 TO klamm_spark",
         ("klamm_spark", "acl_head_v1"): "GRANT SELECT ON acl_head_v1 TO klamm_spark",
         ("klamm_spark", "config_v1"): "GRANT SELECT ON config_v1 TO klamm_spark",
+        ("klamm_spark", "tell_exported"): "GRANT EXECUTE ON FUNCTION tell_exported(uuid, uuid, bigint) TO klamm_spark",
     }
 )
 
@@ -46,6 +48,7 @@ _LACKING = text(
         ('klamm_app', 'acl_record', 'SELECT'), ('klamm_app', 'acl_record', 'INSERT'),
         ('klamm_app', 'config', 'SELECT'), ('klamm_app', 'config', 'INSERT'), ('klamm_app', 'config', 'UPDATE'),
         ('klamm_app', 'config', 'DELETE'), ('klamm_app', 'code_name', 'SELECT'),
+        ('klamm_app', 'exporter', 'SELECT'),
         ('klamm_spark', 'acl_v1', 'SELECT'), ('klamm_spark', 'acl_record_v1', 'SELECT'),
         ('klamm_spark', 'acl_head_v1', 'SELECT'), ('klamm_spark', 'config_v1', 'SELECT')
     ) AS wanted(role, object, privilege) WHERE to_regrole(role) IS NOT NULL
@@ -60,6 +63,9 @@ _LACKING = text(
     UNION ALL
     SELECT role, 'trim_acl_record', has_function_privilege(role, 'trim_acl_record(bigint)', 'EXECUTE')
     FROM (VALUES ('klamm_app')) AS roles(role) WHERE to_regrole(role) IS NOT NULL
+    UNION ALL
+    SELECT role, 'tell_exported', has_function_privilege(role, 'tell_exported(uuid, uuid, bigint)', 'EXECUTE')
+    FROM (VALUES ('klamm_spark')) AS roles(role) WHERE to_regrole(role) IS NOT NULL
 ) AS privileges WHERE NOT is_held ORDER BY role, object"""
 )
 

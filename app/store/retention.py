@@ -23,11 +23,17 @@ _TRANSACTION_END = """SELECT coalesce(
 _END_BEFORE_LAST = """SELECT "offset" FROM acl_record
 WHERE "offset" < $1 AND "offset" = tx_last ORDER BY "offset" DESC LIMIT 1"""
 
+# Whoever copies an older epoch has lost its thread anyway, and begins anew.
+_EXPORTED = """SELECT min(exporter.last_offset) FROM exporter JOIN acl_head USING (epoch)
+WHERE told_at >= clock_timestamp() - $1::interval"""
+
 # With the rights of the function's owner: the role that serves may delete no record. It checks anew what is asked.
 _TRIM = "SELECT trim_acl_record($1)"
 
 
-async def trim(connection: Connection, keep_age: timedelta | None, keep_count: int | None, not_past: int | None) -> int:
+async def trim(
+    connection: Connection, keep_age: timedelta | None, keep_count: int | None, exporters_known_for: timedelta
+) -> int:
     """See `PostgresChangeFeed.trim`. Runs inside the caller's transaction."""
     head = await connection.fetchrow(_LOCK_HEAD)
     if head is None:
@@ -39,8 +45,9 @@ async def trim(connection: Connection, keep_age: timedelta | None, keep_count: i
         old = last if young is None else young - 1
     if keep_count is not None:
         old = max(old, last - keep_count)
-    if not_past is not None:
-        old = min(old, not_past)
+    exported = await connection.fetchval(_EXPORTED, exporters_known_for)
+    if exported is not None:
+        old = min(old, exported)
     # A follower proves itself by the record at its own offset: without the last transaction every replica would reload.
     old = min(old, await connection.fetchval(_END_BEFORE_LAST, last) or 0)
     end = await connection.fetchval(_TRANSACTION_END, start, old, start + MOST_AT_ONCE - 1)

@@ -102,6 +102,16 @@ config = Table(
     Column("changed_offset", BigInteger, nullable=False),
 )
 
+exporter = Table(
+    "exporter",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("epoch", Uuid, nullable=False),
+    Column("last_offset", BigInteger, nullable=False),
+    Column("told_at", DateTime(timezone=True), nullable=False),
+    comment="Klamm: up to where each export of the feed has come, by the id of its home",
+)
+
 code_name = Table(
     "code_name",
     metadata,

@@ -5,7 +5,6 @@ driver would take `prefer` for it, which falls back to plain text without a word
 """
 
 import asyncio
-import ipaddress
 import os
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import asyncpg
 
 from app.core.errors import StoreUnavailableException
+from app.core.hosts import is_loopback
 
 UncheckedMode: TypeAlias = Literal["disable", "allow", "prefer"]
 """Modes that prove nothing about the server; the driver knows how to try one way and then the other."""
@@ -78,18 +78,8 @@ class TlsOptions:
 
 
 def is_local(host: str) -> bool:
-    """Whether a connection to this host can't leave the machine: a Unix socket, `localhost`, a loopback address.
-
-    Names are never resolved, and other spellings of an address (`127.1`) are no addresses here: they are strangers.
-    """
-    if host in {"", "localhost"} or host.startswith("/"):
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)
+    """Whether a connection to this host can't leave the machine: a Unix socket, `localhost`, a loopback address."""
+    return host == "" or host.startswith("/") or is_loopback(host)
 
 
 def hosts_of(dsn: str) -> list[str]:

@@ -14,7 +14,7 @@
 \if :{?spark_login} \else \set spark_login klamm_report \endif
 
 -- Group roles, the same for every Klamm database of this server: klamm_migrator owns the tables, klamm_app serves,
--- imports and trims, klamm_spark reads the published views.
+-- imports and trims, klamm_spark reads the published views and tells how far it has copied the feed.
 SELECT format('CREATE ROLE %I NOLOGIN', name)
 FROM unnest(ARRAY['klamm_migrator', 'klamm_app', 'klamm_spark']) AS name WHERE to_regrole(name) IS NULL \gexec
 
@@ -72,10 +72,11 @@ SELECT format('ALTER %s %s OWNER TO klamm_migrator', CASE relkind WHEN 'v' THEN 
 FROM pg_class
 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v') AND relowner <> 'klamm_migrator'::regrole
     AND relname IN ('acl_head', 'acl', 'acl_record', 'config', 'code_name', 'alembic_version', 'acl_v1', 'acl_record_v1',
-        'acl_head_v1', 'config_v1')
+        'acl_head_v1', 'config_v1', 'exporter')
 \gexec
 SELECT format('ALTER FUNCTION %s OWNER TO klamm_migrator', oid::regprocedure) FROM pg_proc
-WHERE pronamespace = 'public'::regnamespace AND proname = 'trim_acl_record' AND proowner <> 'klamm_migrator'::regrole
+WHERE pronamespace = 'public'::regnamespace AND proname IN ('trim_acl_record', 'tell_exported')
+    AND proowner <> 'klamm_migrator'::regrole
 \gexec
 
 -- PostgreSQL lets everybody execute a new function.

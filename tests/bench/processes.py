@@ -82,8 +82,8 @@ def cpu_s(pid: int) -> float:
 
 
 def cpu_by_process(pid: int) -> dict[int, float]:
-    """The same, of each of them."""
-    return {each: _cpu_of(each) for each in _tree(pid)}
+    """The same of each of them, threads that have ended included: a JVM has many that come and go."""
+    return {each: _ticks_of(each) for each in _tree(pid)}
 
 
 def rss_bytes(pid: int) -> int:
@@ -201,10 +201,9 @@ def _tree(pid: int) -> list[int]:
 
 def _cpu_of(pid: int) -> float:
     """From the scheduler's own nanoseconds where it keeps them, else from ticks of 10 ms; 0 if it has ended."""
+    if not _KEEPS_NANOSECONDS:
+        return _ticks_of(pid)
     try:
-        if not _KEEPS_NANOSECONDS:
-            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / _TICKS
         threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return 0.0
@@ -213,6 +212,14 @@ def _cpu_of(pid: int) -> float:
         with suppress(OSError):
             nanoseconds += int((thread / "schedstat").read_text(encoding="ascii").split()[0])
     return nanoseconds / 1e9
+
+
+def _ticks_of(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def _peak_of(pid: int) -> int:

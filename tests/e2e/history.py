@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from app.core.bindings import AclBinding
 from app.core.records import (
     GENESIS_HASH,
     AccessControlEntryRecord,
@@ -23,18 +22,6 @@ T = TypeVar("T")
 
 Seven = tuple[str, str, str, str, str, str, str]
 """The seven fields of an ACL, as the REST API spells them."""
-
-
-def seven(binding: AclBinding) -> Seven:
-    return (
-        binding.resource_type.name,
-        binding.resource_name,
-        binding.pattern_type.name,
-        binding.principal,
-        binding.host,
-        binding.operation.name,
-        binding.permission_type.name,
-    )
 
 
 def seven_of(acl: Json) -> Seven:
@@ -78,7 +65,7 @@ class History:
         assert not records or records[-1].tx_last == head.last_offset
 
     def _replay(self, record: AccessControlEntryRecord | RemoveAccessControlEntryRecord, ids: set[str]) -> None:
-        fields, acl_id = seven(record.acl.binding), str(record.acl.id)
+        fields, acl_id = record.acl.binding.words, str(record.acl.id)
         present = isinstance(record, AccessControlEntryRecord)
         if present:
             assert fields not in self.acls, f"{fields} came twice"

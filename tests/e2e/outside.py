@@ -9,7 +9,7 @@ import asyncpg
 
 from app.core.records import FeedHead, Record
 from app.store.rows import acl_of, head_of, record_of
-from tests.e2e.history import History, Seven, seven
+from tests.e2e.history import History, Seven
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Outside:
     def acls(self) -> dict[Seven, str]:
         """What the table holds: the seven fields and the id."""
         found = [acl_of(row) for row in self.rows("SELECT * FROM acl")]
-        return {seven(acl.binding): str(acl.id) for acl in found}
+        return {acl.binding.words: str(acl.id) for acl in found}
 
     def kill(self, purpose: str) -> None:
         """Ends Klamm's backends for this purpose."""

@@ -126,7 +126,7 @@ def test_every_session_has_its_limits(store: Store, tmp_path: Path) -> None:
 
         async def trim_and_renounce() -> None:
             feed = PostgresChangeFeed(store.dsn)
-            await feed.trim(keep_age=None, keep_count=None, not_past=None)
+            await feed.trim(keep_age=None, keep_count=None)
             await feed.renounce((await feed.poll(0, 1)).head.epoch, 0, GENESIS_HASH)
             await feed.close()
 

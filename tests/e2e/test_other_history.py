@@ -180,7 +180,7 @@ def trim_all_but(dsn: str, count: int) -> int:
     async def trim() -> int:
         feed = PostgresChangeFeed(dsn)
         try:
-            return await feed.trim(keep_age=None, keep_count=count, not_past=None)
+            return await feed.trim(keep_age=None, keep_count=count)
         finally:
             await feed.close()
 

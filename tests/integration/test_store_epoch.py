@@ -25,7 +25,7 @@ async def test_renouncing_wakes_the_listeners(store: PostgresAclStore, feed: Pos
 async def test_a_trimmed_record_is_no_witness(store: PostgresAclStore, feed: PostgresChangeFeed) -> None:
     await store.write([create(topic("a"))])
     written = await store.write([create(topic("b"))])
-    assert await feed.trim(keep_age=None, keep_count=1, not_past=None) == 1
+    assert await feed.trim(keep_age=None, keep_count=1) == 1
 
     await feed.renounce(written.epoch, 1, b"of a record that nobody can compare")
 

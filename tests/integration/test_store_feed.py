@@ -4,7 +4,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from app.core.errors import PoisonedRecordException, StoreUnavailableException
@@ -154,7 +156,7 @@ async def test_a_database_without_head_asks_for_migration(feed: PostgresChangeFe
     with pytest.raises(StoreUnavailableException, match="klamm migrate"):
         await read_all(feed)
     with pytest.raises(StoreUnavailableException, match="klamm migrate"):
-        await feed.trim(keep_age=None, keep_count=0, not_past=None)
+        await feed.trim(keep_age=None, keep_count=0)
 
 
 async def test_a_frozen_connection_does_not_hold_up_a_poll_for_good(store_url: str, store: PostgresAclStore) -> None:
@@ -296,9 +298,8 @@ async def test_a_snapshot_whose_connection_breaks_is_an_outage(
 async def test_retention_by_count_keeps_whole_transactions(store: PostgresAclStore, feed: PostgresChangeFeed) -> None:
     await three_transactions(store)
 
-    assert await feed.trim(keep_age=None, keep_count=4, not_past=None) == 0
-    assert await feed.trim(keep_age=None, keep_count=1, not_past=2) == 2
-    assert await feed.trim(keep_age=None, keep_count=1, not_past=None) == 1
+    assert await feed.trim(keep_age=None, keep_count=4) == 0
+    assert await feed.trim(keep_age=None, keep_count=1) == 3
     poll = await feed.poll(3, 10)
 
     assert poll.head.log_start_offset == 4
@@ -314,10 +315,9 @@ async def test_retention_by_age_stops_at_the_first_young_record(
     await three_transactions(store)
     await database.execute("UPDATE acl_record SET recorded_at = recorded_at - interval '2 days' WHERE \"offset\" <= 3")
 
-    assert await feed.trim(keep_age=timedelta(days=3), keep_count=None, not_past=None) == 0
-    assert await feed.trim(keep_age=timedelta(days=1), keep_count=None, not_past=1) == 0
-    assert await feed.trim(keep_age=timedelta(days=1), keep_count=None, not_past=None) == 3
-    assert await feed.trim(keep_age=timedelta(0), keep_count=None, not_past=None) == 0
+    assert await feed.trim(keep_age=timedelta(days=3), keep_count=None) == 0
+    assert await feed.trim(keep_age=timedelta(days=1), keep_count=None) == 3
+    assert await feed.trim(keep_age=timedelta(0), keep_count=None) == 0
 
     poll = await feed.poll(5, 10)
     assert poll.head.log_start_offset == 4
@@ -328,7 +328,7 @@ async def test_retention_leaves_the_last_transaction_so_that_followers_at_the_he
     store: PostgresAclStore, feed: PostgresChangeFeed
 ) -> None:
     await three_transactions(store)
-    while await feed.trim(keep_age=timedelta(0), keep_count=0, not_past=None):
+    while await feed.trim(keep_age=timedelta(0), keep_count=0):
         pass
     await store.write([create(topic("d"))])
 
@@ -337,10 +337,51 @@ async def test_retention_leaves_the_last_transaction_so_that_followers_at_the_he
     assert [record.offset for record in poll.records] == [6]
 
 
+async def test_retention_waits_for_exporters_that_were_heard_of_lately(
+    store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
+) -> None:
+    await three_transactions(store)
+    epoch = (await feed.poll(0, 1)).head.epoch
+    patience = timedelta(days=1)
+    far, near = uuid4(), uuid4()
+    assert await database.fetchval("SELECT tell_exported($1, $2, 3)", far, epoch)
+    assert await database.fetchval("SELECT tell_exported($1, $2, 1)", near, epoch)
+    assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 0
+    assert await database.fetchval("SELECT tell_exported($1, $2, 2)", near, epoch)
+    assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 2
+    await database.execute("UPDATE exporter SET told_at = told_at - interval '2 days' WHERE id = $1", near)
+    assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 1
+    # Of another history: whoever copied it has lost its thread anyway.
+    await database.execute("UPDATE exporter SET epoch = gen_random_uuid(), last_offset = 0, told_at = now()")
+    await store.write([create(topic("d"))])
+    assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 2
+
+
+async def test_only_what_can_have_been_exported_is_noted(
+    store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection
+) -> None:
+    await three_transactions(store)
+    epoch = (await feed.poll(0, 1)).head.epoch
+
+    nonsense = ((uuid4(), epoch, 6), (uuid4(), uuid4(), 1), (uuid4(), epoch, -1), (None, epoch, 1))
+    for exporter, of_epoch, through in nonsense:
+        with pytest.raises(asyncpg.InvalidParameterValueError, match="up to the head"):
+            await database.fetchval("SELECT tell_exported($1, $2, $3)", exporter, of_epoch, through)
+    many = "INSERT INTO exporter SELECT gen_random_uuid(), $1, 0, now() - $2::interval FROM generate_series(1, $3)"
+    await database.execute(many, epoch, timedelta(days=800), 600)
+    await database.execute(many, epoch, timedelta(0), 400)
+    # Those of more than a year ago are forgotten, and make room.
+    assert await database.fetchval("SELECT tell_exported($1, $2, 1)", uuid4(), epoch)
+    assert await database.fetchval("SELECT count(*) FROM exporter") == 401
+    await database.execute(many, epoch, timedelta(0), 599)
+    with pytest.raises(asyncpg.PostgresError, match="1000 exporters"):
+        await database.fetchval("SELECT tell_exported($1, $2, 1)", uuid4(), epoch)
+
+
 async def test_retention_without_rules_keeps_everything(store: PostgresAclStore, feed: PostgresChangeFeed) -> None:
     await three_transactions(store)
 
-    assert await feed.trim(keep_age=None, keep_count=None, not_past=None) == 0
+    assert await feed.trim(keep_age=None, keep_count=None) == 0
     assert len((await feed.poll(0, 10)).records) == 5
 
 
@@ -353,7 +394,7 @@ async def test_retention_goes_in_pieces_but_never_cuts_a_transaction(
     await store.write([create(*[topic(f"c{n}") for n in range(4_000)])])
     await store.write([create(*[topic(f"d{n}") for n in range(7_000)])])
 
-    removed = [await feed.trim(keep_age=None, keep_count=0, not_past=None) for _ in range(4)]
+    removed = [await feed.trim(keep_age=None, keep_count=0) for _ in range(4)]
 
     assert removed == [12_000, 4_000, 0, 0]
     assert (await feed.poll(0, 1)).head.log_start_offset == 16_001

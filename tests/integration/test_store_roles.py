@@ -42,11 +42,13 @@ PRIVILEGES = {
     *(("klamm_app", "config", privilege) for privilege in ("DELETE", "INSERT", "SELECT", "UPDATE")),
     ("klamm_app", "code_name", "SELECT"),
     ("klamm_app", "public", "USAGE"),
+    ("klamm_app", "exporter", "SELECT"),
     ("klamm_app", "trim_acl_record(bigint)", "EXECUTE"),
     ("klamm_spark", "acl_v1", "SELECT"),
     ("klamm_spark", "acl_record_v1", "SELECT"),
     ("klamm_spark", "acl_head_v1", "SELECT"),
     ("klamm_spark", "config_v1", "SELECT"),
+    ("klamm_spark", "tell_exported(uuid,uuid,bigint)", "EXECUTE"),
     ("klamm_spark", "public", "USAGE"),
 }
 """All that anybody but the owner may do with anything in the schema."""
@@ -149,7 +151,7 @@ async def test_the_app_role_does_all_that_serving_needs(
     assert len((await feed.poll(0, 100)).records) == 8
     async with feed.snapshot() as reader:
         assert len([row async for some in reader.slices() for row in some]) == 3
-    assert await feed.trim(keep_age=timedelta(0), keep_count=None, not_past=None) == 6
+    assert await feed.trim(keep_age=timedelta(0), keep_count=None) == 6
     assert (await feed.poll(8, 1)).head.log_start_offset == 7
     await feed.renounce(batch.epoch, 9, b"of a record that was lost")
     assert (await feed.poll(8, 1)).head.epoch != batch.epoch
@@ -221,7 +223,7 @@ async def test_the_spark_role_reads_the_views_through_their_owners_rights(
     [
         *(
             f"SELECT FROM {table}"
-            for table in ("acl", "acl_record", "acl_head", "config", "code_name", "alembic_version")
+            for table in ("acl", "acl_record", "acl_head", "config", "code_name", "exporter", "alembic_version")
         ),
         "DELETE FROM acl_v1",
         "UPDATE acl_v1 SET principal = 'x'",
@@ -445,7 +447,7 @@ async def test_code_from_before_the_function_trims_as_the_owner(roles: DatabaseR
         await connection.execute("UPDATE acl_head SET log_start_offset = 5")
     feed = PostgresChangeFeed(roles.serve)
     assert (await feed.poll(4, 10)).head.log_start_offset == 5
-    assert await feed.trim(keep_age=None, keep_count=1, not_past=None) == 1
+    assert await feed.trim(keep_age=None, keep_count=1) == 1
     await feed.close()
 
 
@@ -455,8 +457,8 @@ async def test_a_schema_from_before_the_function_says_that_it_wants_migrating(ro
     feed = PostgresChangeFeed(roles.migrate)
 
     with pytest.raises(StoreUnavailableException, match="run `klamm migrate`"):
-        await feed.trim(keep_age=None, keep_count=1, not_past=None)
+        await feed.trim(keep_age=None, keep_count=1)
 
     await migrate(roles.migrate)
-    assert await feed.trim(keep_age=None, keep_count=1, not_past=None) == 5
+    assert await feed.trim(keep_age=None, keep_count=1) == 5
     await feed.close()

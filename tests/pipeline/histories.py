@@ -5,7 +5,6 @@ import asyncio
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -98,16 +97,10 @@ def states(records: Sequence[Record]) -> dict[int, State]:
         end = next(n for n in range(start, len(records)) if records[n].offset == records[n].tx_last) + 1
         image = image.apply(records[start:end])
         there = [acl for each in ids if (acl := image.index.get(each.bytes)) is not None]
-        acls = frozenset((str(acl.id), *words(acl.binding)) for acl in there)
+        acls = frozenset((str(acl.id), *acl.binding.words) for acl in there)
         found[image.offset] = State(acls, dict(image.overrides))
         start = end
     return found
-
-
-def words(binding: AclBinding) -> Fields:
-    """The seven fields in words."""
-    values = [getattr(binding, name) for name in BINDING_FIELDS]
-    return tuple(value.name if isinstance(value, IntEnum) else value for value in values)
 
 
 def rows(acls: DataFrame) -> list[Fields]:

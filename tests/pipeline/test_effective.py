@@ -4,16 +4,13 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from app.core.codes import AclOperation
 from app.core.configs import AuthorizerConfig
 from app.core.hosts import parse_address
 from app.pipeline.effective import expanded, masks_of, nodes_of
 from app.pipeline.lookup import Answer, Mask, allowed_by_answers, allowed_by_masks, answers_of
-from app.pipeline.reach import crowd, reach
 from app.pipeline.schemas import MASKS, NODES
 from tests.images import image_of
 from tests.pipeline.random_stores import (
-    CALLERS,
     RESOURCE_NAMES,
     acl_frame,
     decisions,
@@ -43,8 +40,6 @@ class Tables:
         self.answers: dict[Resource, list[Answer]] = defaultdict(list)
         for row in expanded(nodes_frame, masks_frame).collect():
             self.answers[row[0], row[1]].append(Answer(*row[2:]))
-        self.reach = {tuple(row[:3]): row[3] for row in reach(nodes_frame, masks_frame).collect()}
-        self.crowd = {tuple(row[:3]): row[3] for row in crowd(nodes_frame, masks_frame).collect()}
         nodes_frame.unpersist()
         masks_frame.unpersist()
 
@@ -89,21 +84,3 @@ def test_each_pattern_that_covers_a_resource_stands_beside_it_once(tables: Table
         if (name.startswith(pattern) if pattern_type == "PREFIXED" else pattern in ("*", name))
     ]
     assert sorted(tables.nodes) == sorted(expected)
-
-
-def test_reach_and_crowd_count_what_the_masks_of_each_principal_allow(tables: Tables) -> None:
-    reached: dict[tuple[str, str, str], int] = defaultdict(int)
-    crowded: dict[tuple[str, str, str], int] = defaultdict(int)
-    for (resource_type, name), masks in tables.masks.items():
-        for principal in CALLERS:
-            own = [mask for mask in masks if mask.principal == principal]
-            allow = deny = 0
-            for mask in own:
-                allow |= mask.allow_mask
-                deny |= mask.deny_mask if mask.host == "*" else 0
-            for operation in tuple(AclOperation)[3:]:
-                if (allow & ~deny) >> operation & 1:
-                    reached[principal, resource_type, operation.name] += 1
-                    crowded[resource_type, name, operation.name] += principal != "User:*"
-    assert tables.reach == dict(reached)
-    assert tables.crowd == {key: count for key, count in crowded.items() if count}

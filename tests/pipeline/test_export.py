@@ -16,7 +16,7 @@ from app.core.records import Record
 from app.pipeline import source as source_module
 from app.pipeline.errors import PipelineError
 from app.pipeline.export import exported_records
-from app.pipeline.jdbc import PASSWORD_VARIABLE
+from app.pipeline.jdbc import PASSWORD_VARIABLE, READER
 from app.pipeline.jobs import export, reconcile, snapshot
 from app.pipeline.manifests import Exported, read_exported
 from app.pipeline.records import record_of
@@ -160,13 +160,15 @@ async def test_a_write_storm_changes_nothing_of_the_cut_and_is_never_waited_for(
         while not is_over.is_set():
             for row in await admin.fetch(
                 """SELECT pid, xact_start, query, backend_xid FROM pg_stat_activity
-                WHERE usename = 'klamm_report' AND xact_start IS NOT NULL"""
+                WHERE usename = 'klamm_report' AND application_name = $1 AND xact_start IS NOT NULL""",
+                READER,
             ):
                 assert row["backend_xid"] is None
                 seen.add((row["pid"], row["xact_start"], row["query"]))
             for row in await admin.fetch(
                 """SELECT DISTINCT mode FROM pg_locks JOIN pg_stat_activity USING (pid)
-                WHERE usename = 'klamm_report' AND locktype <> 'virtualxid'"""
+                WHERE usename = 'klamm_report' AND application_name = $1 AND locktype <> 'virtualxid'""",
+                READER,
             ):
                 modes.add(row["mode"])
             await asyncio.sleep(0.001)
@@ -301,7 +303,33 @@ async def test_two_runs_at_once_are_refused(keeping: Keeping) -> None:
     assert keeping.records() == await feed_records(keeping.roles.serve)
 
 
+async def test_what_has_not_been_exported_is_not_trimmed(
+    keeping: Keeping, admin: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    await write_history(keeping.roles.serve, 15, 4)
+    keeping.run()
+    taken = keeping.manifests().last_offset
+    await write_history(keeping.roles.serve, 16, 4)
+    feed = PostgresChangeFeed(keeping.roles.serve)
+
+    while await feed.trim(keep_age=timedelta(0), keep_count=None, exporters_known_for=timedelta(days=1)):
+        pass
+    assert (await feed.poll(0, 1)).head.log_start_offset == taken + 1
+    keeping.run()
+    assert keeping.manifests().last_offset > taken
+    assert await feed.trim(keep_age=timedelta(0), keep_count=None, exporters_known_for=timedelta(days=1)) > 0
+
+    # An export stands also where the store can't be told of it.
+    told = keeping.manifests().last_offset
+    await admin.execute("REVOKE EXECUTE ON FUNCTION tell_exported FROM klamm_spark")
+    await write_history(keeping.roles.serve, 17, 1)
+    assert keeping.run().status == 0
+    assert keeping.manifests().last_offset > told
+    assert [row["last_offset"] for row in await admin.fetch("SELECT last_offset FROM exporter")] == [told]
+    await feed.close()
+
+
 async def trim_all(dsn: str) -> None:
     feed = PostgresChangeFeed(dsn)
-    assert await feed.trim(keep_age=timedelta(0), keep_count=None, not_past=None) > 0
+    assert await feed.trim(keep_age=timedelta(0), keep_count=None) > 0
     await feed.close()

@@ -131,10 +131,7 @@ async def test_the_tables_are_read_as_of_one_offset(spark: SparkSession, home: H
         run(spark, home, store_url, "--from-table")
 
 
-def test_a_time_must_say_what_it_means(spark: SparkSession, home: Home, store_url: str) -> None:
-    for time, why in (("yesterday", "is no time"), ("2026-11-22T12:00:00", "names no zone")):
-        with pytest.raises(PipelineError, match=why):
-            run(spark, home, store_url, "--time", time)
+def test_one_state_is_asked_for_and_must_be_exported(spark: SparkSession, home: Home, store_url: str) -> None:
     parser = argparse.ArgumentParser(exit_on_error=False)
     snapshot.add_arguments(parser)
     with pytest.raises(argparse.ArgumentError):

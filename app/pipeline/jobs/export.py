@@ -3,14 +3,19 @@
 import argparse
 import os
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from app.core.records import GENESIS_HASH
 from app.pipeline.alone import alone
 from app.pipeline.context import JobContext
 from app.pipeline.errors import PipelineError
 from app.pipeline.export import Copying, export_batch, refuse_other_history, take_base
+from app.pipeline.faults import explain
 from app.pipeline.jdbc import JdbcSource, jdbc_source
-from app.pipeline.manifests import Exported, read_exported
-from app.pipeline.source import ROWS_PER_RANGE, read_head, stretches
+from app.pipeline.manifests import Exported, exporter_of, read_exported
+from app.pipeline.parsing import number_from
+from app.pipeline.source import ROWS_PER_RANGE, read_head, stretches, tell_exported
 
 NAME = "export"
 HELP = "copy the records of the change feed that are new into Parquet"
@@ -20,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """How many connections read at most."""
     parser.add_argument(
         "--ranges",
-        type=_positive,
+        type=number_from(1),
         default=8,
         metavar="N",
         help=f"ranges of about {ROWS_PER_RANGE:,} records that are read for one batch at most, each over a connection "
@@ -46,7 +51,7 @@ def _begin(context: JobContext, source: JdbcSource) -> Exported | None:
     why = f"records before {head.log_start_offset} are trimmed" if head.last_offset else "there is no record yet"
     with context.console.step(f"taking a base, for {why}"):
         base = take_base(context.spark, source, context.home)
-    context.console.say(f"base of {base.acls} ACLs at offset {base.offset}")
+    context.console.say(f"base of {base.acls:,} ACLs at offset {base.offset}")
     context.metrics.count("base_acls_written", base.acls)
     return Exported(base, ())
 
@@ -64,6 +69,7 @@ def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None
         refuse_other_history(exported, head)
     if head.last_offset == after:
         context.console.say(f"nothing new since offset {after}")
+        _tell(context, source, head.epoch, after)
         return
     for first, through in stretches(after, head.last_offset, most_ranges):
         with context.console.step(f"copying offsets {first + 1:,} to {through:,}"):
@@ -71,10 +77,18 @@ def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None
             batch = export_batch(context.spark, copying, most_ranges)
         previous = bytes.fromhex(batch.hash)
         context.metrics.count("records_exported", through - first)
+    _tell(context, source, head.epoch, head.last_offset)
     context.console.say(f"exported offsets {after + 1} to {head.last_offset} of epoch {head.epoch}")
 
 
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 on, not `{text}`")
-    return int(text)
+def _tell(context: JobContext, source: JdbcSource, epoch: str, through: int) -> None:
+    """The store's retention waits for those that have told how far they are; what was exported stands without that."""
+    exporter = exporter_of(context.spark, context.home)
+    try:
+        tell_exported(context.spark, source, exporter, epoch, through)
+    except (PySparkException, Py4JError) as fault:
+        why, _ = explain(fault, os.environ)
+        context.console.warn(
+            f"the store was not told that offsets up to {through} are exported, so it may trim what comes next before "
+            f"the next export: {why}"
+        )

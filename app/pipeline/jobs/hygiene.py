@@ -1,7 +1,7 @@
 """`hygiene`: ACLs that could go, or could be narrower, each with the reason and the command that mends it."""
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,9 +22,10 @@ from app.pipeline.jobs.inputs import add_offset
 from app.pipeline.jobs.what_if import add_replay_arguments, allows_everyone
 from app.pipeline.manifests import read_exported
 from app.pipeline.mending import csv_lines, script_lines
+from app.pipeline.parsing import number_from
 from app.pipeline.replay import questions, replay
 from app.pipeline.resources import read_resources, seen_resources
-from app.pipeline.row_output import lines_of
+from app.pipeline.row_output import lines_of, write_lines
 from app.pipeline.schemas import ACLS, FINDINGS
 from app.pipeline.shadowed import VOID, shadowed, with_reading
 from app.pipeline.snapshot import Snapshot, load_snapshot
@@ -45,33 +46,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_offset(parser)
     parser.add_argument("--resources", metavar="FILE", help="resources that exist; else those that the log names")
     parser.add_argument(
-        "--days", type=_some_days, default=_DAYS, metavar="N", help=f"look at N days of the log ({_DAYS})"
+        "--days",
+        type=number_from(1, _MOST_DAYS),
+        default=_DAYS,
+        metavar="N",
+        help=f"look at N days of the log ({_DAYS})",
     )
     parser.add_argument(
         "--grace-days",
-        type=_days,
+        type=number_from(0, _MOST_DAYS),
         default=_GRACE_DAYS,
         metavar="N",
         help=f"don't call an ACL unused that is younger than N days where the log ends ({_GRACE_DAYS}); "
         "their age is known from an export",
     )
     add_replay_arguments(parser)
-    parser.add_argument("--top", type=int, default=_TOP, metavar="N", help=f"show N findings ({_TOP})")
+    parser.add_argument("--top", type=number_from(0), default=_TOP, metavar="N", help=f"show N findings ({_TOP})")
     parser.add_argument("--csv", metavar="FILE", help="write all findings here as well")
     parser.add_argument("--script", metavar="FILE", help="write the commands that mend them as a shell script")
     parser.add_argument("--fail-on-findings", action="store_true", help="exit with 1 if anything was found")
-
-
-def _days(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > _MOST_DAYS:
-        raise argparse.ArgumentTypeError(f"expected a number of days up to {_MOST_DAYS}, not `{text}`")
-    return int(text)
-
-
-def _some_days(text: str) -> int:
-    if _days(text) == 0:
-        raise argparse.ArgumentTypeError("expected 1 or more days")
-    return _days(text)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -185,12 +178,25 @@ def _show(context: JobContext, found: HygieneFindings, top: int) -> None:
     for kind, count in counts.items():
         context.metrics.count(f"findings_{kind.lower()}", count)
     context.console.say(", ".join(f"{kind} {count:,}" for kind, count in counts.items()))
-    rows = in_order(found.findings).select(*_COLUMNS).limit(top).collect()
+    rows = []
+    # Each kind is seen, though there may be thousands of the first.
+    for kind, share in _shares(counts, top).items():
+        of_kind = found.findings.where(sf.col("kind") == kind)
+        rows += [tuple(row) for row in in_order(of_kind).select(*_COLUMNS).limit(share).collect()]
     if rows:
-        for line in lines_of(_COLUMNS, (tuple(row) for row in rows), "table"):
+        for line in lines_of(_COLUMNS, rows, "table"):
             context.console.say(line)
     if sum(counts.values()) > len(rows):
         context.console.say(f"and {sum(counts.values()) - len(rows):,} more; --csv FILE and --script FILE have all")
+
+
+def _shares(counts: Mapping[str, int], top: int) -> dict[str, int]:
+    """How many of each kind are shown, in the order of kinds: what one leaves free the others take."""
+    shares = dict.fromkeys(counts, 0)
+    few_first = sorted((kind for kind in counts if counts[kind]), key=counts.__getitem__)
+    for number, kind in enumerate(few_first):
+        shares[kind] = min(counts[kind], (top - sum(shares.values())) // (len(few_first) - number))
+    return {kind: share for kind, share in shares.items() if share}
 
 
 def _write_files(context: JobContext, found: HygieneFindings, arguments: argparse.Namespace) -> None:
@@ -202,12 +208,4 @@ def _write_files(context: JobContext, found: HygieneFindings, arguments: argpars
         if path is not None:
             with context.console.step(f"writing {path}"):
                 rows = (row.asDict() for row in in_order(found.findings).toLocalIterator())
-                _write(Path(path), lines(rows))
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    try:
-        with path.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(f"{line}\n" for line in lines)
-    except OSError as fault:
-        raise PipelineError(f"`{path}` can't be written: {fault.strerror}") from None
+                write_lines(Path(path), lines(rows))

@@ -10,6 +10,7 @@ from app.pipeline.alone import alone
 from app.pipeline.context import JobContext
 from app.pipeline.errors import PipelineError
 from app.pipeline.ingest import batch_writer, finished_batches, lines_of
+from app.pipeline.parsing import number_from, told_by
 from app.pipeline.storage import existing
 
 NAME = "ingest"
@@ -27,12 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--decisions",
         metavar="FOLDER",
         required=True,
+        type=told_by(_folder),
         help="the folder that the service's decision.log.path names; its closed files (decisions-*.jsonl, .jsonl.gz)",
     )
     parser.add_argument(
         "--files-at-once",
         metavar="N",
-        type=_positive,
+        type=number_from(1),
         default=_FILES_AT_ONCE,
         help=f"at most so many files in one batch, which is held on disk for a while ({_FILES_AT_ONCE})",
     )
@@ -48,10 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Ingest what is new. 1 if lines were put aside and that is to fail."""
-    if found := _GLOB.search(arguments.decisions):
-        raise PipelineError(
-            f"--decisions: Spark reads `{found[0]}` in a folder's name as a wildcard; rename the folder"
-        )
     with alone(context.home, NAME):
         return _ingest(context, arguments)
 
@@ -66,7 +64,8 @@ def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
     decisions, quarantined = (sum(manifest[name] for manifest in new) for name in ("decisions", "quarantined"))
     context.metrics.count("decisions_written", decisions)
     context.metrics.count("lines_quarantined", quarantined)
-    context.console.say(f"{decisions:,} decisions taken in {len(new)} batches, {quarantined:,} lines put aside")
+    batches_taken = "1 batch" if len(new) == 1 else f"{len(new)} batches"
+    context.console.say(f"{decisions:,} decisions taken in {batches_taken}, {quarantined:,} lines put aside")
     if quarantined:
         by_column: dict[str, int] = {}
         for manifest in new:
@@ -124,8 +123,7 @@ def _refuse_lost_checkpoint(context: JobContext) -> None:
         )
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("expected 1 or more")
-    return number
+def _folder(name: str) -> str:
+    if found := _GLOB.search(name):
+        raise PipelineError(f"Spark reads `{found[0]}` in a folder's name as a wildcard; rename the folder")
+    return name

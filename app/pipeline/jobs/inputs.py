@@ -1,28 +1,38 @@
 """Options that several jobs have: which snapshot, which resources, which part of the log."""
 
 import argparse
-from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import read_decisions
 from app.pipeline.errors import PipelineError
+from app.pipeline.parsing import number_from, parse_time, told_by
 from app.pipeline.resources import read_resources, seen_resources
 
 
 def add_offset(parser: argparse.ArgumentParser) -> None:
     """Which snapshot is looked at."""
-    parser.add_argument("--offset", type=int, metavar="N", help="the snapshot at this offset (default: the latest)")
+    parser.add_argument(
+        "--offset", type=number_from(0), metavar="N", help="the snapshot at this offset (default: the latest)"
+    )
 
 
 def add_resources(parser: argparse.ArgumentParser) -> None:
     """Where the names of resources come from."""
     parser.add_argument(
-        "--resources", metavar="FILE", help="their list: .csv, .jsonl, .parquet with resource_type and resource_name"
+        "--resources",
+        metavar="FILE",
+        help="their list: .csv, .jsonl, .ndjson or .parquet with resource_type and resource_name, or .txt with a topic "
+        "a line; .gz too",
     )
     parser.add_argument("--seen", action="store_true", help="resources that the decision log names; the default")
-    parser.add_argument("--since", metavar="TIME", help="of the log, from this time on: 2026-11-22T12:00:00Z")
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        type=told_by(parse_time),
+        help="of the log, from this time on: 2026-11-22T12:00:00Z",
+    )
 
 
 def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFrame:
@@ -31,18 +41,7 @@ def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFram
     if listed is not None and not arguments.seen:
         return listed
     try:
-        seen = seen_resources(read_decisions(context.spark, context.home, time_of(arguments.since)))
+        seen = seen_resources(read_decisions(context.spark, context.home, arguments.since))
     except PipelineError as fault:
         raise PipelineError(f"{fault}; or name the resources by --resources FILE") from None
     return seen if listed is None else listed.unionByName(seen).distinct()
-
-
-def time_of(text: str | None) -> datetime | None:
-    """A time as options have it, UTC unless it names a zone. Raises PipelineError."""
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise PipelineError(f"`{text}` is no time; write it as 2026-11-22T12:00:00Z") from None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

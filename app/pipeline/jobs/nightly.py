@@ -8,6 +8,7 @@ from copy import copy
 from app.pipeline.context import Job, JobContext
 from app.pipeline.faults import explain
 from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
+from app.pipeline.parsing import JobParser
 
 NAME = "nightly"
 HELP = "export, ingest, snapshot, effective, hygiene and report, one after the other in one session"
@@ -32,7 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--grace-days",
         metavar="N",
         default=argparse.SUPPRESS,
-        help="how old an ACL must be to be called unused, as `hygiene` has it",
+        help="how old an ACL must be to be called unused, as `hygiene` has it (7)",
+    )
+    parser.add_argument(
+        "--days",
+        metavar="N",
+        default=argparse.SUPPRESS,
+        help="how many days of the log `hygiene` looks at (90)",
     )
     parser.add_argument(
         "--allow-everyone-if-no-acl-found",
@@ -60,6 +67,7 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
         (effective, "--resources", arguments.resources),
         (hygiene, "--resources", arguments.resources),
         (hygiene, "--grace-days", getattr(arguments, "grace_days", None)),
+        (hygiene, "--days", getattr(arguments, "days", None)),
         (hygiene, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
         (report, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
         (report, "--teams", arguments.teams),
@@ -74,7 +82,7 @@ def run_in_turn(orders: Sequence[tuple[Job, list[str]]], context: JobContext, ar
     """Each job with its own options and numbers of its own; the worst of their exit codes."""
     worst = 0
     for step, options in orders:
-        parser = argparse.ArgumentParser(prog=step.NAME, allow_abbrev=False)
+        parser = JobParser(prog=step.NAME, allow_abbrev=False)
         step.add_arguments(parser)
         own = context.of(step.NAME)
         try:

@@ -2,12 +2,11 @@
 
 import argparse
 import os
-from datetime import datetime
 
 from app.pipeline.context import JobContext
-from app.pipeline.errors import PipelineError
 from app.pipeline.jdbc import jdbc_source
 from app.pipeline.manifests import read_exported
+from app.pipeline.parsing import number_from, parse_time, told_by
 from app.pipeline.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot, snapshot_at
 from app.pipeline.source import read_table
 
@@ -18,9 +17,14 @@ HELP = "fold the exported records, or read the tables, to the ACLs at one offset
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which state is wanted."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--offset", type=int, metavar="N", help="the state after this record, the end of a transaction")
     which.add_argument(
-        "--time", metavar="TIME", help="the state after the last transaction recorded at or before 2026-11-22T12:00:00Z"
+        "--offset", type=number_from(0), metavar="N", help="the state after this record, the end of a transaction"
+    )
+    which.add_argument(
+        "--time",
+        metavar="TIME",
+        type=told_by(parse_time),
+        help="the state after the last transaction recorded at or before 2026-11-22T12:00:00Z",
     )
     which.add_argument("--from-table", action="store_true", help="the state as of now, read from the tables themselves")
 
@@ -31,14 +35,13 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         with context.console.step("reading the tables"):
             snapshot = _from_table(context, arguments)
     else:
-        time = None if arguments.time is None else _time(arguments.time)
         with context.console.step("finding the last record"):
-            snapshot = snapshot_at(context.spark, context.home, arguments.offset, time)
+            snapshot = snapshot_at(context.spark, context.home, arguments.offset, arguments.time)
     with context.console.step(f"saving the state at offset {snapshot.offset:,}"):
         save_snapshot(context.spark, context.home, snapshot)
         count = load_snapshot(context.spark, context.home, snapshot.offset).acls.count()
     context.metrics.count("acls_written", count)
-    context.console.say(f"{count} ACLs and {len(snapshot.configs)} configs at offset {snapshot.offset}")
+    context.console.say(f"{count:,} ACLs and {len(snapshot.configs)} configs at offset {snapshot.offset}")
     return 0
 
 
@@ -50,13 +53,3 @@ def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:
     if exported is not None:
         refuse_other(context.home, snapshot, exported.cluster_id, exported.epoch)
     return snapshot
-
-
-def _time(text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise PipelineError(f"`{text}` is no time; write it as 2026-11-22T12:00:00Z") from None
-    if time.tzinfo is None:
-        raise PipelineError(f"`{text}` names no zone; add Z for UTC, or an offset as in {text}+01:00")
-    return time

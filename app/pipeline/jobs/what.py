@@ -8,15 +8,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from app.core.codes import WILDCARD_PRINCIPAL
+from app.core.host_keys import client_key, host_key
 from app.core.hosts import ClientAddress
 from app.pipeline.context import JobContext
 from app.pipeline.effective import RESOURCE, expanded
 from app.pipeline.effective_tables import EffectiveTables, load_effective
 from app.pipeline.errors import PipelineError
-from app.pipeline.hosts import client_key, host_key
 from app.pipeline.jobs.inputs import add_offset
-from app.pipeline.jobs.who import address_of, config_of, few
+from app.pipeline.jobs.who import add_host, config_of, few
 from app.pipeline.lookup import Answer
+from app.pipeline.parsing import number_from, told_by
 from app.pipeline.row_output import Row, add_output, lines_of
 from app.pipeline.snapshot import load_snapshot
 from app.pipeline.who_and_what import Acl, closest, mask_of, operation_words
@@ -30,20 +31,18 @@ _SHOWN = 1_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The question."""
-    parser.add_argument("principal", metavar="PRINCIPAL", help="such as User:alice")
-    parser.add_argument("--host", metavar="ADDRESS", help="only what holds for a client at this address")
-    parser.add_argument("--limit", type=int, default=_SHOWN, metavar="N", help=f"at most N resources ({_SHOWN})")
+    parser.add_argument("principal", metavar="PRINCIPAL", type=told_by(_principal), help="such as User:alice")
+    add_host(parser)
+    parser.add_argument(
+        "--limit", type=number_from(1), default=_SHOWN, metavar="N", help=f"at most N resources ({_SHOWN})"
+    )
     add_offset(parser)
     add_output(parser)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Print a row for each pattern and host, then one for each resource and host."""
-    principal, address = arguments.principal, address_of(arguments.host)
-    if not principal.partition(":")[1]:
-        raise PipelineError(
-            f"`{principal}` is no principal; write it with its type, such as `User:{principal or 'alice'}`"
-        )
+    principal, address = arguments.principal, arguments.host
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     tables = load_effective(context.spark, context.home, snapshot.offset)
     speaking = sf.col("principal").isin(principal, WILDCARD_PRINCIPAL)
@@ -59,6 +58,12 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     if tables is None:
         context.console.note("resources are listed once `klamm pipeline effective` has run at this offset")
     return 0
+
+
+def _principal(text: str) -> str:
+    if not text.partition(":")[1]:
+        raise PipelineError(f"`{text}` is no principal; write it with its type, such as `User:{text or 'alice'}`")
+    return text
 
 
 def _patterns(acls: Iterable[Acl], address: ClientAddress | None) -> Iterator[Row]:

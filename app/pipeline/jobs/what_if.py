@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark import StorageLevel
@@ -13,10 +14,12 @@ from app.core.authorize import Rule
 from app.core.configs import ALLOW_EVERYONE, parse_configs
 from app.pipeline.change_files import Candidate, read_candidate, refuse_excessive
 from app.pipeline.context import JobContext
-from app.pipeline.decision_log import LogWindow, log_window, parse_time, read_decisions
+from app.pipeline.decision_log import LogWindow, log_window, read_decisions
 from app.pipeline.errors import PipelineError
 from app.pipeline.manifests import versions
+from app.pipeline.parsing import number_from, parse_time, told_by
 from app.pipeline.replay import DEFAULT_BUCKETS, questions, replay_change
+from app.pipeline.row_output import lines_of, write_lines
 from app.pipeline.schemas import FLIPS
 from app.pipeline.snapshot import Snapshot, load_snapshot
 from app.pipeline.storage import write_document
@@ -42,9 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             dest="changes",
             help=f"files with the JSON body of {body}; all files take effect in the order given",
         )
-    parser.add_argument("--name", default="candidate", help="what the result is kept under (candidate)")
-    parser.add_argument("--since", metavar="TIME", help="only decisions from this time on, as 2026-11-22T00:00:00Z")
-    parser.add_argument("--until", metavar="TIME", help="only decisions before this time")
+    parser.add_argument(
+        "--name", type=told_by(_name), default="candidate", help="what the result is kept under (candidate)"
+    )
+    for flag, which in (("--since", "from this time on, as 2026-11-22T00:00:00Z"), ("--until", "before this time")):
+        parser.add_argument(flag, metavar="TIME", type=told_by(parse_time), help=f"only decisions {which}")
     add_replay_arguments(parser)
     parser.add_argument(
         "--fail-on",
@@ -52,6 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="any",
         help="exit code 1 if any decision flips, or only if one would be denied that is allowed now (any)",
     )
+    parser.add_argument("--top", type=number_from(0), default=_SHOWN, metavar="N", help=f"show N rows ({_SHOWN})")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="write all flips here as well")
+    parser.set_defaults(check=_check)
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,14 +91,9 @@ def allows_everyone(arguments: argparse.Namespace, snapshot: Snapshot, decisions
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Replay the log on both sides of the change. 1 if decisions flip."""
-    if not arguments.changes:
-        raise PipelineError("nothing to try; name the change's files with --create and --delete")
-    if _NAME.fullmatch(arguments.name) is None:
-        raise PipelineError(f"--name: `{arguments.name}` can't be a folder's name; use letters, digits, `.`, `_`, `-`")
-    candidate = read_candidate(arguments.changes)
+    candidate = _check(arguments)
     snapshot = load_snapshot(context.spark, context.home)
-    since, until = (None if text is None else parse_time(text) for text in (arguments.since, arguments.until))
-    decisions = read_decisions(context.spark, context.home, since, until)
+    decisions = read_decisions(context.spark, context.home, arguments.since, arguments.until)
     sided = sided_acls(snapshot.acls, candidate).persist(StorageLevel.DISK_ONLY)
     with context.console.step(f"applying {len(candidate.steps)} files to the ACLs at offset {snapshot.offset}"):
         changed = _write_changes(context, arguments.name, sided, candidate)
@@ -125,7 +128,11 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     for name, number in counts.items():
         # The rows are groups of decisions, and what flips is decisions.
         context.metrics.count("rows_of_flips" if name == "flips" else name, number)
-    _show(context, room, counts, window)
+    _show(context, counts, window)
+    _show_flips(context, room, counts["flips"], arguments.top)
+    if arguments.csv is not None:
+        with context.console.step(f"writing {arguments.csv}"):
+            _write_csv(arguments.csv, context.spark.read.schema(FLIPS).parquet(room))
     replayed.unpersist()
     sided.unpersist()
     fatal = counts["newly_denied"] + (counts["newly_allowed"] if arguments.fail_on == "any" else 0)
@@ -147,24 +154,50 @@ def _write_changes(context: JobContext, name: str, sided: DataFrame, candidate: 
     return {"acls_created": created, "acls_deleted": deleted}
 
 
-def _show(context: JobContext, room: str, counts: Mapping[str, int], window: LogWindow) -> None:
+def _check(arguments: argparse.Namespace) -> Candidate:
+    """The change that the files describe. Raises PipelineError."""
+    if not arguments.changes:
+        raise PipelineError("nothing to try; name the change's files with --create and --delete")
+    return read_candidate(arguments.changes)
+
+
+def _name(text: str) -> str:
+    if _NAME.fullmatch(text) is None:
+        raise PipelineError(f"`{text}` can't be a folder's name; use letters, digits, `.`, `_`, `-`")
+    return text
+
+
+def _show(context: JobContext, counts: Mapping[str, int], window: LogWindow) -> None:
     say = context.console.say
     say(f"{counts['acls_created']:,} ACLs would be created, {counts['acls_deleted']:,} deleted")
     say(f"{counts['decisions']:,} decisions replayed as {counts['questions']:,} questions: {window}")
     say(f"newly denied {counts['newly_denied']:,}, newly allowed {counts['newly_allowed']:,} decisions")
     if counts["drifted"]:
         say(f"{counts['drifted']:,} logged decisions differ from what the snapshot answers: ACLs have changed since")
-    if not counts["flips"]:
+
+
+def _show_flips(context: JobContext, room: str, number: int, top: int) -> None:
+    if not number:
         return
-    flips = context.spark.read.schema(FLIPS).parquet(room)
+    say, flips = context.console.say, context.spark.read.schema(FLIPS).parquet(room)
     order = (sf.desc("decisions"), "principal", "resource_type", "resource_name", "operation", "after")
     # Timestamps would lose their zone on the way to Python.
     shown = [sf.date_format(f"{name}_time", "yyyy-MM-dd HH:mm").alias(name) for name in ("first", "last")]
-    rows = [_cells(row) for row in flips.orderBy(*order).limit(_SHOWN).select("*", *shown).collect()]
+    rows = [_cells(row) for row in flips.orderBy(*order).limit(top).select("*", *shown).collect()]
     for line in _table(("PRINCIPAL", "ACTION", "BECOMES", "DECISIONS", "FIRST (UTC)", "LAST (UTC)", "BY ACL"), rows):
         say(line)
-    if counts["flips"] > _SHOWN:
-        say(f"... and {counts['flips'] - _SHOWN:,} more rows in {room}")
+    if number > top:
+        say(f"... and {number - top:,} more rows; --csv FILE has all")
+
+
+def _write_csv(path: Path, flips: DataFrame) -> None:
+    """All flips, times in UTC, several hosts in one field."""
+    times = {
+        f"{each}_time": sf.date_format(f"{each}_time", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'") for each in ("first", "last")
+    }
+    hosts = {"hosts": sf.concat_ws(" ", "hosts")}
+    rows = flips.withColumns({**times, **hosts}).orderBy(sf.desc("decisions"), *flips.columns[:4]).toLocalIterator()
+    write_lines(path, lines_of(FLIPS.fieldNames(), map(tuple, rows), "csv"))
 
 
 def _cells(row: Row) -> tuple[str, ...]:

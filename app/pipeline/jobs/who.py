@@ -14,6 +14,7 @@ from app.core.operations import supported_operations
 from app.pipeline.context import JobContext
 from app.pipeline.errors import PipelineError
 from app.pipeline.jobs.inputs import add_offset
+from app.pipeline.parsing import told_by
 from app.pipeline.row_output import Row, add_output, lines_of
 from app.pipeline.snapshot import Snapshot, load_snapshot
 from app.pipeline.who_and_what import Access, parse_resource, who_can
@@ -28,17 +29,36 @@ MOST_ACLS = 100_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The question."""
-    parser.add_argument("resource", metavar="RESOURCE", help="such as topic:orders; what follows the colon is the name")
-    parser.add_argument("--operation", metavar="OPERATION", help="only who is allowed or denied this, such as READ")
-    parser.add_argument("--host", metavar="ADDRESS", help="only what holds for a client at this address")
+    parser.add_argument(
+        "resource",
+        metavar="RESOURCE",
+        type=told_by(parse_resource),
+        help="such as topic:orders; what follows the colon is the name",
+    )
+    parser.add_argument(
+        "--operation",
+        metavar="OPERATION",
+        type=told_by(operation_of),
+        help="only who is allowed or denied this, such as READ",
+    )
+    add_host(parser)
     add_offset(parser)
     add_output(parser)
 
 
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """From where a client asks."""
+    parser.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        type=told_by(address_of),
+        help="only what holds for a client at this address",
+    )
+
+
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Print a row for each principal and host."""
-    resource_type, name = parse_resource(arguments.resource)
-    operation, address = operation_of(arguments.operation), address_of(arguments.host)
+    (resource_type, name), operation = arguments.resource, arguments.operation
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     with context.console.step(f"reading the ACLs at offset {snapshot.offset:,}"):
         acls = few(_on(snapshot.acls, resource_type, name))
@@ -46,7 +66,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     config = config_of(snapshot)
     rows = [
         *_super_users(config, resource_type, operation),
-        *map(_row, who_can(acls, resource_type, address, operation)),
+        *map(_row, who_can(acls, resource_type, arguments.host, operation)),
     ]
     for line in lines_of(COLUMNS, rows, arguments.output):
         context.console.say(line)
@@ -72,10 +92,8 @@ def config_of(snapshot: Snapshot) -> AuthorizerConfig:
     return parse_configs(dict(snapshot.configs))
 
 
-def operation_of(word: str | None) -> str | None:
+def operation_of(word: str) -> str:
     """The operation's name. Raises PipelineError if it is none."""
-    if word is None:
-        return None
     operation = AclOperation.from_string(word.upper().replace("-", "_"))
     if operation <= AclOperation.ALL:
         known = ", ".join(each.name for each in AclOperation if each > AclOperation.ALL)
@@ -83,12 +101,12 @@ def operation_of(word: str | None) -> str | None:
     return operation.name
 
 
-def address_of(text: str | None) -> ClientAddress | None:
+def address_of(text: str) -> ClientAddress:
     """The client's address. Raises PipelineError if it is none."""
     try:
-        return None if text is None else parse_address(text)
+        return parse_address(text)
     except InvalidRequestException:
-        raise PipelineError(f"`{text}` is no address; --host takes one such as 10.1.2.3 or 2001:db8::1") from None
+        raise PipelineError(f"`{text}` is no address; write one such as 10.1.2.3 or 2001:db8::1") from None
 
 
 def _on(acls: DataFrame, resource_type: str, name: str) -> DataFrame:

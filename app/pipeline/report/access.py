@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's own pages use
 
 from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, ResourceType
-from app.pipeline.hosts import NOBODY, host_key
+from app.core.host_keys import NOBODY, host_key
 from app.pipeline.report.denials import Denials
 from app.pipeline.report.figures import Question
 from app.pipeline.report.grouping import EVERYONE, with_team

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from app.pipeline.hosts import END, NOBODY, host_key
+from app.core.host_keys import END, NOBODY, host_key
 
 _SIBLING = {"0": "1", "1": "0", "4": "6", "6": "4"}
 

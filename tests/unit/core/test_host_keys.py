@@ -2,9 +2,9 @@ from itertools import product
 
 import pytest
 
+from app.core.host_keys import NOBODY, client_key, host_key
 from app.core.hosts import parse_address
 from app.core.masks import host_matches
-from app.pipeline.hosts import NOBODY, client_key, host_key
 from tests.strategies import ADDRESSES, HOSTS
 
 ZONED = "fe80:0:0:0:0:0:0:1%eth0"

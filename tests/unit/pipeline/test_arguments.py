@@ -1,0 +1,76 @@
+"""What jobs refuse by their arguments alone: in one line, with the flag, and before Spark is started."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.pipeline import job
+from app.pipeline.job import main
+from app.pipeline.jobs.hygiene import _shares
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(job, "spark_session", started)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("who orders", "argument RESOURCE: .*write it as `topic:orders`"),
+        ("who topic:x --operation LOOK", "argument --operation: `LOOK` is no operation"),
+        ("who topic:x --host somewhere", "argument --host: `somewhere` is no address"),
+        ("who topic:x --offset -3", "argument --offset: expected"),
+        ("what alice", "argument PRINCIPAL: .*such as `User:alice`"),
+        ("what User:alice --limit 0", "argument --limit: expected a number from 1 on, not `0`"),
+        ("snapshot --time yesterday", "argument --time: `yesterday` is no time"),
+        ("snapshot --time 2026-11-22T12:00:00", "names no zone; add Z for UTC"),
+        ("effective --since noon", "argument --since: `noon` is no time"),
+        ("ingest --decisions a*b", "argument --decisions: Spark reads `\\*`"),
+        ("hygiene --days 0", "argument --days: expected a number from 1 to 36,500, not `0`"),
+        ("what-if --create x --name ../x", "argument --name: `../x` can't be a folder's name"),
+        ("what-if --create x --until noon", "argument --until: `noon` is no time"),
+        ("export --ranges 0", "argument --ranges: expected a number from 1 on"),
+        ("exprot", "argument JOB: invalid choice: 'exprot'"),
+        ("hygiene --nights 3", "unrecognized arguments: --nights 3"),
+    ],
+)
+def test_arguments_are_refused_in_one_line(arguments: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments.split())
+
+    assert ended.value.code == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert re.search(said, lines[0])
+    assert lines[0].endswith(" --help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "nothing to try; name the change's files with --create and --delete"),
+        (["--create", "missing.json"], "missing.json"),
+    ],
+)
+def test_a_change_is_read_before_spark_is_started(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["what-if", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_every_kind_of_finding_is_shown() -> None:
+    assert _shares({"VOID": 0, "REDUNDANT": 9_000, "UNUSED": 300, "DETACHED": 2}, 20) == {
+        "REDUNDANT": 9,
+        "UNUSED": 9,
+        "DETACHED": 2,
+    }
+    assert _shares({"VOID": 1, "UNUSED": 2}, 20) == {"VOID": 1, "UNUSED": 2}
+    assert _shares({"VOID": 5, "UNUSED": 5}, 0) == {}
