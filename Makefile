@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
 # Wheels only: a source distribution runs code of its own and fetches build tools that no hash covers. PySpark has no
 # wheel: it comes after all others, built by the setuptools that is locked here.
@@ -35,6 +35,11 @@ lock: $(STAMP) ## Renew the locks from pyproject.toml, pins kept where they stil
 	set -o pipefail; $(BIN)/python -c '$(BUILD_REQUIRES)' | $(COMPILE) pyproject.toml - --extra dev --output-file requirements-dev.lock >/dev/null
 	$(COMPILE) pyproject.toml --extra embedded --extra otel --constraint requirements-dev.lock --output-file requirements.lock >/dev/null
 	$(COMPILE) pyproject.toml --extra spark --constraint requirements-dev.lock --output-file requirements-spark.lock >/dev/null
+	$(COMPILE) deploy/clients/python/requirements.in --constraint requirements-dev.lock --output-file deploy/clients/python/requirements.lock >/dev/null
+
+.PHONY: lock-deploy-tools
+lock-deploy-tools: $(STAMP) ## Renew .ci/deploy-tools.lock, what check-deploy looks with, from .ci/deploy-tools.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock-deploy-tools' .ci/deploy-tools.in --output-file .ci/deploy-tools.lock >/dev/null
 
 .PHONY: audit
 audit: $(STAMP) ## Ask for known advisories about what is locked (needs the internet); 'not checked' is an error as well
@@ -81,6 +86,14 @@ run: $(STAMP) ## Serve on embedded PostgreSQL at 127.0.0.1:8080, with the exampl
 pipeline-demo: $(STAMP) ## An example company's store and decisions, all jobs over them, and a report to look at (needs Java)
 	@exec $(BIN)/python -m examples.pipeline_demo
 
+.PHONY: clients
+clients: $(STAMP) ## Generate and build clients in Python, Java, Go and TypeScript in build/clients; ONLY=python,go for some
+	@$(BIN)/python -m deploy.clients.generate $(if $(ONLY),--only $(ONLY))
+
+.PHONY: check-deploy
+check-deploy: $(STAMP) ## Check all in deploy/ by the tools of those who run it (hadolint, kustomize, promtool, ...); they are fetched
+	@$(BIN)/python .ci/check_deploy.py
+
 .PHONY: migrate
 migrate: $(STAMP) ## Bring the database of KLAMM_DATABASE_URL to this version
 	$(BIN)/klamm migrate
@@ -88,6 +101,10 @@ migrate: $(STAMP) ## Bring the database of KLAMM_DATABASE_URL to this version
 .PHONY: test
 test: $(STAMP) ## The whole suite
 	@$(BIN)/pytest -q -rs -n 2 --dist loadfile
+
+.PHONY: test-kafka
+test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test`
+	@$(BIN)/pytest -q -rs tests/kafka tests/e2e/test_java_client.py
 
 .PHONY: coverage
 coverage: $(STAMP) ## The whole suite with branch coverage, processes included: core 100 %, overall 95 % or more

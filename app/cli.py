@@ -4,6 +4,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from app.client.names import COMMANDS
+
 _INTERRUPTED = 130
 
 
@@ -11,8 +13,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     0: done, or ended by SIGTERM or Ctrl-C; 1: PostgreSQL refused, or workers can't run; 2: it was asked for wrongly;
-    130: an import or a job of the pipeline ended by SIGTERM or Ctrl-C. Jobs have codes of their own besides
-    (`app.pipeline.job`).
+    130: whatever else but `serve` ended by SIGTERM or Ctrl-C. Jobs have codes of their own besides
+    (`app.pipeline.job`), and so have commands that speak to a service (`app.client_command`).
     """
     given = sys.argv[1:] if arguments is None else arguments
     try:
@@ -22,8 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from app.pipeline_command import run_pipeline  # noqa: PLC0415 - as below
 
             return run_pipeline(given[1:])
+        if given[:1] and given[0] in COMMANDS:
+            from app.client_command import run_client  # noqa: PLC0415 - as below
+
+            return run_client(given)
         from app.commands import run_command  # noqa: PLC0415 - takes half a second, which may be interrupted as well
 
         return run_command(given)
     except KeyboardInterrupt:
-        return _INTERRUPTED if given[:1] in (["import"], ["pipeline"]) else 0
+        return _INTERRUPTED if given[:1] and given[0] in ("import", "pipeline", *COMMANDS) else 0

@@ -1,4 +1,4 @@
-"""What the command line can do: serve, migrate, import, token, openapi; `pipeline` is another door's."""
+"""What the command line can do: serve, migrate, import, token, openapi; the other commands are other doors'."""
 
 import argparse
 import asyncio
@@ -15,9 +15,18 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from app import __version__, token_command
+from app.client import faults
+from app.client.names import COMMANDS
 from app.core.errors import ApiException
 from app.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
-from app.import_command import DESCRIPTION, ImportInterruptedError, add_arguments, run_import
+from app.import_command import (
+    DESCRIPTION,
+    ImportInterruptedError,
+    add_arguments,
+    is_over_http,
+    run_import,
+    run_import_over_http,
+)
 from app.main import create_app
 from app.ops.acl_files import AclFileError
 from app.ops.decision_log_files import prepare_folder
@@ -59,9 +68,11 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         run(parsed)
     except (SettingsError, ListenError, ExampleError, AclFileError, TokenFileError, TracingError, UsageError) as error:
         return _failed(str(error), 2)
+    except faults.UsageError as error:
+        return _failed(str(error), 2)
     except ApiException as error:
         return _failed(error.message, 1)
-    except WorkersError as error:
+    except (WorkersError, faults.ServiceError) as error:
         return _failed(str(error), 1)
     except ImportInterruptedError as error:
         return _failed(str(error), _INTERRUPTED)
@@ -100,7 +111,10 @@ def _parser() -> argparse.ArgumentParser:
     migration.set_defaults(run=_migrate)
 
     importing = commands.add_parser(
-        "import", help="add a file's ACLs to the store", description=DESCRIPTION, epilog=_EPILOG
+        "import",
+        help="add a file's ACLs to the store, or to a running service",
+        description=DESCRIPTION,
+        epilog=_EPILOG,
     )
     add_arguments(importing)
     _add_data_dir(importing)
@@ -111,6 +125,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     token_command.add_arguments(token)
     token.set_defaults(run=lambda arguments: token_command.run_token(arguments, read_settings(), _say))
+
+    # Only for the list, as the one after them: `app.cli` gives them to `app.client_command`.
+    for name, text in COMMANDS.items():
+        commands.add_parser(name, help=text)
 
     # Only for the list: `app.cli` gives it to `app.pipeline_command`, which has options and needs of its own.
     commands.add_parser(
@@ -209,6 +227,9 @@ def _migrate(arguments: argparse.Namespace) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> None:
+    if is_over_http(arguments):
+        _say(run_import_over_http(arguments))
+        return
     settings = read_settings({"data_dir": arguments.data_dir})
     begin_logging(settings)
     _say(run_import(arguments, lambda: _database(settings)))

@@ -11,18 +11,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
+from app.client.access import access_of, add_access_arguments
+from app.client.faults import ServiceError, UsageError
+from app.client.import_over_http import HttpImportCounts, HttpImporter
+from app.client.service import Service
 from app.core.bindings import AclBinding
 from app.core.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.formats.registry import FORMAT_NAMES, AclFormat, format_named
 from app.ops.acl_files import AclFile, AclFileError, open_acls
 from app.ops.progress import ProgressDisplay
 from app.runtime.importing import ImportCounts, Importer, ImportOptions
 from app.store.bulk import PostgresBulkStore
 
 DESCRIPTION = (
-    "Adds ACLs to the store: JSON Lines (a binding of createAcls a line) or a body of createAcls, plain or gzip. The "
-    "whole file is checked before anything is written. An import that was cut off is carried on by giving it again; "
-    "ACLs that are there already are left as they are."
+    "Adds a file's ACLs to the store or, with --klamm, to a running service. The file is in one of these formats, "
+    f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md). The whole of it is checked before anything is "
+    "written, and its DENYs go first. An import that was cut off is carried on by giving it again; ACLs that are there "
+    "already are left as they are."
 )
 
 EachSecond = Callable[[], None] | None
@@ -64,6 +70,71 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "processes (%(default)s)",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        type=_format,
+        help="the file's format (the one that its content looks like)",
+    )
+    add_access_arguments(parser, without="the ACLs go to the store itself")
+
+
+def is_over_http(arguments: argparse.Namespace) -> bool:
+    """Whether the ACLs go to a running service. Raises UsageError for flags that go with the other way only."""
+    service = ("as_principal", "command_config", "token_file", "ca", "timeout")
+    if arguments.klamm is None:
+        if any(getattr(arguments, each) is not None for each in service):
+            raise UsageError(
+                "--as, --command-config, --token-file, --ca, --timeout: to which service? name it, --klamm"
+            )
+        return False
+    if arguments.actor is not None:
+        raise UsageError("--actor: a service names its callers itself; leave it out, or --klamm")
+    if arguments.data_dir is not None:
+        raise UsageError("--data-dir: a service has its own; leave it out, or --klamm")
+    return True
+
+
+def run_import_over_http(arguments: argparse.Namespace) -> str:
+    """Gives the ACLs to a running service; what came of it, for standard output.
+
+    Raises AclFileError, ImportInterruptedError, UsageError or ServiceError; each says how far it came.
+    """
+    began_at = time.monotonic()
+    counts = HttpImportCounts()
+    how_far = "nothing was written"
+    try:
+        with (
+            Service(access_of(arguments)) as service,
+            ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress,
+            open_acls(arguments.file, arguments.format) as file,
+        ):
+            progress.stage("checking", file.size)
+            total = file.check(progress.done)
+            progress.stage("importing", total)
+            importer = HttpImporter(
+                service,
+                lambda now: progress.done(now.read, now.read),
+                batch_acls=arguments.batch,
+                acls_per_s=arguments.rate,
+            )
+            counts = importer.counts
+            try:
+                importer.run(file.bindings())
+            finally:
+                how_far = _how_far(counts.read, file.name, total)
+    except KeyboardInterrupt:
+        # The batch under way may be there as well.
+        least = "at least " if counts.read else ""
+        raise ImportInterruptedError(f"interrupted; {least}{how_far}") from None
+    except ServiceError as error:
+        raise ServiceError(f"{error}; {how_far}", code=error.code, status=error.status) from None
+    except AclFileError as error:
+        raise AclFileError(f"{error}; {how_far}" if counts.read else str(error)) from None
+    return (
+        f"created: {counts.created}\nalready there: {counts.there}\nseconds: {time.monotonic() - began_at:.1f}\n"
+        f"token: {counts.token}"
+    )
 
 
 def run_import(arguments: argparse.Namespace, open_database: Database) -> str:
@@ -76,7 +147,10 @@ def run_import(arguments: argparse.Namespace, open_database: Database) -> str:
         # Replicas on the same machine decide meanwhile, and have each record to apply.
         os.nice(_STEP_BACK)
     try:
-        with ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress, open_acls(arguments.file) as file:
+        with (
+            ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress,
+            open_acls(arguments.file, arguments.format) as file,
+        ):
             progress.stage("checking", file.size)
             total = file.check(progress.done)
             with open_database() as (dsn, each_second):
@@ -99,6 +173,13 @@ def _principal(text: str) -> str:
     return text
 
 
+def _format(text: str) -> AclFormat:
+    try:
+        return format_named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _number(text: str, least: int, most: int) -> int:
     number = int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
     if not least <= number <= most:
@@ -113,11 +194,11 @@ def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond)
         importer.counts.interrupted = True
     except (ApiException, TimeoutError) as error:
         why = error.message if isinstance(error, ApiException) else "PostgreSQL does not answer in time"
-        raise StoreUnavailableException(f"{why}; {_how_far(importer.counts, file.name, total)}") from None
+        raise StoreUnavailableException(f"{why}; {_how_far(importer.counts.read, file.name, total)}") from None
     except AclFileError as error:
-        raise AclFileError(f"{error}; {_how_far(importer.counts, file.name, total)}") from None
+        raise AclFileError(f"{error}; {_how_far(importer.counts.read, file.name, total)}") from None
     if importer.counts.interrupted:
-        raise ImportInterruptedError(f"interrupted; {_how_far(importer.counts, file.name, total)}")
+        raise ImportInterruptedError(f"interrupted; {_how_far(importer.counts.read, file.name, total)}")
 
 
 async def _until_told_to_stop(importer: Importer, bindings: Iterator[AclBinding], each_second: EachSecond) -> None:
@@ -138,9 +219,9 @@ async def _until_told_to_stop(importer: Importer, bindings: Iterator[AclBinding]
     await work
 
 
-def _how_far(counts: ImportCounts, name: str, total: int) -> str:
+def _how_far(read: int, name: str, total: int) -> str:
     return (
-        f"{counts.read:,} of the {total:,} ACLs in `{name}` are in the store; "
+        f"{read:,} of the {total:,} ACLs in `{name}` are in the store; "
         "the same command, given again, carries on from there"
     )
 

@@ -19,6 +19,7 @@ from app.core.errors import (
 )
 from app.core.mutations import (
     MAX_RECORDS_PER_USER_OP,
+    AlterConfigs,
     AlterConfigsOutcome,
     BatchOutcome,
     CreateAcls,
@@ -29,6 +30,7 @@ from app.core.mutations import (
     GroupOutcome,
     Mutation,
     Outcome,
+    guard_refusal,
 )
 from app.core.records import (
     GENESIS_HASH,
@@ -41,6 +43,7 @@ from app.core.records import (
     record_hash,
 )
 from app.core.table import sort_key
+from app.core.token import Token
 
 _BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -246,13 +249,20 @@ class FakeStore:
                 raise fault
         within = self.tables.copy()
         drafts: list[Record] = []
-        outcomes = []
+        outcomes: list[Outcome | ApiException] = []
         for mutation in mutations:
+            guard = None if isinstance(mutation, AlterConfigs) else mutation.guard
+            refusal = None if guard is None else guard_refusal(guard, Token(self.epoch, within.last_offset))
+            if refusal is not None:
+                outcomes.append(refusal)
+                continue
             outcome, some = within.draft(mutation)
-            outcomes.append(outcome)
             for draft in some:
                 within.replay(draft)
             drafts += some
+            if guard is not None and isinstance(outcome, CreateAclsOutcome | DeleteAclsOutcome):
+                outcome = replace(outcome, token=Token(self.epoch, within.last_offset))
+            outcomes.append(outcome)
         if self.commit_unknown != "lost":
             self.append(self.chained(drafts))
         if self.commit_unknown is not None:

@@ -15,7 +15,7 @@ from app.core.errors import AuthorizerNotReadyException, InvalidRequestException
 from app.core.hosts import ClientAddress
 from app.core.image import AuthorizerImage
 from app.core.index import PrincipalNode, TypeNode
-from app.core.masks import DENY_SHIFT, Entry, HostMasks, host_matches, plain_allow_bit
+from app.core.masks import DENY_SHIFT, Entry, HostMasks, plain_allow_bit
 from app.core.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
 
 
@@ -102,7 +102,7 @@ class Decision:
 class Authorization:
     """One caller against one image. Short-lived: the index beneath it may change at the next await."""
 
-    __slots__ = ("_address", "_image", "_own", "_principal", "is_super_user")
+    __slots__ = ("_address", "_image", "_own", "is_super_user")
 
     def __init__(
         self, image: AuthorizerImage, principal: str, address: ClientAddress, *, unrestricted: bool = False
@@ -114,7 +114,6 @@ class Authorization:
             raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
         self._image = image
         self._address = address
-        self._principal = principal
         self._own = image.index.principal(principal)
 
     def decide(self, operation: int, resource_type: int, resource_name: str) -> Verdict:
@@ -217,22 +216,26 @@ class Authorization:
                 found.append(row)
         return found
 
-    def matching_acls(self, resource_type: int, resource_name: str) -> Iterator[StandardAcl]:
-        """Every ACL on this resource that speaks of this caller, whatever its operation; most specific first."""
+    def speaking_rows(self, resource_type: int, resource_name: str) -> Iterator[int]:
+        """The rows of every ACL on this resource that speaks of this caller, whatever its operation; for `acl_at`.
+
+        Most specific first; the first with a verdict's permission and operation is its `deciding_acl`.
+        """
         index = self._image.index
-        names = index.types[resource_type]
-        if names is None:
-            return
-        patterns = [(PatternType.LITERAL, resource_name)]
-        patterns += [(PatternType.PREFIXED, prefix) for prefix in names.prefixes_of(resource_name)]
-        if resource_name != WILDCARD:
-            patterns.append((PatternType.LITERAL, WILDCARD))
-        principals = dict.fromkeys((self._principal, index.everyone.principal))
-        for pattern_type, name in patterns:
-            for principal in principals:
-                for acl in index.acls_of(principal, resource_type, pattern_type, name):
-                    if host_matches(acl.binding.host, self._address):
-                        yield acl
+        speaking = self._speaking(resource_type)
+        for pattern_type, name in _patterns(resource_name, [node.lengths for _, node in speaking]):
+            for principal, node in speaking:
+                entry = node.entries(pattern_type).get(name)
+                hosts = entry.texts_at(self._address) if isinstance(entry, HostMasks) else (WILDCARD,)
+                pattern = (resource_type, pattern_type, name)
+                rows = (
+                    [] if entry is None else [row for host in hosts for row in index.rows_at(pattern, principal, host)]
+                )
+                yield from sorted(rows, key=index.table.key)
+
+    def matching_acls(self, resource_type: int, resource_name: str) -> Iterator[StandardAcl]:
+        """The ACLs of `speaking_rows`."""
+        return map(self.acl_at, self.speaking_rows(resource_type, resource_name))
 
     def authorized_operations(self, resource_type: int, resource_name: str) -> int:
         """Bit field of the supported operations that `decide` allows on this resource (KIP-430)."""
@@ -309,7 +312,8 @@ def _patterns(resource_name: str, lengths: list[tuple[int, ...]]) -> Iterator[tu
     for length in reversed(lengths[0] if len(lengths) == 1 else sorted({*chain(*lengths)})):
         if length <= len(resource_name):
             yield _PREFIXED, resource_name[:length]
-    yield _LITERAL, WILDCARD
+    if resource_name != WILDCARD:
+        yield _LITERAL, WILDCARD
 
 
 def _mask_at(entry: Entry, address: ClientAddress) -> int:

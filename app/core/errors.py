@@ -17,6 +17,7 @@
     |- OffsetNotAvailableException     78  OFFSET_NOT_AVAILABLE       retriable
     |- ThrottlingQuotaExceededException 89 THROTTLING_QUOTA_EXCEEDED  retriable
     |- ResourceNotFoundException       91  RESOURCE_NOT_FOUND
+    |- InvalidUpdateVersionException   95  INVALID_UPDATE_VERSION
     `- InconsistentClusterIdException 104  INCONSISTENT_CLUSTER_ID
 
 Kafka 4.4.0 gives AuthorizerNotReadyException no code of its own (-1 on the wire), so its name is Klamm's.
@@ -49,6 +50,7 @@ class Errors(Enum):
     OFFSET_NOT_AVAILABLE = "OFFSET_NOT_AVAILABLE"
     THROTTLING_QUOTA_EXCEEDED = "THROTTLING_QUOTA_EXCEEDED"
     RESOURCE_NOT_FOUND = "RESOURCE_NOT_FOUND"
+    INVALID_UPDATE_VERSION = "INVALID_UPDATE_VERSION"
     INCONSISTENT_CLUSTER_ID = "INCONSISTENT_CLUSTER_ID"
 
     @property
@@ -73,6 +75,7 @@ _ERROR_CODES = {
     Errors.OFFSET_NOT_AVAILABLE: 78,
     Errors.THROTTLING_QUOTA_EXCEEDED: 89,
     Errors.RESOURCE_NOT_FOUND: 91,
+    Errors.INVALID_UPDATE_VERSION: 95,
     Errors.INCONSISTENT_CLUSTER_ID: 104,
 }
 
@@ -114,7 +117,7 @@ class OverloadedException(ApiException):
 
 
 class TokenEpochMismatchException(ApiException):
-    """`at_least` comes from another epoch of the store: offsets can't be compared."""
+    """The request's token comes from another epoch of the store: offsets can't be compared."""
 
     error = Errors.TOKEN_EPOCH_MISMATCH
 
@@ -184,6 +187,12 @@ class ResourceNotFoundException(ApiException):
     """Nothing is there under this id or path."""
 
     error = Errors.RESOURCE_NOT_FOUND
+
+
+class InvalidUpdateVersionException(ApiException):
+    """The store no longer stands where the update expects it (`if_unchanged_since`); nothing of it was written."""
+
+    error = Errors.INVALID_UPDATE_VERSION
 
 
 class InconsistentClusterIdException(ApiException):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from app.core.bindings import AclBinding, StandardAcl
-from app.core.errors import ApiException
+from app.core.errors import ApiException, InvalidUpdateVersionException, TokenEpochMismatchException
 from app.core.filters import AclBindingFilter
+from app.core.token import Token
 
 MAX_RECORDS_PER_USER_OP = 10_000
 """More new ACLs, or more removals, than this in one call are refused whole (Kafka's own bound)."""
@@ -14,18 +15,26 @@ MAX_RECORDS_PER_USER_OP = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CreateAcls:
-    """Valid bindings of one createAcls call, in request order (duplicates allowed)."""
+    """Valid bindings of one createAcls call, in request order (duplicates allowed).
+
+    `guard`: written only if the store stands there when this mutation's turn comes.
+    """
 
     bindings: Sequence[AclBinding]
     actor: str
+    guard: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteAcls:
-    """Valid filters of one deleteAcls call, in request order; each lists what it matches before the call."""
+    """Valid filters of one deleteAcls call, in request order; each lists what it matches before the call.
+
+    `guard` as of `CreateAcls`.
+    """
 
     filters: Sequence[AclBindingFilter]
     actor: str
+    guard: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,24 @@ class AlterConfigs:
 Mutation = CreateAcls | DeleteAcls | AlterConfigs
 
 
+def guard_refusal(guard: Token, current: Token) -> ApiException | None:
+    """Why a mutation with this guard is not written to a store that stands at `current`; None: it may be.
+
+    `current` counts what mutations before it in the same transaction have written.
+    """
+    if guard == current:
+        return None
+    if guard.epoch != current.epoch:
+        return TokenEpochMismatchException(
+            f"`if_unchanged_since` is of another epoch of the store than `{current}`; nothing was written: "
+            "read again, and send the token of what you read"
+        )
+    return InvalidUpdateVersionException(
+        f"the store stands at `{current}`, not at `{guard}`: it has changed since, and nothing was written; "
+        "read again, and send the token of what you read"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class CreatedAcl:
     """The ACL's id, and whether this call made it (an existing ACL keeps its id)."""
@@ -49,16 +76,22 @@ class CreatedAcl:
 
 @dataclass(frozen=True, slots=True)
 class CreateAclsOutcome:
-    """One entry a binding, in order."""
+    """One entry a binding, in order. `token` as of `DeleteAclsOutcome`."""
 
     results: Sequence[CreatedAcl]
+    token: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteAclsOutcome:
-    """One list of deleted ACLs a filter, in order; overlapping filters list the same ACL again."""
+    """One list of deleted ACLs a filter, in order; overlapping filters list the same ACL again.
+
+    `token`, of a guarded mutation alone, is the state that it has left, before whatever else is in the transaction: a
+    mutation that is guarded by it is refused if anything else has been written.
+    """
 
     matches: Sequence[Sequence[StandardAcl]]
+    token: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)

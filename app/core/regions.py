@@ -103,20 +103,30 @@ def coalesced(values: Mapping[str, V]) -> list[tuple[Region, V]]:
     return [(Region(key, tuple(holes)), value) for key, value, holes in kept]
 
 
-class Overlaps:
-    """Whether a key covers any of a set of keys, or is covered by one."""
+class Nested:
+    """A set of keys, to be asked which of them cover another key, and which are covered by it."""
 
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._keys = frozenset(keys)
-        self._sorted = sorted(self._keys)
-        self._lengths = sorted({len(key) for key in self._keys if not key.endswith(_END)})
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self.keys = frozenset(keys)
+        self._sorted = sorted(self.keys)
+        self._lengths = sorted({len(key) for key in self.keys if not key.endswith(_END)})
+
+    def below(self, key: str) -> Iterator[str]:
+        """Those that the key covers; it may be one of them itself."""
+        at = bisect_left(self._sorted, key)
+        while at < len(self._sorted) and self._sorted[at].startswith(key):
+            yield self._sorted[at]
+            at += 1
+
+    def above(self, key: str) -> Iterator[str]:
+        """Those, but for literals, that cover the key; it may be one of them itself."""
+        for length in self._lengths:
+            if length <= len(key) and key[:length] in self.keys:
+                yield key[:length]
 
     def meets(self, key: str) -> bool:
-        """Whether the two have a name in common."""
-        at = bisect_left(self._sorted, key)
-        if at < len(self._sorted) and self._sorted[at].startswith(key):
-            return True
-        return any(key[:length] in self._keys for length in self._lengths)
+        """Whether the key has a name in common with any of them."""
+        return any(True for _ in self.below(key)) or any(True for _ in self.above(key))
 
 
 def _letters() -> Iterator[str]:

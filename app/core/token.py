@@ -20,9 +20,9 @@ class Token:
         return f"{self.epoch}:{self.offset}"
 
     @staticmethod
-    def parse(text: str) -> "Token":
-        """The token that Klamm once handed out. Raises InvalidRequestException for anything else."""
+    def parse(text: str, field: str = "at_least") -> "Token":
+        """The token that Klamm once handed out. Raises InvalidRequestException, naming the field, for anything else."""
         found = _FORM.match(text)
         if found is None or int(found[2]) >= 1 << 63:
-            raise InvalidRequestException("`at_least` is not a token of this service; send one from an earlier reply")
+            raise InvalidRequestException(f"`{field}` is not a token of this service; send one from an earlier reply")
         return Token(UUID(found[1]), int(found[2]))

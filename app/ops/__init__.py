@@ -2,6 +2,6 @@
 
 Settings, metrics, the audit log, the decision log, files of ACLs and the progress of reading them, sockets, workers and
 their supervisor; no HTTP, no SQL, no decisions.
-May import: core. Called by: main, cli and worker (settings: main and cli only), runtime and rest (metrics, audit,
-decision log).
+May import: core, formats. Called by: main, cli and worker (settings: main and cli only), runtime and rest (metrics,
+audit, decision log).
 """

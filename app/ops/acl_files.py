@@ -1,10 +1,8 @@
 """Files of ACLs for `klamm import`: opened, unpacked, recognised by their content, checked, and read again.
 
-A further format is one more reader in a file of its own and its line in FORMATS.
+How each format is read is `app.formats`' knowledge.
 """
 
-import gzip
-import io
 import os
 import shutil
 import stat
@@ -13,41 +11,21 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from app.core.bindings import AclBinding
 from app.core.codes import AclPermissionType
-from app.ops.acl_entries import Entry
-from app.ops.acl_json import is_create_acls_body, read_create_acls_body, read_json_lines
+from app.formats.acl_entries import Entry
+from app.formats.registry import AclFormat, read_entries
 
 STANDARD_INPUT = "-"
 MAX_PROBLEMS = 20
 """A check stops at the line that brings it to so many."""
 
 _MAX_PROBLEM_CHARACTERS = 400
-_HEAD_BYTES = 64 * 1024
 _BUFFER_BYTES = 256 * 1024
-_GZIP_MAGIC = b"\x1f\x8b"
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ENTRIES_BETWEEN_REPORTS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class AclFormat:
-    """How a file that is `recognised` by its first bytes is read. The reader is asked once a pass over the file."""
-
-    name: str
-    recognised: Callable[[bytes], bool]
-    read: Callable[[IO[bytes]], Iterator[Entry]]
-
-
-FORMATS = (
-    AclFormat("a createAcls body", is_create_acls_body, read_create_acls_body),
-    AclFormat("JSON Lines", lambda _: True, read_json_lines),
-)
-"""The first that recognises the file reads it."""
 
 
 class AclFileError(Exception):
@@ -57,9 +35,12 @@ class AclFileError(Exception):
 class AclFile:
     """A file of ACLs that can be read from its beginning as often as wanted."""
 
-    def __init__(self, name: str, raw: IO[bytes]) -> None:
+    def __init__(self, name: str, raw: IO[bytes], given: AclFormat | None = None) -> None:
+        """Its format is the one that is `given`, or what its content looks like."""
         self.name = name
         self._raw = raw
+        self._given = given
+        self._recognised: AclFormat | None = given
         self.size = os.fstat(raw.fileno()).st_size
         """In bytes, as it lies on the disk."""
         self._denials = 1
@@ -87,6 +68,8 @@ class AclFile:
                     break
             if at % _ENTRIES_BETWEEN_REPORTS == 0:
                 report(self.position)
+        if problems and self._recognised is None:
+            problems.append(f"{self.name}: it looks like no format, and was read as JSON Lines; name it with --format")
         if problems:
             raise AclFileError("\n".join(["nothing was written; mend this first:", *problems]))
         return at
@@ -109,27 +92,23 @@ class AclFile:
     def entries(self) -> Iterator[Entry]:
         """What stands in the file, read from its beginning. Raises AclFileError if it can't be read or unpacked."""
         try:
-            self._raw.seek(0)
-            packed = self._raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-            self._raw.seek(0)
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=self._raw), _BUFFER_BYTES) if packed else self._raw
-            head = stream.read(_HEAD_BYTES)
-            mark = len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0
-            stream.seek(mark)
-            yield from next(each for each in FORMATS if each.recognised(head[mark:])).read(stream)
+            self._recognised, entries = read_entries(self._raw, self._given)
+            yield from entries
         except (OSError, EOFError, zlib.error) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise AclFileError(f"can't read `{self.name}` ({why})") from None
 
 
 @contextmanager
-def open_acls(path: str) -> Iterator[AclFile]:
+def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
     """The file at this path, or standard input for `-`; what can't be read twice is kept in a temporary file meanwhile.
+
+    Its format is the one that is `given`, or what its content looks like.
 
     Raises AclFileError if it can't be opened or kept.
     """
     if path == STANDARD_INPUT:
-        with _kept("<standard input>", sys.stdin.buffer) as file:
+        with _kept("<standard input>", sys.stdin.buffer, given) as file:
             yield file
         return
     try:
@@ -138,21 +117,21 @@ def open_acls(path: str) -> Iterator[AclFile]:
         raise AclFileError(f"can't read `{path}` ({error.strerror})") from None
     with source:
         if stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-            yield AclFile(path, source)
+            yield AclFile(path, source, given)
             return
-        with _kept(path, source) as file:
+        with _kept(path, source, given) as file:
             yield file
 
 
 @contextmanager
-def _kept(name: str, source: IO[bytes]) -> Iterator[AclFile]:
+def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[AclFile]:
     with tempfile.TemporaryFile(buffering=_BUFFER_BYTES) as kept:
         try:
             shutil.copyfileobj(source, kept, _BUFFER_BYTES)
             kept.flush()
         except OSError as error:
             raise AclFileError(f"can't keep `{name}` in `{tempfile.gettempdir()}` ({error.strerror})") from None
-        yield AclFile(name, kept)
+        yield AclFile(name, kept, given)
 
 
 def _shown(text: str) -> str:

@@ -15,6 +15,8 @@ OPERATIONS = (
     "authorizedOperations",
     "authorizeByResourceType",
     "listGroups",
+    "explain",
+    "opaAuthorize",
     "createAcls",
     "deleteAcls",
     "acls",

@@ -19,6 +19,14 @@ from app.rest.schemas import (
 from app.rest.words import LITERAL, AclOperationWord, AclPermissionTypeWord, PatternTypeWord, ResourceTypeWord
 from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
 
+IfUnchangedSince = Annotated[
+    str | None,
+    Field(
+        description="A token: nothing is written unless the store stands exactly there (else 412). The reply's token "
+        "is then the state that this very call has left, to be sent with the next one."
+    ),
+]
+
 
 class AclBinding(Request):
     """An ACL by its seven fields (KIP-140)."""
@@ -50,6 +58,7 @@ class CreateAclsRequest(Request):
     context: AuthorizableRequestContext
     bindings: Entries[AclBinding]
     timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
+    if_unchanged_since: IfUnchangedSince = None
 
 
 class AclCreateResult(Reply):
@@ -75,6 +84,7 @@ class DeleteAclsRequest(Request):
     context: AuthorizableRequestContext
     filters: Entries[AclBindingFilter]
     timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
+    if_unchanged_since: IfUnchangedSince = None
 
 
 class Acl(Reply):

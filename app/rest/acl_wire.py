@@ -1,7 +1,7 @@
 """The bodies of createAcls, deleteAcls and acls as msgspec structs: the models of `acl_schemas`, field by field.
 
 A field that did not come is UNSET, so that what came can be counted (`app.rest.wire`). A binding has the form that it
-has in files (`app.ops.acl_json`).
+has in files (`app.formats.acl_json`).
 """
 
 from typing import Annotated
@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from app.ops.acl_json import JsonBinding
+from app.formats.acl_json import JsonBinding
 from app.rest.schemas import MAX_WAIT_MS
 from app.rest.wire import Context
 from app.runtime.listing import MAX_LIMIT
@@ -35,6 +35,7 @@ class CreateAclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     context: Context
     bindings: list[JsonBinding]
     timeout_ms: TimeoutMs | UnsetType | None = UNSET
+    if_unchanged_since: str | UnsetType | None = UNSET
 
 
 class DeleteAclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -43,6 +44,7 @@ class DeleteAclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     context: Context
     filters: list[AclBindingFilter]
     timeout_ms: TimeoutMs | UnsetType | None = UNSET
+    if_unchanged_since: str | UnsetType | None = UNSET
 
 
 class AclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -14,7 +14,7 @@ from app.core.errors import ApiException
 from app.core.filters import AclBindingFilter
 from app.core.mutations import CreatedAcl
 from app.core.validation import validate_filter
-from app.ops.acl_json import JsonBinding
+from app.formats.acl_json import JsonBinding
 from app.rest import acl_schemas as schemas
 from app.rest import acl_wire
 from app.rest.context import given, own_context, request_context, seconds
@@ -37,6 +37,9 @@ CreateAclsBody = Annotated[acl_wire.CreateAclsRequest, DescribedBy(schemas.Creat
 DeleteAclsBody = Annotated[acl_wire.DeleteAclsRequest, DescribedBy(schemas.DeleteAclsRequest), Body()]
 AclsBody = Annotated[acl_wire.AclsRequest, DescribedBy(schemas.AclsRequest), Body()]
 
+_UPDATES = (409, 412, 504)
+"""What an update may be refused with beside what every route refuses."""
+
 _TO_JSON = msgspec.json.Encoder().encode
 
 _FILTER_WORDS = {
@@ -47,29 +50,33 @@ _FILTER_WORDS = {
 }
 
 
-@router.post("/v1/acls", name="createAcls", response_model=schemas.CreateAclsResponse, responses=problems((504,)))
+@router.post("/v1/acls", name="createAcls", response_model=schemas.CreateAclsResponse, responses=problems(_UPDATES))
 async def create_acls(body: CreateAclsBody, authorizer: CurrentAuthorizer) -> bytes:
     """Create ACLs; needs ALTER on the cluster. An ACL that exists keeps its id.
 
     Answers when the change is durable and this replica decides by it. A binding that is refused does not hinder
-    the others.
+    the others. With `if_unchanged_since` nothing is written if anything has changed since.
     """
     bindings = await each_paced(body.bindings, _binding)
-    results, token = await authorizer.create_acls(request_context(body.context), bindings, seconds(body.timeout_ms))
+    results, token = await authorizer.create_acls(
+        request_context(body.context), bindings, seconds(body.timeout_ms), given(body.if_unchanged_since)
+    )
     return _reply("results", await each_paced(results, _created), {"token": str(token)})
 
 
 @router.post(
-    "/v1/acls/delete", name="deleteAcls", response_model=schemas.DeleteAclsResponse, responses=problems((504,))
+    "/v1/acls/delete", name="deleteAcls", response_model=schemas.DeleteAclsResponse, responses=problems(_UPDATES)
 )
 async def delete_acls(body: DeleteAclsBody, authorizer: CurrentAuthorizer) -> bytes:
     """Delete every ACL that any of the filters meets; needs ALTER on the cluster.
 
     Answers when the change is durable and this replica decides by it. A filter that is refused does not hinder the
-    others; one that meets nothing is fine.
+    others; one that meets nothing is fine. With `if_unchanged_since` nothing is deleted if anything has changed since.
     """
     filters = await each_paced(body.filters, _filter)
-    results, token = await authorizer.delete_acls(request_context(body.context), filters, seconds(body.timeout_ms))
+    results, token = await authorizer.delete_acls(
+        request_context(body.context), filters, seconds(body.timeout_ms), given(body.if_unchanged_since)
+    )
     pace = Pace()
     return _reply("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
 
@@ -100,7 +107,7 @@ async def get_acl(
 ) -> schemas.Acl:
     """Show one ACL by its id; an admin caller needs DESCRIBE on the cluster."""
     acl = authorizer.get_acl(own_context(caller, request), acl_id)
-    return schemas.Acl(**_fields(acl))
+    return schemas.Acl(**acl_fields(acl))
 
 
 def _binding(body: JsonBinding) -> AclBinding:
@@ -163,11 +170,11 @@ async def _deleted(result: list[StandardAcl] | ApiException, pace: Pace) -> byte
 
 
 def _match(acl: StandardAcl) -> bytes:
-    return _TO_JSON({**item_outcome(None), **_fields(acl)})
+    return _TO_JSON({**item_outcome(None), **acl_fields(acl)})
 
 
 def _found(acl: StandardAcl) -> bytes:
-    return _TO_JSON(_fields(acl))
+    return _TO_JSON(acl_fields(acl))
 
 
 class _Fields(TypedDict):
@@ -181,7 +188,8 @@ class _Fields(TypedDict):
     permission_type: str
 
 
-def _fields(acl: StandardAcl) -> _Fields:
+def acl_fields(acl: StandardAcl) -> _Fields:
+    """The ACL as every answer has it."""
     binding = acl.binding
     return {
         "id": acl.id,

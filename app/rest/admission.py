@@ -52,7 +52,7 @@ BOUNDS: Mapping[str, Bounds] = MappingProxyType(
 _POOL_OF: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(OPERATIONS, "decisions"),
-        "acls": "lists",
+        **dict.fromkeys(("acls", "explain"), "lists"),
         **dict.fromkeys(("createAcls", "deleteAcls", "alterConfigs"), "updates"),
         "start": "waiting",
         **dict.fromkeys(("livez", "readyz", "readyzListener", "startupz", "metrics"), "probes"),

@@ -16,7 +16,7 @@ from app.ops.metrics import Metrics
 from app.ops.metrics_page import MetricsPage
 from app.ops.tracing import TracedRequests, Tracing
 from app.ops.workers.siblings import Face, Siblings
-from app.rest import acls, decisions, health, service
+from app.rest import acls, decisions, explain, health, service
 from app.rest.admission import Admission
 from app.rest.authorize import AuthorizeEndpoint
 from app.rest.callers.authentication import Callers
@@ -24,12 +24,15 @@ from app.rest.connections.protocol import Answer
 from app.rest.correlation import MarkedRequests
 from app.rest.endpoint import endpoints_of
 from app.rest.errors import MethodNotAllowedException, problem_response
+from app.rest.opa import OpaDoor
+from app.rest.opa_wire import OPA_BELOW
 from app.rest.routing import CountedRequests, Services, no_route
 from app.runtime.authorizer import Authorizer
 from app.runtime.counters import BUCKET_BOUNDS_S
 
 AUTHORIZE_PATH = "/v1/authorize"
-ROUTERS = (decisions.router, acls.router, service.router, health.router, health.metrics_router)
+_OPA_BELOW = f"{OPA_BELOW}/"
+ROUTERS = (decisions.router, explain.router, acls.router, service.router, health.router, health.metrics_router)
 
 
 class RestApp:
@@ -39,6 +42,7 @@ class RestApp:
         self,
         authorize: AuthorizeEndpoint,
         endpoints: Mapping[str, ASGIApp],
+        opa: OpaDoor,
         rest: ASGIApp,
         face: Face,
         traced: Callable[[ASGIApp], ASGIApp] | None = None,
@@ -48,6 +52,7 @@ class RestApp:
         self.face = face
         """What the supervisor of several workers asks each of them."""
         self._endpoints: Mapping[str, ASGIApp] = {AUTHORIZE_PATH: authorize, **endpoints}
+        self._opa = opa
         self._rest = rest
         self._marked = MarkedRequests(self._routed if traced is None else traced(self._routed))
 
@@ -60,6 +65,9 @@ class RestApp:
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None and scope["method"] == "POST":
                 await endpoint(scope, receive, send)
+                return
+            if f"{scope['path']}/".startswith(_OPA_BELOW):
+                await self._opa(scope, receive, send)
                 return
             if scope["path"] == AUTHORIZE_PATH:
                 # The one route that FastAPI doesn't know of.
@@ -120,7 +128,8 @@ def create_rest_app(
     endpoints = endpoints_of((route for router in ROUTERS for route in router.routes), services)
     authorize = AuthorizeEndpoint(services, audit, around.decision_log)
     traced = None if around.tracing is None else _traced(around.tracing, endpoints)
-    return RestApp(authorize, endpoints, CountedRequests(app, metrics), health.face_of(services), traced)
+    opa = OpaDoor(services, authorize)
+    return RestApp(authorize, endpoints, opa, CountedRequests(app, metrics), health.face_of(services), traced)
 
 
 def _traced(tracing: Tracing, paths: Collection[str]) -> Callable[[ASGIApp], ASGIApp]:

@@ -25,11 +25,14 @@ from app.rest.errors import FieldError, InvalidFieldsException
 from app.rest.routing import Services, caller_of
 from app.rest.schemas import AuthorizeRequest as AuthorizeRequestModel
 from app.rest.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers, read_body
-from app.rest.wire import Action, AuthorizeRequest, decode_authorize
+from app.rest.wire import Action, AuthorizeRequest, Context, decode_authorize
 from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 
+ALLOWED, _DENIED = b'"ALLOWED"', b'"DENIED"'
+"""Results as JSON."""
+
+NO_MARK = RequestMark("-")
 _AUTHORIZE = "authorize"
-_NO_MARK = RequestMark("-")
 _READER = BodyReader(decode_authorize, AuthorizeRequestModel)
 
 
@@ -106,7 +109,7 @@ class AuthorizeEndpoint:
                 async with admission.waiting.admitted(len(body), None, caller.share):
                     await self._authorizer.wait_for(request.at_least)
         # INVARIANT: no await from here on; image, index and configuration stay as they are until the answer stands.
-        return self._answer(request, caller, REQUEST_MARK.get() or _NO_MARK)
+        return self._answer(request, caller, REQUEST_MARK.get() or NO_MARK)
 
     def _is_within(self, caller: Caller, request: AuthorizeRequest) -> bool:
         """Whether a caller's quota has room for this. What is refused for its principal takes nothing of it here."""
@@ -114,12 +117,22 @@ class AuthorizeEndpoint:
         return caller.limit is None or caller.limit.take()
 
     def _answer(self, request: AuthorizeRequest, caller: Caller, mark: RequestMark) -> bytes:
-        principal = request.context.principal
+        return b'{"results":[' + b",".join(self.results(request, caller, mark)) + self._frame.tail
+
+    def authorization(self, context: Context, caller: Caller) -> Authorization:
+        """Whom a context speaks of, against the image of this moment.
+
+        Raises what `Authorizer.authorization` does, and refuses what the caller may not say.
+        """
+        principal = context.principal
         check_principal(principal)
         # INVARIANT: who the super users are is asked of the image that decides.
         caller.check_principal(principal, self._authorizer.image.config.super_users)
-        address = client_address(request.context.client_address)
-        authorization = self._authorizer.authorization(principal, address)
+        return self._authorizer.authorization(principal, client_address(context.client_address))
+
+    def results(self, request: AuthorizeRequest, caller: Caller, mark: RequestMark) -> list[bytes]:
+        """ALLOWED or DENIED for each action; decided, counted and logged, all at once."""
+        authorization = self.authorization(request.context, caller)
         frame = self._frame
         if frame.image is not self._authorizer.image:
             frame = self._frame = _Frame(self._authorizer.image)
@@ -133,10 +146,10 @@ class AuthorizeEndpoint:
             acl_ids = [None if row is None else authorization.acl_id_at(row) for row in rows]
             asker = _asker(request, authorization, mark)
             decision_log.take(Decided(frame.stand, asker, request.actions, verdicts, acl_ids))
-        results = [b'"ALLOWED"' if verdict.allowed else b'"DENIED"' for verdict in verdicts]
-        if frame.audit_level <= DEBUG or (frame.audit_level <= INFO and b'"DENIED"' in results):
+        results = [ALLOWED if verdict.allowed else _DENIED for verdict in verdicts]
+        if frame.audit_level <= DEBUG or (frame.audit_level <= INFO and _DENIED in results):
             self._log(request, authorization, verdicts, rows, mark)
-        return b'{"results":[' + b",".join(results) + frame.tail
+        return results
 
     def _log(
         self,
@@ -172,12 +185,13 @@ def _decide(authorization: Authorization, actions: list[Action]) -> list[Verdict
         resource_type = RESOURCE_TYPE_CODES.get(action.resource_type)
         pattern_type = action.pattern_type
         if operation is None or resource_type is None or not (pattern_type is UNSET or pattern_type == LITERAL):
-            raise _refusal(actions)
+            raise refusal_of_actions(actions)
         verdicts.append(decide(operation, resource_type, action.resource_name))
     return verdicts
 
 
-def _refusal(actions: list[Action]) -> InvalidFieldsException:
+def refusal_of_actions(actions: list[Action]) -> InvalidFieldsException:
+    """The refusal of a batch some of whose words are none, naming each."""
     errors = []
     for at, action in enumerate(actions):
         if action.operation not in OPERATION_CODES:

@@ -16,19 +16,19 @@ from app.rest.wire import Context
 T = TypeVar("T")
 
 
-def client_address(text: str) -> ClientAddress:
-    """The address of `context.client_address`."""
+def client_address(text: str, where: str = "/context") -> ClientAddress:
+    """The address of the `client_address` in the context, or in what else names a client."""
     try:
         return parse_address(text)
     except InvalidRequestException as refusal:
-        raise invalid_field("/context/client_address", refusal.message) from None
+        raise invalid_field(f"{where}/client_address", refusal.message) from None
 
 
-def check_principal(principal: str) -> None:
+def check_principal(principal: str, where: str = "/context") -> None:
     """Refuse a principal that has no type."""
     if ":" not in principal:
         raise invalid_field(
-            "/context/principal",
+            f"{where}/principal",
             f"`{principal[:100]}` has no colon between type and name; send for example `User:alice`",
         )
 

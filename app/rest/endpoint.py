@@ -19,6 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.ops.metrics import Metrics
 from app.rest.admission import body_bytes_of
+from app.rest.callers.roles import Caller
+from app.rest.context import given
 from app.rest.errors import response_to
 from app.rest.routing import CurrentAuthorizer, CurrentServices, DescribedBy, Services, caller_of
 from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, off_loop, parse, read_body
@@ -32,7 +34,9 @@ Reply = Callable[[Scope, Receive], Awaitable[bytes]]
 """What answers a request: the JSON of its 200, or an exception for everything else."""
 
 _LARGE_BODIES = ("createAcls", "deleteAcls")
-_CLIENT_CLOSED_REQUEST = 499
+CLIENT_CLOSED_REQUEST = 499
+"""The status that is counted, and never sent, for a client that has gone."""
+
 _CONTENT_TYPE = (b"content-type", b"application/json")
 _AT_ONCE = 200
 """Entries of a few microseconds each that are validated in one step of the event loop."""
@@ -55,16 +59,21 @@ async def respond(answers: tuple[str, Reply, Metrics], scope: Scope, receive: Re
     try:
         reply = await reply_to(scope, receive)
     except ClientDisconnect:
-        status = _CLIENT_CLOSED_REQUEST
+        status = CLIENT_CLOSED_REQUEST
     except Exception as fault:  # noqa: BLE001 - becomes a problem+json; an unexpected one is logged
         response = response_to(fault)
         status = response.status_code
         await response(scope, receive, send)
     else:
-        headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(reply))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": reply})
+        await send_json(send, reply)
     metrics.count_request(operation, status, perf_counter() - began)
+
+
+async def send_json(send: Send, reply: bytes) -> None:
+    """Send a 200."""
+    headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(reply))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": reply})
 
 
 class JsonEndpoint:
@@ -92,16 +101,30 @@ class JsonEndpoint:
     async def _reply(self, scope: Scope, receive: Receive) -> bytes:
         services, headers = self._services, scope["headers"]
         caller = await caller_of(services, self._operation, scope)
-        pool = services.admission.pool_of(self._operation)
-        async with pool.admitted(body_bytes_of(headers, self._max_bytes), scope.get("klamm.began"), caller.share):
+        pool, body_bytes = services.admission.pool_of(self._operation), body_bytes_of(headers, self._max_bytes)
+        async with pool.admitted(body_bytes, scope.get("klamm.began"), caller.share):
             check_headers(headers, self._max_bytes)
             body = await self._read(await read_body(receive, self._max_bytes))
-            # start alone has no context: nobody is spoken for.
-            context = getattr(body, "context", None)
-            if context is not None:
-                caller.check_principal(context.principal, services.authorizer.image.config.super_users)
-            reply = await self._handle(body)
-            return reply if isinstance(reply, bytes) else reply.__pydantic_serializer__.to_json(reply)
+            self._check_principal(caller, body)
+            at_least = given(getattr(body, "at_least", None))
+            if services.authorizer.has_reached(at_least):
+                return await self._handled(body)
+        async with services.admission.waiting.admitted(body_bytes, None, caller.share):
+            # Whoever waits takes no place from those who don't.
+            await services.authorizer.wait_for(at_least)
+        async with pool.admitted(body_bytes, None, caller.share):
+            self._check_principal(caller, body)
+            return await self._handled(body)
+
+    def _check_principal(self, caller: Caller, body: Any) -> None:  # noqa: ANN401 - what the route takes
+        # start alone has no context: nobody is spoken for.
+        context = getattr(body, "context", None)
+        if context is not None:
+            caller.check_principal(context.principal, self._services.authorizer.image.config.super_users)
+
+    async def _handled(self, body: Any) -> bytes:  # noqa: ANN401 - what the route takes
+        reply = await self._handle(body)
+        return reply if isinstance(reply, bytes) else reply.__pydantic_serializer__.to_json(reply)
 
 
 def _reader_of(annotation: Any) -> Callable[[bytes], Awaitable[Any]]:  # noqa: ANN401 - what stands in a signature

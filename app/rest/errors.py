@@ -52,6 +52,7 @@ STATUS_OF_ERROR = {
     Errors.OFFSET_NOT_AVAILABLE: 503,
     Errors.THROTTLING_QUOTA_EXCEEDED: 429,
     Errors.RESOURCE_NOT_FOUND: 404,
+    Errors.INVALID_UPDATE_VERSION: 412,
     Errors.INCONSISTENT_CLUSTER_ID: 409,
 }
 """The HTTP status of a refusal of the whole request. Per-item refusals carry the code alone, in a 200."""
@@ -130,6 +131,16 @@ def problem_response(refusal: ApiException) -> Response:
     }
     if isinstance(refusal, InvalidFieldsException):
         body["errors"] = [{"pointer": each.pointer, "detail": each.detail} for each in refusal.errors]
+    return Response(msgspec.json.encode(body), status, _headers_of(refusal, status), PROBLEM_MEDIA_TYPE)
+
+
+def plain_response(refusal: ApiException) -> Response:
+    """The refusal as plain text: Kafka's name of the error, and nothing else."""
+    status = status_of(refusal)
+    return Response(refusal.error.value, status, _headers_of(refusal, status), "text/plain")
+
+
+def _headers_of(refusal: ApiException, status: int) -> dict[str, str]:
     headers: dict[str, str] = {}
     if status in (429, 503):
         headers["retry-after"] = str(RETRY_AFTER_S)
@@ -137,20 +148,20 @@ def problem_response(refusal: ApiException) -> Response:
         headers["www-authenticate"] = "Bearer"
     if isinstance(refusal, MethodNotAllowedException):
         headers["allow"] = refusal.allow
-    return Response(msgspec.json.encode(body), status, headers, PROBLEM_MEDIA_TYPE)
+    return headers
 
 
-def unexpected_response(fault: Exception) -> Response:
-    """A 500 that tells the caller nothing but where to find the cause, which goes to the log."""
+def unexpected(fault: Exception) -> ApiException:
+    """What a caller gets to hear of a fault: nothing but where to find its cause, which goes to the log."""
     mark = REQUEST_MARK.get()
     _LOG.error("request_failed", exc_info=fault)
     where = "" if mark is None else f" under request id `{mark.request_id}`"
-    return problem_response(ApiException(f"an unexpected fault; its cause is in the service's log{where}"))
+    return ApiException(f"an unexpected fault; its cause is in the service's log{where}")
 
 
 def response_to(fault: Exception) -> Response:
     """The answer to whatever a route has raised."""
-    return problem_response(fault) if isinstance(fault, ApiException) else unexpected_response(fault)
+    return problem_response(fault if isinstance(fault, ApiException) else unexpected(fault))
 
 
 class ItemOutcome(TypedDict):

@@ -180,6 +180,7 @@ _DESCRIPTIONS = {
     405: "The path takes another method; see Allow",
     408: "The body did not arrive in time",
     409: "The token or the cluster id is of another store (TOKEN_EPOCH_MISMATCH, INCONSISTENT_CLUSTER_ID)",
+    412: "The store has changed since the token that the update is guarded by (INVALID_UPDATE_VERSION)",
     413: "The body is too large",
     415: "The body is not application/json",
     429: "Too much at once; try again after Retry-After (OVERLOADED, THROTTLING_QUOTA_EXCEEDED)",

@@ -234,10 +234,10 @@ def pointer_token(key: str) -> str:
     return key[:100].encode("utf-8", "backslashreplace").decode().replace("~", "~0").replace("/", "~1")
 
 
-def check_count(pointer: str, items: int) -> None:
+def check_count(pointer: str, items: int, at_most: int = MAX_ITEMS) -> None:
     """Refuse more actions, resources or groups than one request may hold."""
-    if items > MAX_ITEMS:
-        raise invalid_field(pointer, f"there are {items} entries; send at most {MAX_ITEMS} and split the rest")
+    if items > at_most:
+        raise invalid_field(pointer, f"there are {items} entries; send at most {at_most} and split the rest")
 
 
 def _too_large(max_bytes: int) -> RequestTooLargeException:

@@ -19,12 +19,15 @@ from app.core.errors import (
     ResourceNotFoundException,
     SecurityDisabledException,
 )
+from app.core.explain import Explanation
 from app.core.filters import AclBindingFilter
 from app.core.hosts import ClientAddress
 from app.core.image import AuthorizerImage
+from app.core.misses import Question
 from app.core.mutations import CreatedAcl
 from app.core.token import Token
 from app.runtime.counters import RuntimeMetrics
+from app.runtime.explaining import explain_all
 from app.runtime.feed import ChangeFeed
 from app.runtime.listing import AclPage, list_acls
 from app.runtime.loader import Loader
@@ -33,6 +36,11 @@ from app.runtime.options import RuntimeOptions
 from app.runtime.purgatory import Purgatory
 from app.runtime.readiness import Readiness, StartRequest
 from app.runtime.updates import ConfigChange, Updates
+
+LiteralAction = tuple[AclOperation, ResourceType, str]
+"""An operation on a resource, by its type and name."""
+
+_REFUSED = "cluster authorization failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,25 +152,56 @@ class Authorizer:
                 f"this replica is at `{self._loader.image.token}` and did not reach `{token}` in time; try again"
             ) from None
 
+    async def explain(
+        self, context: RequestContext, about: RequestContext, actions: Sequence[LiteralAction]
+    ) -> tuple[list[Explanation], Token | None]:
+        """Why whom it is `about` is allowed or denied each action, all at the token's offset; no decision is logged.
+
+        Another principal than the context's own may be asked about with DESCRIBE on the cluster only, and without
+        that right no ACLs of other principals are shown. Raises ClusterAuthorizationException, with the same text
+        whoever was asked about, and AuthorizerNotReadyException as `authorization` does, for either of them.
+        """
+
+        def permission() -> tuple[Authorization, bool]:
+            asker = self.authorization(context.principal, context.client_address)
+            sees_all = asker.decide(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME).allowed
+            if not sees_all and about.principal != context.principal:
+                raise ClusterAuthorizationException(_REFUSED)
+            return self.authorization(about.principal, about.client_address), sees_all
+
+        questions = [Question(about.principal, about.client_address, *action) for action in actions]
+        return await explain_all(self._loader, questions, permission)
+
     # updates
 
     async def create_acls(
-        self, context: RequestContext, bindings: Sequence[AclBinding | ApiException], timeout_s: float | None
+        self,
+        context: RequestContext,
+        bindings: Sequence[AclBinding | ApiException],
+        timeout_s: float | None,
+        if_unchanged_since: str | None = None,
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
         """Kafka's createAcls (KIP-140): returns when durable and visible here. ApiExceptions in it stay.
 
-        Raises SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and
-        before any look-up; then as `Updates` says.
+        `if_unchanged_since` is a token: nothing is written unless the store stands there. Raises
+        SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and before
+        any look-up; InvalidRequestException for what is no token; then as `Updates` says.
         """
         self._check_cluster_right(context, AclOperation.ALTER)
-        return await self._updates.create_acls(bindings, context.principal, self._timeout(timeout_s))
+        guard = _guard(if_unchanged_since)
+        return await self._updates.create_acls(bindings, context.principal, self._timeout(timeout_s), guard)
 
     async def delete_acls(
-        self, context: RequestContext, filters: Sequence[AclBindingFilter | ApiException], timeout_s: float | None
+        self,
+        context: RequestContext,
+        filters: Sequence[AclBindingFilter | ApiException],
+        timeout_s: float | None,
+        if_unchanged_since: str | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
         """Kafka's deleteAcls (KIP-140): the ACLs that each filter took out; in all else like `create_acls`."""
         self._check_cluster_right(context, AclOperation.ALTER)
-        return await self._updates.delete_acls(filters, context.principal, self._timeout(timeout_s))
+        guard = _guard(if_unchanged_since)
+        return await self._updates.delete_acls(filters, context.principal, self._timeout(timeout_s), guard)
 
     async def alter_configs(
         self, context: RequestContext, changes: Sequence[ConfigChange], timeout_s: float | None
@@ -227,7 +266,7 @@ class Authorizer:
         caller = self.authorization(context.principal, context.client_address)
         if not caller.decide(operation, ResourceType.CLUSTER, CLUSTER_NAME).allowed:
             # The same text whatever was asked: a refusal tells nothing about what is there.
-            raise ClusterAuthorizationException("cluster authorization failed")
+            raise ClusterAuthorizationException(_REFUSED)
 
     def _check_cluster_id(self, request: StartRequest) -> None:
         known = self._loader.image.cluster_id
@@ -241,3 +280,7 @@ class Authorizer:
 
     def _within(self, seconds: float) -> float:
         return min(max(0.0, seconds), self._options.max_request_timeout_s)
+
+
+def _guard(if_unchanged_since: str | None) -> Token | None:
+    return None if if_unchanged_since is None else Token.parse(if_unchanged_since, "if_unchanged_since")

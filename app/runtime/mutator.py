@@ -18,7 +18,7 @@ from app.core.errors import (
     StoreUnavailableException,
     UnknownServerException,
 )
-from app.core.mutations import CreateAcls, DeleteAcls, GroupOutcome, Mutation, Outcome
+from app.core.mutations import AlterConfigsOutcome, CreateAcls, DeleteAcls, GroupOutcome, Mutation, Outcome
 from app.core.token import Token
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import Backoff, answered, bounded, stop
@@ -37,9 +37,10 @@ class AclStore(Protocol):
     async def write(self, mutations: Sequence[Mutation]) -> GroupOutcome:
         """Write all of them in one transaction, in order; a later one sees the earlier.
 
-        A mutation over its bound is an ApiException among the outcomes and does not hinder its neighbours. Raises
-        StoreUnavailableException if certainly nothing was committed, RequestTimedOutException if that is unknown;
-        anything else means a fault of this group, with nothing committed.
+        A mutation over its bound, or whose guard does not hold when its turn comes, is an ApiException among the
+        outcomes and does not hinder its neighbours. Raises StoreUnavailableException if certainly nothing was
+        committed, RequestTimedOutException if that is unknown; anything else means a fault of this group, with nothing
+        committed.
         """
 
     async def close(self) -> None:
@@ -48,7 +49,7 @@ class AclStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What came of a mutation, and the token of the state that holds it."""
+    """What came of a mutation, and the token of the state that holds it (of a guarded one: the first that does)."""
 
     outcome: Outcome
     token: Token
@@ -74,7 +75,8 @@ class _Pending:
         if isinstance(outcome, ApiException):
             self.refuse(outcome)
         elif not self.answer.done():
-            self.answer.set_result(Committed(outcome, token))
+            own = None if isinstance(outcome, AlterConfigsOutcome) else outcome.token
+            self.answer.set_result(Committed(outcome, own or token))
 
 
 class Mutator:

@@ -56,27 +56,42 @@ class Updates:
         self._clock = options.clock
 
     async def create_acls(
-        self, bindings: Sequence[AclBinding | ApiException], actor: str, timeout_s: float
+        self,
+        bindings: Sequence[AclBinding | ApiException],
+        actor: str,
+        timeout_s: float,
+        guard: Token | None = None,
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
-        """The id of each ACL. Raises PolicyViolationException for more than 10,000 new ones in one call."""
+        """The id of each ACL. Raises PolicyViolationException for more than 10,000 new ones in one call.
+
+        With a guard nothing is written unless the store stands there: raises InvalidUpdateVersionException, or
+        TokenEpochMismatchException. The token is then the state that this very call has left.
+        """
         checked = await _checked(bindings, validate_new_acl)
         valid = _valid(checked)
-        if not valid:
+        if not valid and guard is None:
             return _merged(checked, ()), self._token()
         times = (self._metrics.create_acls_local_time, self._metrics.create_acls_remote_time)
-        outcome, token = await self._write(CreateAcls(valid, actor), CreateAclsOutcome, timeout_s, times)
+        outcome, token = await self._write(CreateAcls(valid, actor, guard), CreateAclsOutcome, timeout_s, times)
         return _merged(checked, outcome.results), token
 
     async def delete_acls(
-        self, filters: Sequence[AclBindingFilter | ApiException], actor: str, timeout_s: float
+        self,
+        filters: Sequence[AclBindingFilter | ApiException],
+        actor: str,
+        timeout_s: float,
+        guard: Token | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
-        """What each filter took out. Raises InvalidRequestException for more than 10,000 removals in one call."""
+        """What each filter took out. Raises InvalidRequestException for more than 10,000 removals in one call.
+
+        A guard means what it means to `create_acls`.
+        """
         checked = await _checked(filters, validate_filter)
         valid = _valid(checked)
-        if not valid:
+        if not valid and guard is None:
             return _merged(checked, ()), self._token()
         times = (self._metrics.delete_acls_local_time, self._metrics.delete_acls_remote_time)
-        outcome, token = await self._write(DeleteAcls(valid, actor), DeleteAclsOutcome, timeout_s, times)
+        outcome, token = await self._write(DeleteAcls(valid, actor, guard), DeleteAclsOutcome, timeout_s, times)
         return _merged(checked, map(list, outcome.matches)), token
 
     async def alter_configs(

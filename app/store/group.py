@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from app.core.bindings import StandardAcl, natural_key
@@ -17,6 +18,7 @@ from app.core.mutations import (
     DeleteAclsOutcome,
     Mutation,
     Outcome,
+    guard_refusal,
 )
 from app.core.records import (
     AccessControlEntryRecord,
@@ -24,6 +26,7 @@ from app.core.records import (
     Record,
     RemoveAccessControlEntryRecord,
 )
+from app.core.token import Token
 from app.store.engine import Connection
 from app.store.journal import BINDING_COLUMNS, LockedHead, binding_values
 from app.store.selection import select_matches
@@ -88,11 +91,13 @@ class Group:
         rows: list[tuple[object, ...]] = []
         for mutation, its_keys in zip(run, keys, strict=True):
             new: dict[bytes, StandardAcl] = {}
-            outcome = await self._plan(mutation, its_keys, ids, new)
-            outcomes.append(outcome)
+            outcome = self._refusal(mutation) or await self._plan(mutation, its_keys, ids, new)
             if isinstance(outcome, CreateAclsOutcome):
                 ids.update((key, acl.id) for key, acl in new.items())
                 rows.extend(await self._draft_creates(new, mutation.actor))
+                if mutation.guard is not None:
+                    outcome = replace(outcome, token=self._token())
+            outcomes.append(outcome)
             await self._pace.worked(len(its_keys))
         for start in range(0, len(rows), _ROWS_PER_STATEMENT):
             columns = map(list, zip(*rows[start : start + _ROWS_PER_STATEMENT], strict=True))
@@ -146,6 +151,9 @@ class Group:
         return rows
 
     async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:
+        refusal = self._refusal(mutation)
+        if refusal is not None:
+            return refusal
         matches = await select_matches(self._connection, mutation.filters, MAX_RECORDS_PER_USER_OP)
         if matches is None:
             return InvalidRequestException(
@@ -159,7 +167,7 @@ class Group:
                 offset = self._next_offset()
                 record = RemoveAccessControlEntryRecord(offset, 0, acl, self._head.recorded_at, mutation.actor, b"")
                 self.drafts.append(record)
-        return DeleteAclsOutcome(matches)
+        return DeleteAclsOutcome(matches, None if mutation.guard is None else self._token())
 
     async def _alter(self, mutation: AlterConfigs) -> AlterConfigsOutcome:
         """Each change that is one: a property that has the value already makes no record (as Kafka's controller)."""
@@ -173,6 +181,14 @@ class Group:
                 await self._connection.execute(_SET_CONFIG, name, value, offset)
             self.drafts.append(ConfigRecord(offset, 0, name, value, self._head.recorded_at, mutation.actor, b""))
         return AlterConfigsOutcome()
+
+    def _refusal(self, mutation: CreateAcls | DeleteAcls) -> ApiException | None:
+        """Why the mutation's guard holds it back; None: it has none, or stands where it should."""
+        return None if mutation.guard is None else guard_refusal(mutation.guard, self._token())
+
+    def _token(self) -> Token:
+        """The state after all that is drafted so far."""
+        return Token(self._head.epoch, self._next_offset() - 1)
 
     def _next_offset(self) -> int:
         return self._head.last_offset + len(self.drafts) + 1

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "app"
-ROOMS = ("core", "store", "runtime", "rest", "ops")
+ROOMS = ("core", "formats", "store", "runtime", "rest", "ops", "pipeline", "client")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "base", "manager"}

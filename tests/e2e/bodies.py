@@ -18,6 +18,11 @@ BODIES: dict[str, Json] = {
     },
     "/v1/authorize-by-resource-type": {"context": _CALLER, "operation": "READ", "resource_type": "TOPIC"},
     "/v1/list-groups": {"context": _CALLER, "groups": ["group"]},
+    "/v1/explain": {
+        "context": _CALLER,
+        "actions": [action("orders", pattern_type="LITERAL")],
+        "about": {"principal": "User:bob", "client_address": "10.1.2.3"},
+    },
     "/v1/acls": {"context": _CALLER, "bindings": [binding("orders", pattern_type="LITERAL", host="*")]},
     "/v1/acls/delete": {"context": _CALLER, "filters": [{"resource_name": "nobody made this", "resource_type": "ANY"}]},
     "/v1/acls/search": {"context": _CALLER, "filter": {"resource_name": "orders"}, "limit": 10},

@@ -79,7 +79,16 @@ def schema_of(path: str, place: Place = ()) -> Json:
     content = _DOCUMENT["paths"][path]["post"]["requestBody"]["content"]
     schema = _resolved(content["application/json"]["schema"])
     for part in place:
+        schema = _if_present(schema)
         schema = _resolved(schema["items"] if isinstance(part, int) else schema["properties"][part])
+    return schema
+
+
+def _if_present(schema: Json) -> Json:
+    """What an object or an array that may be null is otherwise."""
+    for each in schema.get("anyOf", ()):
+        if each.get("type") != "null":
+            return _resolved(each)
     return schema
 
 
@@ -129,7 +138,7 @@ TEXTS: Mapping[str, object] = {
     "half an escape": Raw(r'"\u00"'),
     "single quotes": Raw("'x'"),
 }
-CONTAINERS: Mapping[str, object] = {"null": None, "text": "x", "a number": 7, "true": True}
+CONTAINERS: Mapping[str, object] = {"text": "x", "a number": 7, "true": True}
 ANYWHERE: Mapping[str, object] = {
     "NaN": Raw("NaN"),
     "Infinity": Raw("Infinity"),
@@ -189,6 +198,5 @@ def _wrong_values(path: str, place: Place, value: object) -> Iterator[tuple[str,
         yield from TEXTS.items()
     else:
         yield from CONTAINERS.items()
-        return
     if not is_nullable(schema_of(path, place)):
         yield "null", None

@@ -19,6 +19,7 @@ from app.ops.token_file import add_token, retire_tokens
 from tests.e2e.callers import STATIC, Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context
 from tests.planted import hear, plant
+from tests.unit.rest.opa_bodies import OPA_PATH, asked
 
 ALICE = "User:alice"
 
@@ -44,11 +45,13 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "authorizedOperations": _DECISION,
         "authorizeByResourceType": _DECISION,
         "listGroups": _DECISION,
+        "opaAuthorize": _DECISION,
         "start": (*_UNKNOWN, 200, 200, 200, 403, 200, 200),
         "createAcls": _RIGHT_ON_THE_CLUSTER,
         "deleteAcls": _RIGHT_ON_THE_CLUSTER,
         "acls": _RIGHT_ON_THE_CLUSTER,
         "alterConfigs": _RIGHT_ON_THE_CLUSTER,
+        "explain": (*_UNKNOWN, 403, 403, 200, 403, 200, 403),
         "getAcl": _RIGHT_ON_THE_CLUSTER,
         "describeConfigs": _RIGHT_ON_THE_CLUSTER,
         "aclCount": (*_UNKNOWN, 403, 403, 403, 200, 200, 403),
@@ -62,13 +65,14 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
 
 
 def routes() -> dict[str, tuple[str, str]]:
-    """Method and path by operation, of all that there are."""
+    """Method and path by operation, of all that there are; OPA's is in no document."""
     document = json.loads((ROOT / "openapi.json").read_text())
-    return {
+    documented = {
         operation["operationId"]: (method.upper(), path)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
+    return {**documented, "opaAuthorize": ("POST", OPA_PATH)}
 
 
 def body_of(operation: str, principal: str) -> Json:
@@ -80,10 +84,13 @@ def body_of(operation: str, principal: str) -> Json:
         "createAcls": {"bindings": [binding("made-by-callers")]},
         "deleteAcls": {"filters": [{"resource_name": "made-by-callers"}]},
         "acls": {"filter": {}},
+        "explain": {"actions": [action("orders")]},
         "alterConfigs": {"configs": [{"name": "audit.level", "value": None}]},
     }
     if operation == "start":
         return {"broker_id": 1, "endpoints": []}
+    if operation == "opaAuthorize":
+        return asked(principal=principal.removeprefix("User:"))
     return {"context": context(principal), **bodies[operation]}
 
 
@@ -154,7 +161,8 @@ def test_a_refusal_for_want_of_credentials_tells_nothing(world: World) -> None:
     for operation in set(EXPECTED) - {"livez", "readyz", "readyzListener", "startupz"}:
         found = {(each.text, each.headers["www-authenticate"]) for each in map_kinds(world, operation)}
         assert len(found) == 1
-        assert json.loads(found.pop()[0])["code"] == "SASL_AUTHENTICATION_FAILED"
+        text = found.pop()[0]
+        assert (text if operation == "opaAuthorize" else json.loads(text)["code"]) == "SASL_AUTHENTICATION_FAILED"
 
 
 def map_kinds(world: World, operation: str) -> list[httpx.Response]:

@@ -1,36 +1,13 @@
 """What the server's own protocol does with authorize requests: the fast way and uvicorn's way must say the same."""
 
 import json
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.service import Service, action, binding, context
-
-_JAVA = """
-import java.net.URI;
-import java.net.http.*;
-
-class Ask {
-    public static void main(String[] arguments) throws Exception {
-        var client = HttpClient.newHttpClient();
-        for (int n = 0; n < Integer.parseInt(arguments[2]); n++) {
-            var request = HttpRequest.newBuilder(URI.create(arguments[0]))
-                .header("Content-Type", "application/json")
-                .POST(HttpRequest.BodyPublishers.ofString(arguments[1])).build();
-            var answer = client.send(request, HttpResponse.BodyHandlers.ofString());
-            if (answer.statusCode() != 200 || !answer.body().contains("[\\"ALLOWED\\",\\"DENIED\\"]"))
-                throw new RuntimeException(n + ": " + answer.statusCode() + " " + answer.body());
-        }
-        System.out.println("all right");
-    }
-}
-"""
 
 BODY = json.dumps(
     {"context": context("User:alice"), "actions": [action("orders"), action("orders", operation="WRITE")]}
@@ -199,22 +176,6 @@ def test_who_does_not_read_does_not_fill_the_memory(service: Service) -> None:
         with pytest.raises(TimeoutError):
             connection.sendall(request() * 600_000)
     assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
-
-
-def test_java_s_own_http_client_gets_right_answers(service: Service, tmp_path: Path) -> None:
-    java = shutil.which("java")
-    if java is None:
-        pytest.skip("needs java: install a JDK of version 11 or newer")
-    source = tmp_path / "Ask.java"
-    source.write_text(_JAVA)
-    done = subprocess.run(
-        [java, str(source), f"{service.url}/v1/authorize", BODY.decode(), "2000"],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.stdout == "all right\n", done.stderr
 
 
 def test_a_body_that_comes_in_its_own_time_is_waited_for(service: Service) -> None:

@@ -107,10 +107,11 @@ def test_a_file_that_is_missing_or_bad_is_told_and_nothing_is_written(
 ) -> None:
     assert main(["import", "missing"]) == 2
     assert capsys.readouterr().err == "klamm: can't read `missing` (No such file or directory)\n"
-    path.write_text("x", encoding="utf-8")
+    path.write_text("{", encoding="utf-8")
     assert main(["import", str(path)]) == 2
     said = capsys.readouterr().err
-    assert said == f"klamm: nothing was written; mend this first:\n{path}:1: not JSON: Expecting value (column 1)\n"
+    fault = "not JSON: Expecting property name enclosed in double quotes (column 2)"
+    assert said == f"klamm: nothing was written; mend this first:\n{path}:1: {fault}\n"
     assert store.batches == []
 
 
@@ -208,3 +209,42 @@ def test_timeouts_are_told_as_the_stores(
     monkeypatch.setattr(Importer, "run", run)
     assert main(["import", str(path)]) == 1
     assert capsys.readouterr().err.startswith("klamm: PostgreSQL does not answer in time; 0 of the 2 ACLs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--as", "User:a"], "to which service? name it, --klamm"),
+        (["--token-file", "x"], "to which service? name it, --klamm"),
+        (
+            ["--klamm", "http://127.0.0.1:1", "--as", "User:a", "--actor", "User:b"],
+            "--actor: a service names its callers",
+        ),
+        (["--klamm", "http://127.0.0.1:1", "--as", "User:a", "--data-dir", "x"], "--data-dir: a service has its own"),
+        (["--klamm", "http://127.0.0.1:1"], "as whom?"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_told(
+    arguments: list[str], told: str, path: Path, store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", str(path), *arguments]) == 2
+    assert told in capsys.readouterr().err
+    assert store.batches == []
+
+
+def test_an_unknown_format_is_told_with_those_there_are(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["import", str(path), "--format", "xml"])
+    assert refused.value.code == 2
+    assert "`xml` is no format; there are klamm, confluent, csv, kafka-acls, " in capsys.readouterr().err
+
+
+def test_any_format_is_imported_by_its_content_or_by_name(path: Path, store: FakeStore) -> None:
+    path.write_text("User:a,TOPIC,LITERAL,t,READ,ALLOW,*\nUser:a,TOPIC,LITERAL,t,READ,DENY,*\n", encoding="utf-8")
+    assert main(["import", str(path)]) == 2
+    assert main(["import", str(path), "--format", "csv"]) == 0
+    assert [acl.binding.permission_type.name for batch in store.batches for acl in batch.values()] == ["DENY", "ALLOW"]
+    header = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n"
+    path.write_text(header + "User:CN=a,O=b,TOPIC,LITERAL,t,READ,ALLOW,*\n", encoding="utf-8")
+    assert main(["import", str(path)]) == 0
+    assert [acl.binding.principal for acl in store.batches[-1].values()] == ["User:CN=a,O=b"]

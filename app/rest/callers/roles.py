@@ -29,7 +29,8 @@ class Role(Enum):
 MAY_CALL: Mapping[Role, frozenset[str]] = MappingProxyType(
     {
         Role.DECIDE: frozenset(
-            {"authorize", "authorizedOperations", "authorizeByResourceType", "listGroups", "start"} | OPEN_TO_ALL
+            {"authorize", "authorizedOperations", "authorizeByResourceType", "listGroups", "opaAuthorize", "start"}
+            | OPEN_TO_ALL
         ),
         Role.ADMIN: frozenset(OPERATIONS),
         Role.OBSERVE: frozenset({"metrics", "aclCount"} | OPEN_TO_ALL),

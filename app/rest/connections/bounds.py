@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 from app.core.errors import ApiException, InvalidRequestException, OverloadedException
 from app.ops.metrics import Metrics
 from app.rest.connections.places import Places
-from app.rest.errors import BodyTimedOutException, problem_response
+from app.rest.errors import PROBLEM_MEDIA_TYPE, BodyTimedOutException, problem_response
 
 DEFAULT_MAXIMUM = 10_000
 """`connections.max`: a connection with a parser and its buffers takes some 10 KB."""
@@ -43,6 +43,7 @@ class Refusal(NamedTuple):
 
     status: HTTPStatus
     body: bytes
+    code: bytes
     retry: bool = False
 
     @staticmethod
@@ -51,19 +52,20 @@ class Refusal(NamedTuple):
         body = bytes(problem_response(why).body).replace(
             b'"status":%d' % problem_response(why).status_code, b'"status":%d' % status
         )
-        return Refusal(status, body, status is HTTPStatus.TOO_MANY_REQUESTS)
+        return Refusal(status, body, why.error.value.encode(), status is HTTPStatus.TOO_MANY_REQUESTS)
 
-    def written(self, head: Sequence[tuple[bytes, bytes]], *, last: bool = True) -> bytes:
-        """As it goes over the wire; `last` says that the connection is closed after it."""
+    def written(self, head: Sequence[tuple[bytes, bytes]], *, last: bool = True, plain: bool = False) -> bytes:
+        """As it goes over the wire; `last` says that the connection is closed after it, `plain` that it is text."""
+        kind, body = (b"text/plain", self.code) if plain else (PROBLEM_MEDIA_TYPE.encode(), self.body)
         lines = [
             b"HTTP/1.1 %d %b" % (self.status, self.status.phrase.encode()),
             *(b"%b: %b" % each for each in head),
-            b"content-type: application/problem+json",
-            b"content-length: %d" % len(self.body),
+            b"content-type: %b" % kind,
+            b"content-length: %d" % len(body),
         ]
         lines += [b"retry-after: 1"] if self.retry else []
         lines += [b"connection: close"] if last else []
-        return b"\r\n".join((*lines, b"", self.body))
+        return b"\r\n".join((*lines, b"", body))
 
 
 MALFORMED = Refusal.of(HTTPStatus.BAD_REQUEST, InvalidRequestException("this is no HTTP/1.1 request"))

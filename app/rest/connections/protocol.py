@@ -23,6 +23,7 @@ import httptools
 
 from app.rest.connections.bounded_protocol import BoundedProtocol
 from app.rest.connections.bounds import Connections, Refusal
+from app.rest.opa_wire import OPA_DEADLINE_S
 from app.rest.strict_json import BODY_TIMEOUT_S, OFF_LOOP_BYTES
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class KlammProtocol(BoundedProtocol):
         self.check_head()
         if self._is_to_be_held():
             self._held = bytearray()
-            self.wait(BODY_TIMEOUT_S)
+            self.wait(OPA_DEADLINE_S if self.is_asked_plainly() else BODY_TIMEOUT_S)
         else:
             self.begin_cycle()
 

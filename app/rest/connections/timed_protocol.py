@@ -18,6 +18,7 @@ from app.rest.callers.certificates import names_of
 from app.rest.connections import bounds
 from app.rest.connections.bounds import Connections, Refusal
 from app.rest.connections.joined import Joined
+from app.rest.opa_wire import OPA_BELOW
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
@@ -34,6 +35,7 @@ _READER_BYTES = 64 * 1024
 """A client that takes less of its replies in that time doesn't read them."""
 _LINGER_S = 2.0
 _LINGER_BYTES = 8 * 1024 * 1024
+_OPA_BELOW = OPA_BELOW.encode()
 
 
 class TimedProtocol(HttpToolsProtocol):
@@ -50,6 +52,7 @@ class TimedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.shared = shared
+        self.url = b""
         self.names: tuple[str, ...] = ()
         """Of the client's verified certificate."""
         self.known = False
@@ -274,6 +277,10 @@ class TimedProtocol(HttpToolsProtocol):
         else:
             self._say_no(why)
 
+    def is_asked_plainly(self) -> bool:
+        """Whether the message that came last, as far as its target is known, is for the OPA door."""
+        return self.url.startswith(_OPA_BELOW) and self.url[len(_OPA_BELOW) :][:1] in (b"", b"/", b"?")
+
     def _own_cycle(self) -> "RequestResponseCycle | None":
         """What answers the message that the parser stands in, if that has begun."""
         if self.between or self.in_head or self.cycle is None or self.cycle.response_complete:
@@ -281,6 +288,6 @@ class TimedProtocol(HttpToolsProtocol):
         return self.cycle
 
     def _say_no(self, why: Refusal) -> None:
-        self.transport.write(why.written(self.server_state.default_headers))
+        self.transport.write(why.written(self.server_state.default_headers, plain=self.is_asked_plainly()))
         self.between = False
         self.hang_up()

@@ -11,7 +11,7 @@ from app.core.filters import AclBindingFilter
 from app.core.host_keys import address_within, client_key, host_key, host_of
 from app.core.hosts import parse_address
 from app.core.masks import host_matches
-from app.core.regions import EVERYTHING, Overlaps, Region, coalesced, name_key, name_within, pattern_of, tree
+from app.core.regions import EVERYTHING, Nested, Region, coalesced, name_key, name_within, pattern_of, tree
 from tests.strategies import NAMES
 
 PATTERNS = list(product((PatternType.LITERAL, PatternType.PREFIXED), NAMES))
@@ -113,7 +113,7 @@ def test_overlaps_are_found_from_above_and_from_below() -> None:
     drawn = Random(2)
     for _ in range(200):
         some = drawn.sample(PATTERNS, 3)
-        overlaps = Overlaps(name_key(*each) for each in some)
+        overlaps = Nested(name_key(*each) for each in some)
         for pattern in PATTERNS:
             key = name_key(*pattern)
             others = [name_key(*each) for each in some]

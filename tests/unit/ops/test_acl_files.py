@@ -13,8 +13,9 @@ import pytest
 
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.json_walk import MAX_BODY_BYTES
+from app.formats.lines import MAX_LINE_BYTES
 from app.ops.acl_files import MAX_PROBLEMS, AclFileError, open_acls
-from app.ops.acl_json import MAX_BODY_BYTES, MAX_LINE_BYTES
 from tests.updates import topic
 
 GOOD = {
@@ -195,8 +196,9 @@ def test_all_that_is_wrong_with_a_line_is_told(path: Path) -> None:
 def test_the_check_stops_where_enough_is_wrong(path: Path) -> None:
     path.write_bytes(b"x\n" * 10_000)
     problems = told(path)
-    assert len(problems) == MAX_PROBLEMS + 1
-    assert problems[-1].endswith("acls: the check stopped here; there may be more")
+    assert len(problems) == MAX_PROBLEMS + 2
+    assert problems[-2].endswith("acls: the check stopped here; there may be more")
+    assert problems[-1] == "acls: it looks like no format, and was read as JSON Lines; name it with --format"
 
 
 def test_what_a_file_says_does_nothing_to_a_terminal(path: Path) -> None:

@@ -175,7 +175,7 @@ def test_every_operation_has_a_pool() -> None:
     admission = Admission(Metrics())
     pools = {operation: admission.pool_of(operation).name for operation in OPERATIONS}
     assert {name for name, pool in pools.items() if pool == "updates"} == {"createAcls", "deleteAcls", "alterConfigs"}
-    assert {name for name, pool in pools.items() if pool == "lists"} == {"acls"}
+    assert {name for name, pool in pools.items() if pool == "lists"} == {"acls", "explain"}
     assert pools["start"] == admission.waiting.name == "waiting"
     probes = {"livez", "readyz", "readyzListener", "startupz", "metrics"}
     assert {name for name, pool in pools.items() if pool == "probes"} == probes

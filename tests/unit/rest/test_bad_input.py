@@ -27,6 +27,7 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "/v1/authorize-by-resource-type": {"context": ADMIN, "operation": "READ", "resource_type": "TOPIC"},
     "/v1/list-groups": {"context": ADMIN, "groups": ["g"]},
+    "/v1/explain": {"context": ADMIN, "actions": [READ_ORDERS]},
     "/v1/acls": {"context": ADMIN, "bindings": [BINDING]},
     "/v1/acls/delete": {"context": ADMIN, "filters": [{"resource_name": "orders"}]},
     "/v1/acls/search": {"context": ADMIN, "filter": {"resource_name": "orders"}},

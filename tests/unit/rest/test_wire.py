@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from app.core.errors import InvalidRequestException
-from app.ops.acl_json import JsonBinding
-from app.rest import acl_schemas, acl_wire, schemas, wire
+from app.formats.acl_json import JsonBinding
+from app.rest import acl_schemas, acl_wire, explain_schemas, explain_wire, schemas, wire
 from app.rest.endpoint import BodyReader
 from app.rest.errors import InvalidFieldsException
 from app.rest.words import OPERATION_CODES, RESOURCE_TYPE_CODES
@@ -28,6 +28,8 @@ PAIRS: list[tuple[type[msgspec.Struct], type[BaseModel]]] = [
     (acl_wire.CreateAclsRequest, acl_schemas.CreateAclsRequest),
     (acl_wire.DeleteAclsRequest, acl_schemas.DeleteAclsRequest),
     (acl_wire.AclsRequest, acl_schemas.AclsRequest),
+    (explain_wire.ExplainedCaller, explain_schemas.ExplainedCaller),
+    (explain_wire.ExplainRequest, explain_schemas.ExplainRequest),
 ]
 
 Shape = tuple[str, bool, int | None, int | None]

@@ -13,6 +13,15 @@ Entry: TypeAlias = tuple[int, AclBinding | Sequence[str]]
 MAX_SHOWN = 200
 """Characters of a text that is quoted back."""
 
+
+class FormatLimitError(Exception):
+    """A format can't say what it was to write; the text names the ACL and the limit. Nothing was written."""
+
+    def __init__(self, binding: AclBinding, limit: str) -> None:
+        super().__init__(f"{limit}: {shown(binding)}")
+        self.binding = binding
+
+
 _Word = TypeVar("_Word", ResourceType, PatternType, AclOperation, AclPermissionType)
 
 
@@ -44,6 +53,17 @@ def binding_of(  # noqa: PLR0913 - a binding has seven fields
         return problems
     refusal = validate_new_acl(binding)
     return binding if refusal is None else [refusal.message]
+
+
+def shown(binding: AclBinding) -> str:
+    """The binding on one line that does nothing to a terminal, for errors."""
+    b = binding
+    text = (
+        f"{b.permission_type.name} {b.principal} from {b.host} {b.operation.name} on {b.resource_type.name} "
+        f"{b.pattern_type.name} {b.resource_name}"
+    )
+    short = text if len(text) <= 2 * MAX_SHOWN else f"{text[: 2 * MAX_SHOWN]}..."
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in short)
 
 
 def _word(words: type[_Word], field: str, word: str, problems: list[str]) -> _Word:

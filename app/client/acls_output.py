@@ -1,0 +1,43 @@
+"""ACLs for programs: JSON, YAML and CSV, each with the seven fields."""
+
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from app.client.faults import UsageError
+from app.client.replies import binding_body
+from app.core.bindings import AclBinding
+from app.formats.acl_csv import write_csv
+from app.formats.quoting import json_quoted, wide_quoted
+
+Writer = Callable[[Sequence[AclBinding], TextIO], None]
+
+
+def write_json(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """An array with an ACL a line, its fields named as in Klamm's REST API."""
+    out.write("[")
+    separator = "\n"
+    for binding in bindings:
+        fields = ", ".join(f'"{name}": {json_quoted(text)}' for name, text in binding_body(binding).items())
+        out.write(f"{separator}  {{{fields}}}")
+        separator = ",\n"
+    out.write("\n]\n" if bindings else "]\n")
+
+
+def write_yaml(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """A sequence of mappings; all texts are quoted, so that no parser takes `*` or `no` for something else."""
+    if not bindings:
+        out.write("[]\n")
+    for binding in bindings:
+        fields = [f"{name}: {wide_quoted(text)}" for name, text in binding_body(binding).items()]
+        out.write("- " + "\n  ".join(fields) + "\n")
+
+
+WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": write_csv}
+
+
+def writer_named(name: str) -> Writer:
+    """The writer of `--output`. Raises UsageError for a name that there is not."""
+    writer = WRITERS.get(name.lower())
+    if writer is None:
+        raise UsageError(f"--output: there is no form `{name[:100]}`; write one of {', '.join(WRITERS)}")
+    return writer

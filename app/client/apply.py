@@ -1,0 +1,93 @@
+"""`klamm apply`: makes of a service's ACLs those of a file, or what a saved plan says."""
+
+import argparse
+import sys
+from typing import TextIO
+
+from app.client.access import access_of, add_access_arguments
+from app.client.applying import Done, carry_out
+from app.client.desired import read_state
+from app.client.faults import ServiceError, UsageError
+from app.client.plan_file import load_plan
+from app.client.plan_options import Proposal, add_plan_arguments, limits_of, proposal_of, propose, prune_of
+from app.client.plan_output import write_json
+from app.client.service import Service
+
+HELP = "make the ACLs those of a file, after showing what that means"
+DESCRIPTION = (
+    "Creates the ACLs that a file has and a running service lacks; with --prune deletes those that the file does not "
+    "have. Shows first what is done and who gains and loses access, and asks. If anybody else changes ACLs meanwhile, "
+    "it stops and says how far it came."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the ACLs that are wanted; - for standard input")
+    parser.add_argument("--plan", metavar="PLAN", help="do what this plan says, saved by plan --save, instead of FILE")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_plan_arguments(parser)
+    add_access_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Do it: 0, also if there was nothing to do; 1 if the answer was no."""
+    _check(arguments, out)
+    limits = limits_of(arguments)
+    with Service(access_of(arguments)) as service:
+        proposal = _proposal(arguments, service)
+        plan = proposal.plan
+        if arguments.output == "text":
+            proposal.show(out, "text")
+        refusal = limits.refusal(plan)
+        if refusal is not None:
+            raise ServiceError(refusal)
+        if not (plan.is_empty or arguments.yes or _confirmed(out)):
+            out.write("Nothing was changed.\n")
+            return 1
+        done = carry_out(service, plan, lambda done: _tell(done, arguments, out))
+    if arguments.output == "json":
+        write_json({**proposal.body(), "created": done.created, "deleted": done.deleted, "token": done.token}, out)
+    elif not plan.is_empty:
+        out.write(f"Done: {done.created} created, {done.deleted} deleted. Token: {done.token}\n")
+    return 0
+
+
+def _check(arguments: argparse.Namespace, out: TextIO) -> None:
+    """What can be refused before the service is asked. Raises UsageError."""
+    if (arguments.file is None) is (arguments.plan is None):
+        raise UsageError("give either FILE or --plan PLAN")
+    told = (arguments.format, arguments.prune, arguments.prune_principal, arguments.prune_prefix)
+    if arguments.plan is not None and any(told):
+        raise UsageError("--plan says itself what is created and deleted; leave --format and --prune... out")
+    if arguments.yes:
+        return
+    if arguments.output == "json":
+        raise UsageError("--output json asks nobody; say --yes if it shall be done")
+    if arguments.file == "-" or not (sys.stdin.isatty() and out.isatty()):
+        raise UsageError("there is no terminal to ask on; say --yes if it shall be done, or look at it with klamm plan")
+
+
+def _proposal(arguments: argparse.Namespace, service: Service) -> Proposal:
+    if arguments.plan is None:
+        return propose(service, arguments.file, arguments.format, prune_of(arguments))
+    url, plan = load_plan(arguments.plan)
+    state = read_state(service)
+    if state.token != plan.token:
+        raise ServiceError(
+            f"the ACLs or the configuration have changed since the plan was made at `{url}`: it is of `{plan.token}`, "
+            f"and `{service.url}` stands at `{state.token}`; nothing was done, plan again"
+        )
+    return proposal_of(plan, state)
+
+
+def _confirmed(out: TextIO) -> bool:
+    out.write("\nDo this? [y/N] ")
+    out.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _tell(done: Done, arguments: argparse.Namespace, out: TextIO) -> None:
+    if arguments.output == "text":
+        out.write(f"{done}\n")
+        out.flush()

@@ -1,0 +1,83 @@
+"""How a command proves who calls, by a token or a certificate; and whom it trusts."""
+
+import ssl
+from pathlib import Path
+
+from app.client.access import Access
+from app.client.faults import UsageError
+
+_MAX_TOKEN_BYTES = 16 * 1024
+
+
+def bearer_of(access: Access) -> dict[str, str]:
+    """The header that shows the token, if there is one; a file is read each time, for it may be renewed.
+
+    Raises UsageError, without any part of the token, if it can't be read or sent.
+    """
+    if access.token is not None:
+        return {"authorization": f"Bearer {_checked(access.token, '--command-config: `token`')}"}
+    if access.token_file is None:
+        return {}
+    where = f"--token-file: `{access.token_file}`"
+    return {"authorization": f"Bearer {_checked(_read(access.token_file, where), where)}"}
+
+
+def tls_context(access: Access) -> ssl.SSLContext:
+    """Whom to trust and what to show. Raises UsageError, naming the file, if one can't be used."""
+    if access.ca_file is None:
+        context = ssl.create_default_context()
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _load_authorities(context, access.ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if access.certificate is not None and access.key is not None:
+        _load_certificate(context, access.certificate, access.key)
+    elif access.certificate is not None or access.key is not None:
+        raise UsageError(
+            "--command-config: `ssl.certificate.location` and `ssl.key.location` belong together; give both or neither"
+        )
+    return context
+
+
+def _load_authorities(context: ssl.SSLContext, path: Path) -> None:
+    where = f"--ca (ssl.ca.location): `{path}`"
+    try:
+        context.load_verify_locations(path)
+    except ssl.SSLError:
+        raise UsageError(f"{where} holds no certificates in PEM") from None
+    except OSError as error:
+        raise UsageError(f"{where}: can't be read ({error.strerror})") from None
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    for path in (certificate, key):
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise UsageError(f"--command-config: can't read `{path}` ({error.strerror})") from None
+    try:
+        # The empty password: OpenSSL would ask for one at the terminal otherwise.
+        context.load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, ValueError):
+        raise UsageError(
+            f"--command-config: `{certificate}` and `{key}` are no certificate and its key in PEM, or the key is "
+            "encrypted, which it must not be"
+        ) from None
+
+
+def _read(path: Path, where: str) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_TOKEN_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{where}: can't be read ({error.strerror})") from None
+    return raw.decode("latin-1")
+
+
+def _checked(text: str, where: str) -> str:
+    token = text.strip()
+    if not token:
+        raise UsageError(f"{where}: there is no token in it")
+    if len(token) > _MAX_TOKEN_BYTES or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(f"{where}: that is no token; it must hold one token in a line, and nothing else")
+    return token

@@ -1,0 +1,157 @@
+"""`klamm export`: the ACLs of a service, as of one offset, in a format of others."""
+
+import argparse
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from app.client.access import access_of, add_access_arguments
+from app.client.faults import UsageError
+from app.client.service import Service
+from app.client.words import principal_named
+from app.core.codes import CLUSTER_NAME, PatternType, ResourceType
+from app.core.filters import AclBindingFilter
+from app.formats.acl_entries import FormatLimitError
+from app.formats.registry import FORMATS, AclFormat, format_named
+
+HELP = "write the ACLs of a running service, in a format of others"
+DESCRIPTION = (
+    "Writes the ACLs of a running service, all of them as of one offset and in a stable order. Needs DESCRIBE on the "
+    "cluster. The token of that state and the number of ACLs are told on standard error. What a format can't say is "
+    "told before anything is written. Formats: " + "; ".join(f"{each.name} ({each.description})" for each in FORMATS)
+)
+
+_PATTERNS = ("ANY", "MATCH", "LITERAL", "PREFIXED")
+_RESOURCES = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional_id": ResourceType.TRANSACTIONAL_ID,
+    "user_principal": ResourceType.USER,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        default="jsonl",
+        help=f"{', '.join(each.name for each in FORMATS)} (%(default)s)",
+    )
+    parser.add_argument("--output", metavar="FILE", help="file to write, all or nothing (standard output)")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    filters = parser.add_argument_group("which ACLs (all)")
+    filters.add_argument("--principal", metavar="PRINCIPAL", help="of this principal, such as User:alice")
+    resource = filters.add_mutually_exclusive_group()
+    resource.add_argument("--topic", metavar="NAME", help="on this topic; the name is compared as it stands")
+    resource.add_argument("--group", metavar="NAME", help="on this consumer group")
+    resource.add_argument("--transactional-id", metavar="NAME", help="on this transactional id")
+    resource.add_argument("--user-principal", metavar="NAME", help="on this user, such as User:bob")
+    resource.add_argument("--cluster", action="store_true", help="on the cluster")
+    filters.add_argument(
+        "--resource-pattern-type",
+        metavar="TYPE",
+        type=str.upper,
+        choices=_PATTERNS,
+        default="ANY",
+        help="LITERAL or PREFIXED ones alone; MATCH for all that apply to the name, prefixes and * included; ANY "
+        "(%(default)s)",
+    )
+    add_access_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Do it; always 0. Raises UsageError and ServiceError."""
+    chosen = _format(arguments.format)
+    acl_filter = _filter(arguments)
+    target = None if arguments.output is None else _target(Path(arguments.output), force=arguments.force)
+    if arguments.force and target is None:
+        raise UsageError("--force: there is no file to replace; name it with --output")
+    with Service(access_of(arguments)) as service:
+        listing = service.acls(acl_filter)
+    bindings = [each.binding for each in listing.acls]
+    try:
+        if target is None:
+            chosen.write(bindings, out)
+            out.flush()
+        else:
+            _write(target, lambda file: chosen.write(bindings, file), force=arguments.force)
+    except FormatLimitError as limit:
+        raise UsageError(
+            f"--format {chosen.name}: {limit}; choose another format, or leave this ACL out (--principal, --topic, ...)"
+        ) from None
+    acls = "1 ACL" if len(bindings) == 1 else f"{len(bindings)} ACLs"
+    sys.stderr.write(f"{acls} as of token {listing.token}\n")
+    return 0
+
+
+def _format(name: str) -> AclFormat:
+    try:
+        return format_named(name)
+    except ValueError as error:
+        raise UsageError(f"--format: {error}") from None
+
+
+def _filter(arguments: argparse.Namespace) -> AclBindingFilter:
+    resource_type, name = ResourceType.ANY, None
+    for flag, kind in _RESOURCES.items():
+        given: str | None = getattr(arguments, flag)
+        if given is not None:
+            resource_type, name = kind, given
+    if arguments.cluster:
+        resource_type, name = ResourceType.CLUSTER, CLUSTER_NAME
+    pattern_type = PatternType[arguments.resource_pattern_type]
+    if pattern_type is PatternType.MATCH and name is None:
+        raise UsageError("--resource-pattern-type MATCH: which name? name it with --topic, --group, ...")
+    principal = None if arguments.principal is None else principal_named(arguments.principal)
+    return AclBindingFilter(resource_type, name, pattern_type, principal)
+
+
+def _target(path: Path, *, force: bool) -> Path:
+    """The file to write, links followed. Raises UsageError before the service is asked."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise UsageError(f"--output: `{path}` is no ordinary file; name one, or leave --output out")
+    if target.exists() and not force:
+        raise UsageError(f"--output: `{path}` is there already; name another file, or replace it with --force")
+    if not target.parent.is_dir():
+        raise UsageError(f"--output: there is no folder `{target.parent}`; make it first")
+    return target
+
+
+def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> None:
+    """Writes the file beside its place and puts it there when it is whole."""
+    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
+    try:
+        # Line ends are the format's own.
+        with beside.open("x", encoding="utf-8", newline="") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        _put(beside, target, force=force)
+    except FileExistsError:
+        raise UsageError(f"--output: `{target}` came into being meanwhile; replace it with --force") from None
+    except OSError as error:
+        raise UsageError(f"--output: can't write `{target}` ({error.strerror})") from None
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def _put(beside: Path, target: Path, *, force: bool) -> None:
+    if force:
+        beside.replace(target)
+        return
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links.
+        if target.exists():
+            raise FileExistsError from None
+        beside.replace(target)

@@ -1,0 +1,39 @@
+"""What may go wrong in a command, each told in one line that says the way out.
+
+UsageError                   asked for wrongly: exit code 2
+ServiceError                 the service refused or failed: exit code 1
+`- ServiceUnreachableError   no service answered, and nothing was sent
+"""
+
+MAX_LINE = 4_000
+"""Characters of a line for the operator; a service may quote what it was sent."""
+
+
+class UsageError(Exception):
+    """What was asked for can't be done; one line for the operator that says the way out."""
+
+
+class ServiceError(Exception):
+    """A call came to nothing; one line for the operator that says the way out.
+
+    `code` is Kafka's error name and `status` the HTTP status, as far as the service gave them.
+    `outcome_unknown`: it was an update, and nobody knows whether it was made.
+    """
+
+    def __init__(
+        self, text: str, *, code: str | None = None, status: int | None = None, outcome_unknown: bool = False
+    ) -> None:
+        super().__init__(one_line(text))
+        self.code = code
+        self.status = status
+        self.outcome_unknown = outcome_unknown
+
+
+class ServiceUnreachableError(ServiceError):
+    """No service answers at this address; nothing was sent."""
+
+
+def one_line(text: str) -> str:
+    r"""The text as one line that moves no cursor: what can't be printed comes as an escape (`\n`, `\x1b`)."""
+    shown = text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}..."
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown)

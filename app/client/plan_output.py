@@ -1,0 +1,183 @@
+"""A plan as it is shown: lines for people, coloured on a terminal; JSON for programs."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from app.client.faults import one_line
+from app.client.planning import Plan
+from app.client.replies import binding_body
+from app.core.access_diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
+from app.core.bindings import AclBinding
+from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
+from app.core.operations import supported_operations
+
+MAX_LINES = 100
+"""Of each kind; JSON tells all."""
+
+_MAX_EXCEPTIONS = 8
+_CONFIG_UNKNOWN = (
+    "The caller may not read the service's configuration: super users and allow.everyone.if.no.acl.found are not "
+    "considered in what follows."
+)
+_QUOTED = " ,'\"`()"
+
+
+def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool) -> None:
+    """For people. What is too long is cut with a line that says so."""
+    console = Console(file=out, highlight=False, soft_wrap=True)
+    _print_some(console, "green", [f"  + {acl_text(acl)}" for acl in plan.create])
+    _print_some(console, "red", [f"  - {acl_text(acl)}" for acl in plan.delete])
+    console.print(_summary(plan))
+    if plan.is_empty:
+        return
+    if not config_known:
+        console.print(Text(_CONFIG_UNKNOWN, style="yellow"))
+    lost = [change_text(each) for each in access.changes if not each.gained]
+    gained = [change_text(each) for each in access.changes if each.gained]
+    for title, style, lines in (("Access lost:", "red", lost), ("Access gained:", "green", gained)):
+        if lines:
+            console.print(f"\n{title}")
+            _print_some(console, style, [f"  {line}" for line in lines])
+    if access.unresolved:
+        console.print("\nToo much to be worked out; this may be gained and lost as well:")
+        _print_some(console, "yellow", [f"  {unresolved_text(each)}" for each in access.unresolved])
+    if not access.changes and not access.unresolved:
+        console.print("\nNobody gains or loses any access.")
+
+
+def plan_body(plan: Plan, access: AccessDiff, *, config_known: bool) -> dict[str, object]:
+    """For programs: everything."""
+    return {
+        "token": plan.token,
+        "create": [binding_body(each) for each in plan.create],
+        "delete": [binding_body(each) for each in plan.delete],
+        "unchanged": plan.unchanged,
+        "left_alone": plan.left_alone,
+        "config_known": config_known,
+        "access": [_change_body(each) for each in access.changes],
+        "unresolved": [
+            {
+                "principal": each.principal,
+                "resource_type": each.resource_type.name,
+                "changed_acls": each.changed_acls,
+            }
+            for each in access.unresolved
+        ],
+    }
+
+
+def write_json(body: dict[str, object], out: TextIO) -> None:
+    """One JSON object, in ASCII."""
+    json.dump(body, out, indent=2)
+    out.write("\n")
+
+
+def acl_text(acl: AclBinding) -> str:
+    """An ACL on one line that moves no cursor, whole."""
+    return (
+        f"{acl.permission_type.name} {_shown(acl.principal)} {acl.operation.name} on {acl.resource_type.name} "
+        f"{_pattern(acl.pattern_type, acl.resource_name)}{_from(Hosts(acl.host))}"
+    )
+
+
+def change_text(change: AccessChange) -> str:
+    """A row of the access diff on one line."""
+    return (
+        f"{_principals(change.principals)}: {_operations(change.operations, change.resource_type)} on "
+        f"{change.resource_type.name} {_names(change.names)}{_from(change.hosts)}"
+    )
+
+
+def unresolved_text(unresolved: Unresolved) -> str:
+    """What is not known, on one line."""
+    principal = unresolved.principal
+    who = "all principals" if principal == WILDCARD_PRINCIPAL else _shown(principal)
+    return f"{who}: {unresolved.changed_acls} changed ACLs on {unresolved.resource_type.name}"
+
+
+def _summary(plan: Plan) -> str:
+    if plan.is_empty:
+        text = f"Nothing to do: all {plan.unchanged} ACLs of the file are there."
+    else:
+        text = f"{len(plan.create)} to create, {len(plan.delete)} to delete, {plan.unchanged} unchanged."
+    if plan.left_alone:
+        text += f" {plan.left_alone} ACLs that the file does not have are left alone (see --prune)."
+    return text
+
+
+def _print_some(console: Console, style: str, lines: Sequence[str]) -> None:
+    for line in lines[:MAX_LINES]:
+        console.print(Text(line, style=style))
+    if len(lines) > MAX_LINES:
+        console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json tells all")
+
+
+def _principals(principals: Principals) -> str:
+    if principals.name != WILDCARD_PRINCIPAL:
+        return _shown(principals.name)
+    return "every principal" + _besides(map(_shown, principals.besides))
+
+
+def _operations(operations: Sequence[AclOperation], resource_type: ResourceType) -> str:
+    known = supported_operations(resource_type)
+    told = [each.name for each in operations if each in known]
+    if len(told) == len(known):
+        return "ALL"
+    if told:
+        return ", ".join(told)
+    return f"{', '.join(each.name for each in operations)} (which nobody asks of a {resource_type.name})"
+
+
+def _names(names: Names) -> str:
+    return _pattern(names.pattern_type, names.name) + _besides(_pattern(*each) for each in names.besides)
+
+
+def _pattern(pattern_type: PatternType, name: str) -> str:
+    if pattern_type is PatternType.PREFIXED:
+        return f"prefix {_shown(name)}"
+    return "of any name" if name == WILDCARD else _shown(name)
+
+
+def _from(hosts: Hosts) -> str:
+    if hosts.host == WILDCARD and not hosts.besides:
+        return ""
+    where = "anywhere" if hosts.host == WILDCARD else _shown(hosts.host)
+    return f" from {where}{_besides(map(_shown, hosts.besides))}"
+
+
+def _besides(texts: Iterable[str]) -> str:
+    every = list(texts)
+    more = f" and {len(every) - _MAX_EXCEPTIONS} more" if len(every) > _MAX_EXCEPTIONS else ""
+    return f" except {', '.join(every[:_MAX_EXCEPTIONS])}{more}" if every else ""
+
+
+def _shown(text: str) -> str:
+    """The text, in quotes if it could be taken for something else."""
+    plain = text.isprintable() and not any(each in text for each in _QUOTED)
+    return text if plain else one_line(json.dumps(text, ensure_ascii=False))
+
+
+def _change_body(change: AccessChange) -> dict[str, object]:
+    return {
+        "change": "gain" if change.gained else "lose",
+        "principal": change.principals.name,
+        "principals_except": list(change.principals.besides),
+        "host": change.hosts.host,
+        "hosts_except": list(change.hosts.besides),
+        "operations": [each.name for each in change.operations],
+        "resource_type": change.resource_type.name,
+        "pattern_type": change.names.pattern_type.name,
+        "resource_name": change.names.name,
+        "names_except": [
+            {"pattern_type": pattern_type.name, "resource_name": name} for pattern_type, name in change.names.besides
+        ],
+        "example": {
+            "principal": change.witness.principal,
+            "client_address": change.witness.client_address,
+            "resource_name": change.witness.resource_name,
+        },
+    }

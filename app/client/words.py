@@ -1,0 +1,66 @@
+"""Kafka's words as operators type them: `READ`, `Read`, `describe-configs`, `topic:orders`."""
+
+import re
+from typing import TypeVar
+
+from app.client.faults import UsageError
+from app.core.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+
+_Word = TypeVar("_Word", ResourceType, PatternType, AclOperation, AclPermissionType)
+
+_MAX_SHOWN = 100
+_NEVER_MEANT = ("UNKNOWN", "ANY", "MATCH")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def operation_named(text: str) -> AclOperation:
+    """The operation: `READ`, `read`, `DescribeConfigs`, `describe_configs`. Raises UsageError for what is none."""
+    return _named(AclOperation, "operation", text)
+
+
+def resource_type_named(text: str) -> ResourceType:
+    """The resource type: `TOPIC`, `topic`, `transactional-id`. Raises UsageError for what is none."""
+    return _named(ResourceType, "resource type", text)
+
+
+def pattern_type_named(text: str) -> PatternType:
+    """LITERAL or PREFIXED, in any case. Raises UsageError for what is none."""
+    return _named(PatternType, "pattern type", text)
+
+
+def permission_type_named(text: str) -> AclPermissionType:
+    """ALLOW or DENY, in any case. Raises UsageError for what is none."""
+    return _named(AclPermissionType, "permission type", text)
+
+
+def resource_named(text: str) -> tuple[ResourceType, str]:
+    """Type and name of `topic:orders`; `cluster` alone will do. Raises UsageError for what is no resource.
+
+    The name is all behind the first colon, as it is: `user:User:bob`, `topic:*`.
+    """
+    word, colon, name = text.partition(":")
+    if not colon and word.lower() == "cluster":
+        return ResourceType.CLUSTER, CLUSTER_NAME
+    if not colon or not name:
+        raise UsageError(f"`{text[:_MAX_SHOWN]}` is no resource; write its type and name, such as topic:orders")
+    return resource_type_named(word), name
+
+
+def principal_named(text: str) -> str:
+    """The principal, if it has a type before a colon. Raises UsageError if not."""
+    if ":" not in text:
+        raise UsageError(f"`{text[:_MAX_SHOWN]}` is no principal; write type and name, such as User:alice")
+    return text
+
+
+def operation_word(operation: AclOperation) -> str:
+    """As Kafka's tools spell it: DESCRIBE_CONFIGS is DescribeConfigs."""
+    return "".join(part.capitalize() for part in operation.name.split("_"))
+
+
+def _named(words: type[_Word], what: str, text: str) -> _Word:
+    member = words.__members__.get(_HUMP.sub("_", text.strip()).replace("-", "_").upper())
+    if member is None or member.name in _NEVER_MEANT:
+        known = ", ".join(each.name for each in words if each.name not in _NEVER_MEANT)
+        raise UsageError(f"`{text[:_MAX_SHOWN]}` is no {what} of Kafka's; write one of {known}")
+    return member

@@ -1,0 +1,67 @@
+"""`klamm acls`, `why`, `export`, `plan`, `apply`: commands of operators, over HTTP to a service that runs.
+
+Nothing of the service itself is loaded, and no setting is read: what a command is told stands in its flags.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, Protocol, TextIO
+
+from app import __version__
+from app.client import acls, apply, export, plan, why
+from app.client.faults import ServiceError, UsageError
+
+_REFUSED = 1
+_ASKED_WRONGLY = 2
+_PIPE_BROKEN = 141
+"""What shells say of a command whose reader has gone."""
+
+
+class ClientCommand(Protocol):
+    """What each module of `app.client` that is a command has."""
+
+    DESCRIPTION: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare what the command takes."""
+
+    def run(self, arguments: argparse.Namespace, out: TextIO) -> int:
+        """Do it; the exit code. Raises UsageError and ServiceError."""
+
+
+COMMANDS: dict[str, ClientCommand] = {"acls": acls, "why": why, "export": export, "plan": plan, "apply": apply}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(_ASKED_WRONGLY, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def run_client(arguments: Sequence[str]) -> int:
+    """Runs one command: 0 done; 1 refused, or failed; 2 asked for wrongly; further codes are the command's own."""
+    name = arguments[0]
+    command = COMMANDS[name]
+    parser = _Parser(prog=f"klamm {name}", description=command.DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    command.add_arguments(parser)
+    try:
+        status = command.run(parser.parse_args(arguments[1:]), sys.stdout)
+        sys.stdout.flush()
+    except UsageError as error:
+        return _failed(name, str(error), _ASKED_WRONGLY)
+    except ServiceError as error:
+        return _failed(name, str(error), _REFUSED)
+    except BrokenPipeError:
+        # What is still buffered has no reader; it must not be tried again at the interpreter's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_BROKEN
+    except OSError as error:
+        return _failed(name, f"standard output can't be written ({error.strerror})", _REFUSED)
+    return status
+
+
+def _failed(name: str, text: str, status: int) -> int:
+    sys.stderr.write(f"klamm {name}: {text}\n")
+    return status

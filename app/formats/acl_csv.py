@@ -1,0 +1,159 @@
+"""ACLs as comma-separated text: seven columns, as kafbat UI and Kafka Security Manager (KSM) have them.
+
+Those two write fields as they are, so that a distinguished name falls into several. A record without any quotes and
+with too many fields is put together again around its words (resource type, pattern type, operation, permission type),
+if there is one way only to do so. What is written here is quoted (RFC 4180).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import IO, TextIO
+
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
+from app.formats.csv_records import CsvField, csv_records
+from app.formats.words import is_word, loosely
+
+HEADER = ("Principal", "ResourceType", "PatternType", "ResourceName", "Operation", "PermissionType", "Host")
+"""In this order without a header, too."""
+
+_COLUMNS = {
+    "principal": "principal",
+    "kafkaprincipal": "principal",
+    "resourcetype": "resource_type",
+    "patterntype": "pattern_type",
+    "resourcename": "resource_name",
+    "operation": "operation",
+    "permissiontype": "permission_type",
+    "host": "host",
+}
+_STANDARD = tuple(_COLUMNS[each.lower()] for each in HEADER)
+_REQUIRED = tuple(each for each in _STANDARD if each != "pattern_type")
+_WORDS = {
+    "resource_type": ResourceType,
+    "pattern_type": PatternType,
+    "operation": AclOperation,
+    "permission_type": AclPermissionType,
+}
+_HEADER_BEGINS = re.compile(rb'\s*[ "]*(?:kafka)?principal[ "]*,[ "]*[a-z_]+[ "]*,', re.IGNORECASE)
+_MAX_PARTS = 100
+"""A record that falls into more is not put together; no name has so many commas."""
+
+_NEEDS_QUOTES = re.compile(r'[",\r\n]|\A\s|\s\Z|\A\Z')
+
+
+def is_csv(head: bytes) -> bool:
+    """Whether a file that begins so has the columns' names in its first line."""
+    return _HEADER_BEGINS.match(head) is not None
+
+
+def read_csv(stream: IO[bytes]) -> Iterator[Entry]:
+    """An ACL a record. Without a header the columns are those of HEADER."""
+    columns: tuple[str, ...] | None = None
+    for line, record in csv_records(stream):
+        if isinstance(record, str):
+            yield line, [record]
+            columns = columns or _STANDARD
+        elif columns is not None:
+            yield line, _binding(record, columns)
+        elif _is_header(record):
+            found = _columns(record)
+            if isinstance(found, list):
+                yield line, found
+                return
+            columns = found
+        else:
+            columns = _STANDARD
+            yield line, _binding(record, columns)
+
+
+def write_csv(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """RFC 4180, with a header. What others would trim or split stands in quotes."""
+    out.write(f"{','.join(HEADER)}\r\n")
+    for each in bindings:
+        fields = (
+            _quoted(each.principal),
+            each.resource_type.name,
+            each.pattern_type.name,
+            _quoted(each.resource_name),
+            each.operation.name,
+            each.permission_type.name,
+            _quoted(each.host),
+        )
+        out.write(f"{','.join(fields)}\r\n")
+
+
+def _quoted(text: str) -> str:
+    if _NEEDS_QUOTES.search(text) is None:
+        return text
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _is_header(record: Sequence[CsvField]) -> bool:
+    return _column(record[0].text) == "principal" or any(_column(each.text) == "resource_type" for each in record)
+
+
+def _column(name: str) -> str | None:
+    return _COLUMNS.get(name.strip().replace("_", "").lower())
+
+
+def _columns(record: Sequence[CsvField]) -> tuple[str, ...] | list[str]:
+    problems: list[str] = []
+    columns: list[str] = []
+    for each in record:
+        column = _column(each.text)
+        if column is None:
+            problems.append(f"`{each.text[:MAX_SHOWN]}`: there is no such column; the columns are {', '.join(HEADER)}")
+        elif column in columns:
+            problems.append(f"`{each.text[:MAX_SHOWN]}`: the column comes more than once; keep one")
+        else:
+            columns.append(column)
+    problems += [
+        f"`{HEADER[_STANDARD.index(each)]}`: the column is missing" for each in _REQUIRED if each not in columns
+    ]
+    return problems or tuple(columns)
+
+
+def _binding(record: Sequence[CsvField], columns: Sequence[str]) -> AclBinding | list[str]:
+    fields = list(record)
+    if len(fields) > len(columns) and not any(each.quoted for each in fields):
+        joined = _put_together([each.text for each in fields], columns)
+        if isinstance(joined, str):
+            return [joined]
+        fields = [CsvField(each, quoted=False) for each in joined]
+    if len(fields) != len(columns):
+        return [f"{len(fields)} fields for {len(columns)} columns; quote a field that holds a comma"]
+    texts: dict[str, str] = {"pattern_type": PatternType.LITERAL.name}
+    for column, each in zip(columns, fields, strict=True):
+        words = _WORDS.get(column)
+        if words is None and not each.quoted and each.text != each.text.strip():
+            return [f"`{column}`: white space at its begin or end; remove it, or quote the field if it belongs there"]
+        texts[column] = each.text if words is None else loosely(words, each.text)
+    return binding_of(**texts)
+
+
+def _put_together(parts: list[str], columns: Sequence[str]) -> list[str] | str:
+    """The fields that these parts were before they were split at every comma, or why that can't be told."""
+    found = list(islice(_ways(parts, columns), 2)) if len(parts) <= _MAX_PARTS else []
+    if len(found) == 1:
+        return found[0]
+    why = "it can be read in more than one way" if found else "its words are not where the columns want them"
+    return f"{len(parts)} fields for {len(columns)} columns, and {why}; quote a field that holds a comma"
+
+
+def _ways(parts: list[str], columns: Sequence[str]) -> Iterator[list[str]]:
+    """Each way to read the parts: a word is one part, and one of Kafka's words; a text is one part or more."""
+    if not columns:
+        if not parts:
+            yield []
+        return
+    words = _WORDS.get(columns[0])
+    if words is not None and parts and not is_word(words, parts[0]):
+        return
+    longest = 1 if words is not None else len(parts)
+    for size in range(1, min(longest, len(parts) - len(columns) + 1) + 1):
+        for following in _ways(parts[size:], columns[1:]):
+            yield [",".join(parts[:size]), *following]

@@ -1,0 +1,170 @@
+"""ACLs as JSON: a binding a line (JSON Lines), the bindings of one createAcls body, or an array of them.
+
+The fields are those of createAcls' bindings, as strictly as there: no unknown field, no key twice, only texts.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, TextIO
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from app.core.bindings import AclBinding
+from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
+from app.formats.json_walk import JsonWalk, Pairs, load_pairs, not_json, read_walked
+from app.formats.lines import raw_lines
+from app.formats.quoting import json_quoted
+
+_REQUIRED = ("resource_type", "resource_name", "principal", "operation", "permission_type")
+_FIELDS = (*_REQUIRED, "pattern_type", "host")
+_BODY_FIELDS = ("context", "bindings", "timeout_ms", "if_unchanged_since")
+_BODY_BEGINS = re.compile(rb'\s*(?:\[|\{\s*"(?:context|bindings|timeout_ms|if_unchanged_since)")')
+
+
+class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
+    """A binding as it stands in JSON, in files and in bodies of createAcls alike; what did not come is UNSET."""
+
+    resource_type: str
+    resource_name: str
+    pattern_type: str | UnsetType = UNSET
+    principal: str
+    host: str | UnsetType = UNSET
+    operation: str
+    permission_type: str
+
+
+_decode = msgspec.json.Decoder(JsonBinding).decode
+
+
+def read_json_lines(stream: IO[bytes]) -> Iterator[Entry]:
+    """A binding a line; blank lines are passed over."""
+    for number, line in raw_lines(stream, way_out="write one binding a line"):
+        if isinstance(line, list):
+            yield number, line
+        elif not line.isspace():
+            yield number, parse_binding(line)
+
+
+def is_create_acls_body(head: bytes) -> bool:
+    """Whether a file that begins so is a createAcls body, or the array that `klamm acls --output json` writes."""
+    return _BODY_BEGINS.match(head) is not None
+
+
+def read_create_acls_body(stream: IO[bytes]) -> Iterator[Entry]:
+    """The bindings of a createAcls body. Its `context` is passed over: the actor is who imports, whatever it says."""
+    return read_walked(stream, "a createAcls body", _body_entries)
+
+
+def write_json_lines(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """A binding a line, all seven fields."""
+    out.writelines(f"{binding_json(binding)}\n" for binding in bindings)
+
+
+def write_create_acls_body(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """One body of createAcls, a binding a line; its `context` is whoever sends it."""
+    write_json_list("bindings", (binding_json(each) for each in bindings), out)
+
+
+def write_json_list(name: str, items: Iterable[str], out: TextIO) -> None:
+    """An object of this one list, an item a line."""
+    out.write(f'{{"{name}": [')
+    between = ""
+    for item in items:
+        out.write(f"{between}\n  {item}")
+        between = ","
+    out.write("\n]}\n")
+
+
+def binding_json(binding: AclBinding, *, permission: str = "permission_type") -> str:
+    """The binding as an object of JSON on one line; others call its `permission` otherwise."""
+    b = binding
+    return (
+        f'{{"resource_type": "{b.resource_type.name}", "resource_name": {json_quoted(b.resource_name)}, '
+        f'"pattern_type": "{b.pattern_type.name}", "principal": {json_quoted(b.principal)}, '
+        f'"host": {json_quoted(b.host)}, "operation": "{b.operation.name}", '
+        f'"{permission}": "{b.permission_type.name}"}}'
+    )
+
+
+def parse_binding(text: bytes) -> AclBinding | list[str]:
+    """The binding in this JSON, or all that is wrong with it."""
+    try:
+        fields = _decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        return _problems(text) or [str(fault)]
+    pattern_type, host = fields.pattern_type, fields.host
+    keys = len(_REQUIRED) + (pattern_type is not UNSET) + (host is not UNSET)
+    # msgspec keeps the last of equal keys in silence. But each key that came has two quotes and its text two more, so
+    # there are more of them than four a key that is kept; or there are escaped ones, which are worth a closer look.
+    if text.count(b'"') != 4 * keys and (problems := _problems(text)):
+        return problems
+    return binding_of(
+        resource_type=fields.resource_type,
+        resource_name=fields.resource_name,
+        pattern_type="LITERAL" if pattern_type is UNSET else pattern_type,
+        principal=fields.principal,
+        host="*" if host is UNSET else host,
+        operation=fields.operation,
+        permission_type=fields.permission_type,
+    )
+
+
+def _problems(text: bytes) -> list[str]:
+    """What is wrong with the form of a binding, found slowly and told field by field."""
+    found = object_of_texts(text, required=_REQUIRED, known=_FIELDS)
+    return found if isinstance(found, list) else []
+
+
+def object_of_texts(
+    text: bytes, *, required: Sequence[str], known: Sequence[str], passed_over: Sequence[str] = ()
+) -> dict[str, str] | list[str]:
+    """The fields of the object in this JSON, all of them texts, or what is wrong with them, field by field."""
+    try:
+        pairs = load_pairs(text)
+    except UnicodeDecodeError:
+        return ["not UTF-8; encode it as UTF-8"]
+    except json.JSONDecodeError as fault:
+        return [not_json(fault)]
+    except (ValueError, RecursionError):
+        return ["not a binding: a number is too long, or it nests too deep"]
+    if not isinstance(pairs, Pairs):
+        return ["not an object; write one with the fields of a binding"]
+    names = [name for name, _ in pairs]
+    problems = [f"`{name}`: the field is missing" for name in required if name not in names]
+    fields: dict[str, str] = {}
+    for name, value in pairs:
+        if name in passed_over:
+            continue
+        if name not in known:
+            problems.append(f"`{name[:MAX_SHOWN]}`: there is no such field; remove it")
+        elif not isinstance(value, str):
+            problems.append(f"`{name}`: the value is not text; write a string")
+        else:
+            fields[name] = value
+    problems += [f"`{name}`: the key comes more than once; write it once" for name in known if names.count(name) > 1]
+    return problems or fields
+
+
+def _body_entries(walk: JsonWalk) -> Iterator[Entry]:
+    if walk.next() == "[":
+        for line, item in walk.raw_items():
+            yield line, parse_binding(item)
+        walk.end()
+        return
+    seen: set[str] = set()
+    for line, name in walk.members():
+        if name in seen:
+            yield line, [f"`{name}`: the key comes more than once; write it once"]
+        seen.add(str(name))
+        if name == "bindings":
+            for item_line, item in walk.raw_items():
+                yield item_line, parse_binding(item)
+            continue
+        if name not in _BODY_FIELDS:
+            yield line, [f"`{str(name)[:MAX_SHOWN]}`: there is no such field; remove it"]
+        walk.value()
+    walk.end()
+    if "bindings" not in seen:
+        yield 1, ["`bindings`: the field is missing"]

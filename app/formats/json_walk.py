@@ -1,0 +1,118 @@
+"""A JSON text walked through once, item by item: nothing of it is kept, and each item is known by its line."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from app.formats.acl_entries import Entry
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""A body is held in memory as a whole; JSON Lines of any length are not."""
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class Pairs(list[tuple[str, object]]):
+    """An object of JSON with every key that came, in order."""
+
+
+_read_value = json.JSONDecoder(object_pairs_hook=Pairs).raw_decode
+
+
+def load_pairs(text: bytes) -> object:
+    """The value in this JSON, its objects as Pairs. Raises UnicodeDecodeError, ValueError or RecursionError."""
+    return json.loads(text.rstrip().decode(), object_pairs_hook=Pairs)
+
+
+def not_json(fault: json.JSONDecodeError) -> str:
+    """What is wrong with it, for whoever wrote it."""
+    return f"not JSON: {fault.msg} (column {fault.colno})"
+
+
+def read_walked(stream: IO[bytes], what: str, entries: "Callable[[JsonWalk], Iterator[Entry]]") -> Iterator[Entry]:
+    """The entries of a text that is held as a whole; whatever is wrong with its form comes as their last."""
+    raw = stream.read(MAX_BODY_BYTES + 1)
+    if len(raw) > MAX_BODY_BYTES:
+        yield 1, [f"{what} of more than {MAX_BODY_BYTES} bytes; write one binding a line instead"]
+        return
+    try:
+        yield from entries(JsonWalk(raw.decode()))
+    except UnicodeDecodeError as fault:
+        yield raw.count(b"\n", 0, fault.start) + 1, ["not UTF-8; encode it as UTF-8"]
+    except json.JSONDecodeError as fault:
+        yield fault.lineno, [not_json(fault)]
+    except (ValueError, RecursionError):
+        yield 1, [f"not {what}: a number is too long, or it nests too deep"]
+
+
+class JsonWalk:
+    """Where in the text one stands. Raises JSONDecodeError where it is not JSON."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.at = 0
+        """How many characters are behind."""
+        self._line = 1
+        self._counted_to = 0
+
+    def items(self, opening: str, closing: str) -> Iterator[None]:
+        """Stops before each item between these brackets; whoever asks reads it."""
+        self.expect(opening)
+        if self.next() != closing:
+            yield
+            while self.next() == ",":
+                self.at += 1
+                self.next()
+                yield
+        self.expect(closing)
+
+    def members(self) -> Iterator[tuple[int, object]]:
+        """Each key of an object with its line; whoever asks reads the value behind it."""
+        for _ in self.items("{", "}"):
+            line, name = self.line_here(), self.value()
+            self.expect(":")
+            yield line, name
+
+    def raw_items(self) -> Iterator[tuple[int, bytes]]:
+        """Each item of an array with its line, as JSON."""
+        for _ in self.items("[", "]"):
+            line, start = self.line_here(), self.at
+            self.value()
+            yield line, self.since(start)
+
+    def since(self, start: int) -> bytes:
+        """What stands between there and here."""
+        return self._text[start : self.at].encode("utf-8", "surrogatepass")
+
+    def value(self) -> object:
+        """The value that begins here; an object comes as Pairs."""
+        self.next()
+        try:
+            value, self.at = _read_value(self._text, self.at)
+        except StopIteration:
+            raise json.JSONDecodeError("Expecting value", self._text, self.at) from None
+        return value
+
+    def expect(self, character: str) -> None:
+        """Go over this character, after white space."""
+        if self.next() != character:
+            raise json.JSONDecodeError(f"Expecting '{character}'", self._text, self.at)
+        self.at += 1
+
+    def next(self) -> str:
+        """The character after white space, which stays to be read; empty at the end."""
+        space = _SPACE.match(self._text, self.at)
+        self.at = space.end() if space is not None else self.at
+        return self._text[self.at : self.at + 1]
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if self.next():
+            raise json.JSONDecodeError("Extra data", self._text, self.at)
+
+    def line_here(self) -> int:
+        """The number of the line, from 1."""
+        self._line += self._text.count("\n", self._counted_to, self.at)
+        self._counted_to = self.at
+        return self._line

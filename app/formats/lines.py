@@ -1,0 +1,32 @@
+"""Lines of text, one after another: however long the file, only one line of it is held."""
+
+from collections.abc import Iterator
+from typing import IO
+
+MAX_LINE_BYTES = 1024 * 1024
+"""The longest binding that can be kept fits, even with all of its characters escaped."""
+
+
+def raw_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, bytes | list[str]]]:
+    """Each line with its number and its end, or what is wrong with it: too long, for which there is a `way_out`."""
+    number = 0
+    while line := stream.readline(MAX_LINE_BYTES):
+        number += 1
+        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+            yield number, [f"the line is longer than {MAX_LINE_BYTES} bytes; {way_out}"]
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(MAX_LINE_BYTES)
+        else:
+            yield number, line
+
+
+def text_lines(stream: IO[bytes], *, way_out: str) -> Iterator[tuple[int, str | list[str]]]:
+    """The same as text. Only a line feed ends a line; other characters that Python takes for ends may be in names."""
+    for number, line in raw_lines(stream, way_out=way_out):
+        if isinstance(line, list):
+            yield number, line
+            continue
+        try:
+            yield number, line.decode()
+        except UnicodeDecodeError:
+            yield number, ["not UTF-8; encode it as UTF-8"]

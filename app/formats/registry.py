@@ -1,0 +1,160 @@
+"""The formats by their names, and how a file's format is told from its content."""
+
+import gzip
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, TextIO
+
+from app.core.bindings import AclBinding
+from app.formats.acl_csv import is_csv, read_csv, write_csv
+from app.formats.acl_entries import Entry, FormatLimitError
+from app.formats.acl_json import (
+    is_create_acls_body,
+    read_create_acls_body,
+    read_json_lines,
+    write_create_acls_body,
+    write_json_lines,
+)
+from app.formats.confluent import is_confluent, read_confluent, write_confluent
+from app.formats.kafka_acls_text import is_kafka_acls_text, read_kafka_acls_text, write_kafka_acls_text
+from app.formats.strimzi import is_strimzi, write_strimzi
+from app.formats.strimzi_reading import read_strimzi
+from app.formats.terraform import is_terraform, read_terraform, write_terraform
+
+_HEAD_BYTES = 64 * 1024
+_BUFFER_BYTES = 256 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_VAGUE = {"UNKNOWN", "ANY", "MATCH"}
+
+
+@dataclass(frozen=True, slots=True)
+class AclFormat:
+    """One way to write ACLs down. A file may be in it if it is `recognised` by its first bytes."""
+
+    name: str
+    description: str
+    limits: str
+    """What it can't say, in one line; empty if it says all."""
+    recognised: Callable[[bytes], bool]
+    read: Callable[[IO[bytes]], Iterator[Entry]]
+    """The entries of a file, which is read from where it stands; nothing is remembered from one call to the next."""
+    _write: Callable[[Sequence[AclBinding], TextIO], None]
+
+    def write(self, bindings: Sequence[AclBinding], out: TextIO) -> None:
+        """Writes them in their order. Raises FormatLimitError before anything is written if it can't say one of them.
+
+        `out` must take line ends as they come (`newline=""`).
+        """
+        for binding in bindings:
+            if _VAGUE & {
+                binding.resource_type.name,
+                binding.pattern_type.name,
+                binding.operation.name,
+                binding.permission_type.name,
+            }:
+                raise FormatLimitError(binding, "a word that no ACL holds, or one that this version does not know")
+        self._write(bindings, out)
+
+
+def _is_json_lines(head: bytes) -> bool:
+    return head.lstrip()[:1] in (b"{", b"")
+
+
+FORMATS = (
+    AclFormat(
+        "klamm",
+        "Klamm's JSON: a body of createAcls",
+        "",
+        is_create_acls_body,
+        read_create_acls_body,
+        write_create_acls_body,
+    ),
+    AclFormat(
+        "confluent",
+        "JSON of Confluent's REST proxy, v3: KafkaAclList, a body of acls:batch, or one ACL",
+        "",
+        is_confluent,
+        read_confluent,
+        write_confluent,
+    ),
+    AclFormat(
+        "csv",
+        "comma-separated, as kafbat UI and Kafka Security Manager have it",
+        "",
+        is_csv,
+        read_csv,
+        write_csv,
+    ),
+    AclFormat(
+        "kafka-acls",
+        "text that kafka-acls prints",
+        "no line ends in names, principals and hosts; no `, host=` in hosts",
+        is_kafka_acls_text,
+        read_kafka_acls_text,
+        write_kafka_acls_text,
+    ),
+    AclFormat(
+        "strimzi",
+        "KafkaUser resources of Strimzi, YAML",
+        "principals User:<name> and User:CN=<name> with a name of Kubernetes, and not both of one name; no ACLs on "
+        "DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; CLUSTER is LITERAL",
+        is_strimzi,
+        read_strimzi,
+        write_strimzi,
+    ),
+    AclFormat(
+        "terraform",
+        "kafka_acl resources of Terraform's provider Mongey/kafka, HCL (JSON is read, too)",
+        "no ACLs on DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; texts in "
+        "Unicode's normal form C",
+        is_terraform,
+        read_terraform,
+        write_terraform,
+    ),
+    AclFormat(
+        "jsonl",
+        "JSON Lines: a binding of createAcls a line",
+        "",
+        _is_json_lines,
+        read_json_lines,
+        write_json_lines,
+    ),
+)
+"""The first that recognises a file reads it."""
+
+FORMAT_NAMES = tuple(each.name for each in FORMATS)
+
+JSON_LINES = FORMATS[-1]
+"""What a file is read as that no format recognises."""
+
+
+def format_named(name: str) -> AclFormat:
+    """The format of this name. Raises ValueError with the names that there are."""
+    found = next((each for each in FORMATS if each.name == name), None)
+    if found is None:
+        raise ValueError(f"`{name[:100]}` is no format; there are {', '.join(FORMAT_NAMES)}")
+    return found
+
+
+def recognise(head: bytes) -> AclFormat | None:
+    """The format of a file that begins so, or None if it looks like none."""
+    return next((each for each in FORMATS if each.recognised(head)), None)
+
+
+def read_entries(raw: IO[bytes], given: AclFormat | None = None) -> tuple[AclFormat | None, Iterator[Entry]]:
+    """The format of a file and its entries, read from its beginning: unpacked if it is gzip, without a byte order mark.
+
+    `raw` can be sought in. Unless a format is `given`, it is recognised; what looks like none is read as JSON Lines.
+    Raises OSError, EOFError or zlib.error, also while entries are read, if it can't be read or unpacked.
+    """
+    raw.seek(0)
+    packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    raw.seek(0)
+    stream = io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER_BYTES) if packed else raw
+    head = stream.read(_HEAD_BYTES)
+    mark = len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0
+    stream.seek(mark)
+    found = given or recognise(head[mark:])
+    return found, (found or JSON_LINES).read(stream)

@@ -1,0 +1,225 @@
+"""Resources `kafka_acl` of Terraform's Kafka provider (Mongey/kafka), as HCL; read from JSON (`.tf.json`), too.
+
+The provider's words are its own: Topic, TransactionalID, Literal, DescribeConfigs. It has no delegation tokens, no
+users, and none of the operations on them.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, TextIO
+
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_of
+from app.formats.hcl import Block, HclFault, read_blocks
+from app.formats.json_walk import MAX_BODY_BYTES, JsonWalk, Pairs, read_walked
+from app.formats.quoting import wide_quoted
+from app.formats.words import spellings, word_of
+
+KIND = "kafka_acl"
+
+_OPERATIONS = spellings(AclOperation, without=frozenset({"CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT"}))
+_RESOURCE_TYPES = {"Topic": "TOPIC", "Group": "GROUP", "Cluster": "CLUSTER", "TransactionalID": "TRANSACTIONAL_ID"}
+_PATTERN_TYPES = spellings(PatternType)
+_PERMISSION_TYPES = spellings(AclPermissionType)
+
+_TEXTS = ("resource_name", "acl_principal", "acl_host")
+_WORDS: Mapping[str, Mapping[str, str]] = {
+    "resource_type": _RESOURCE_TYPES,
+    "resource_pattern_type_filter": _PATTERN_TYPES,
+    "acl_operation": _OPERATIONS,
+    "acl_permission_type": _PERMISSION_TYPES,
+}
+_OPTIONAL = "resource_pattern_type_filter"
+_DEFAULT_PATTERN = "Literal"
+_ABOUT = ("provider", "depends_on", "lifecycle")
+"""What Terraform allows in any resource, and what says nothing about the ACL."""
+_MANY = ("count", "for_each")
+
+_HCL_BEGINS = re.compile(
+    rb"^[ \t]*(?:resource|provider|terraform|variable|locals|module|data|output|moved|import)[ \t]*[\"{]", re.MULTILINE
+)
+_JSON_BEGINS = re.compile(rb'\s*\{\s*"(?:resource|provider|terraform|variable|locals|module|data|output|//)"\s*:')
+_TEMPLATE = re.compile(r"(\$+|%+)\{")
+_NO_SLUG = re.compile(r"[^a-z0-9]+")
+_MAX_SLUG = 40
+
+
+def is_terraform(head: bytes) -> bool:
+    """Whether a file that begins so is one of Terraform's."""
+    return _JSON_BEGINS.match(head) is not None or _HCL_BEGINS.search(head) is not None
+
+
+def read_terraform(stream: IO[bytes]) -> Iterator[Entry]:
+    """The ACLs of all `kafka_acl` resources; blocks of other types are passed over."""
+    start = stream.tell()
+    head = stream.read(1)
+    while head.isspace():
+        head = stream.read(1)
+    stream.seek(start)
+    if head == b"{":
+        yield from read_walked(stream, "Terraform's JSON", _json_entries)
+        return
+    raw = stream.read(MAX_BODY_BYTES + 1)
+    if len(raw) > MAX_BODY_BYTES:
+        yield 1, [f"HCL of more than {MAX_BODY_BYTES} bytes; give it in several files"]
+        return
+    names: set[str] = set()
+    try:
+        for block in read_blocks(raw.decode()):
+            if block.type == "resource":
+                yield from _resource(block, names)
+    except UnicodeDecodeError as fault:
+        yield raw.count(b"\n", 0, fault.start) + 1, ["not UTF-8; encode it as UTF-8"]
+    except HclFault as fault:
+        yield fault.line, [str(fault)]
+
+
+def write_terraform(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """A resource for each ACL, named by what it holds, so that it keeps its name whatever comes and goes beside it."""
+    for binding in bindings:
+        _check(binding)
+    for at, binding in enumerate(dict.fromkeys(bindings)):
+        fields = {
+            "resource_name": _quoted(binding.resource_name),
+            "resource_type": f'"{_RESOURCE_WORDS[binding.resource_type]}"',
+            "resource_pattern_type_filter": f'"{_PATTERN_WORDS[binding.pattern_type]}"',
+            "acl_principal": _quoted(binding.principal),
+            "acl_host": _quoted(binding.host),
+            "acl_operation": f'"{_OPERATION_WORDS[binding.operation]}"',
+            "acl_permission_type": f'"{_PERMISSION_WORDS[binding.permission_type]}"',
+        }
+        lines = "".join(f"  {name:<28} = {value}\n" for name, value in fields.items())
+        out.write(f'{chr(10) if at else ""}resource "{KIND}" "{resource_label(binding)}" {{\n{lines}}}\n')
+
+
+def resource_label(binding: AclBinding) -> str:
+    """A name for the resource: something to read, and 64 bits of the ACL's own hash."""
+    text = f"{binding.principal}_{binding.operation.name}_{binding.resource_name}".lower()
+    slug = _NO_SLUG.sub("_", text)[:_MAX_SLUG].strip("_")
+    return f"acl_{slug}_{binding.natural_key[:8].hex()}"
+
+
+_RESOURCE_WORDS = {ResourceType[name]: word for word, name in _RESOURCE_TYPES.items()}
+_PATTERN_WORDS = {PatternType[name]: word for word, name in _PATTERN_TYPES.items()}
+_OPERATION_WORDS = {AclOperation[name]: word for word, name in _OPERATIONS.items()}
+_PERMISSION_WORDS = {AclPermissionType[name]: word for word, name in _PERMISSION_TYPES.items()}
+
+
+def _check(binding: AclBinding) -> None:
+    if binding.resource_type not in _RESOURCE_WORDS:
+        raise FormatLimitError(binding, f"Terraform's Kafka provider has no ACLs on {binding.resource_type.name}")
+    if binding.operation not in _OPERATION_WORDS:
+        raise FormatLimitError(binding, f"Terraform's Kafka provider has no operation {binding.operation.name}")
+    for text in (binding.resource_name, binding.principal, binding.host):
+        if not unicodedata.is_normalized("NFC", text):
+            raise FormatLimitError(binding, "Terraform changes texts that are not in Unicode's normal form C")
+
+
+def _quoted(text: str) -> str:
+    """A text of HCL that is no template."""
+    return _TEMPLATE.sub(_escaped_template, wide_quoted(text))
+
+
+def _escaped_template(found: re.Match[str]) -> str:
+    signs = found[1]
+    # Terraform takes `$$${` for `$${`, but not every reader of HCL does; an escape is one sign to all.
+    return f"{signs * 2}{{" if len(signs) == 1 else f"{signs[:-1]}\\u{ord(signs[-1]):04x}{{"
+
+
+def _resource(block: Block, names: set[str]) -> Iterator[Entry]:
+    kind = block.labels[0] if block.labels else ""
+    if kind != KIND:
+        if kind.endswith(KIND):
+            yield block.line, [f"`{kind[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; remove it"]
+        return
+    if len(block.labels) != 2:  # noqa: PLR2004 - a resource's type and its name
+        yield block.line, [f"`{KIND}`: expected a name behind it, in quotes"]
+        return
+    given: list[tuple[str, object]] = [(each.name, each.text) for each in block.attributes]
+    given += [(kind, None) for _, kind in block.blocks]
+    yield block.line, _binding(block.labels[1], given, names)
+
+
+def _binding(name: str, given: Sequence[tuple[str, object]], names: set[str]) -> AclBinding | list[str]:
+    """The ACL of a resource, whose values are None where they are no texts."""
+    problems = (
+        [] if name not in names else [f"`{name[:MAX_SHOWN]}`: the resource comes more than once; name it otherwise"]
+    )
+    names.add(name)
+    texts: dict[str, str] = {}
+    for field, value in given:
+        if field in _MANY:
+            problems.append(f"`{field}`: only Terraform can tell how many ACLs that makes; write each one out")
+        elif field not in (*_TEXTS, *_WORDS, *_ABOUT):
+            problems.append(f"`{field[:MAX_SHOWN]}`: there is no such field; remove it")
+        elif field in texts:
+            problems.append(f"`{field}`: the field comes more than once; write it once")
+        elif field not in _ABOUT and not isinstance(value, str):
+            problems.append(f"`{field}`: only a text in quotes can be read; write it out")
+            texts[field] = ""
+        elif isinstance(value, str):
+            texts[field] = value
+    texts.setdefault(_OPTIONAL, _DEFAULT_PATTERN)
+    problems += [f"`{each}`: the field is missing" for each in (*_TEXTS, *_WORDS) if each not in texts]
+    if problems:
+        return problems
+    words = {field: word_of(field, texts[field], known, problems) for field, known in _WORDS.items()}
+    if problems:
+        return problems
+    return binding_of(
+        resource_type=words["resource_type"],
+        resource_name=texts["resource_name"],
+        pattern_type=words["resource_pattern_type_filter"],
+        principal=texts["acl_principal"],
+        host=texts["acl_host"],
+        operation=words["acl_operation"],
+        permission_type=words["acl_permission_type"],
+    )
+
+
+def _json_entries(walk: JsonWalk) -> Iterator[Entry]:
+    for line, name in walk.members():
+        if name != "resource":
+            walk.value()
+        elif walk.next() != "{":
+            yield line, ["`resource`: write an object of types, names and resources"]
+            walk.value()
+        else:
+            yield from _json_types(walk)
+    walk.end()
+
+
+def _json_types(walk: JsonWalk) -> Iterator[Entry]:
+    names: set[str] = set()
+    for line, kind in walk.members():
+        if kind != KIND:
+            if str(kind).endswith(KIND):
+                yield line, [f"`{str(kind)[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; remove it"]
+            walk.value()
+        elif walk.next() != "{":
+            yield line, [f"`{KIND}`: write an object of names and resources"]
+            walk.value()
+        else:
+            for name_line, name in walk.members():
+                value = walk.value()
+                if isinstance(value, Pairs):
+                    given = [(field, _json_text(found)) for field, found in value if field != "//"]
+                    yield name_line, _binding(str(name), given, names)
+                else:
+                    yield name_line, ["not an object; write the fields of the resource"]
+
+
+def _json_text(value: object) -> str | None:
+    """The text that Terraform takes it for; None if it is a template, or no text."""
+    if not isinstance(value, str):
+        return None
+    parts = []
+    at = 0
+    for found in _TEMPLATE.finditer(value):
+        if len(found[1]) == 1:
+            return None
+        parts.append(f"{value[at : found.start()]}{found[1][1:]}{{")
+        at = found.end()
+    return unicodedata.normalize("NFC", "".join([*parts, value[at:]]))

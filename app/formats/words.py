@@ -1,0 +1,46 @@
+"""Kafka's words as other tools spell them."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.acl_entries import MAX_SHOWN
+
+_NEVER = ("UNKNOWN", "ANY", "MATCH")
+
+
+def camel(word: str) -> str:
+    """`DESCRIBE_CONFIGS` as `DescribeConfigs`."""
+    return "".join(part.capitalize() for part in word.split("_"))
+
+
+def spellings(words: type[IntEnum], *, without: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Kafka's words for what an ACL may hold, by their camel case; some tools do `without` some."""
+    return {camel(name): name for name in words.__members__ if name not in _NEVER and name not in without}
+
+
+def loosely(words: type[IntEnum], text: str) -> str:
+    """The word in Kafka's spelling if only case and underscores differ, or the text as it came."""
+    word = _LOOSE[words].get(text.strip(" ").replace("_", "").lower()) if text.isascii() else None
+    return text if word is None else word
+
+
+def is_word(words: type[IntEnum], text: str) -> bool:
+    """Whether it is, loosely, a word that an ACL may hold."""
+    word = loosely(words, text)
+    return word in words.__members__ and word not in _NEVER
+
+
+def word_of(field: str, text: str, known: Mapping[str, str], problems: list[str]) -> str:
+    """Kafka's word for a text that must be one of the `known` ones; else a problem more, and no word."""
+    word = known.get(text)
+    if word is None:
+        problems.append(f"`{field}`: `{text[:MAX_SHOWN]}` is none of its words; write one of {', '.join(known)}")
+        return ""
+    return word
+
+
+_LOOSE: dict[type[IntEnum], dict[str, str]] = {
+    words: {name.replace("_", "").lower(): name for name in words.__members__}
+    for words in (ResourceType, PatternType, AclOperation, AclPermissionType)
+}

@@ -1,0 +1,178 @@
+"""The documents of a YAML file, one after another, as values that know their lines.
+
+Nothing is constructed but texts, lists and mappings. Bounds: the file's bytes, how deep a value nests, and how many
+values a document has, those of its aliases counted as often as they are meant. Refused: a key that comes twice, merge
+keys, tags, and an alias within what it stands for.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import yaml
+
+MAX_YAML_BYTES = 32 * 1024 * 1024
+MAX_DOCUMENT_VALUES = 1_000_000
+MAX_DEPTH = 32
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Only its parser is used, which knows no types; in C where the wheel has it."""
+
+_tag_of: Callable[[type[yaml.Node], str, tuple[bool, bool]], str] = yaml.resolver.Resolver().resolve
+"""What YAML 1.1 takes a text for that stands without quotes; it remembers nothing."""
+
+_TEXT = "tag:yaml.org,2002:str"
+_NULL = "tag:yaml.org,2002:null"
+_MERGE = "<<"
+
+
+class YamlFault(Exception):
+    """Why the file can't be read from this line on; the text says the way out."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A text, or what YAML takes for a number, a truth value or a date if it stands without quotes."""
+
+    line: int
+    text: str
+    is_text: bool
+    is_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    line: int
+    items: "list[Value]"
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping, whose keys are texts."""
+
+    line: int
+    fields: "dict[str, Value]"
+
+
+Value = Scalar | Items | Fields
+
+
+def read_documents(stream: IO[bytes]) -> Iterator[Value]:
+    """Each document of the file. Raises YamlFault where it can't be read on."""
+    raw = stream.read(MAX_YAML_BYTES + 1)
+    if len(raw) > MAX_YAML_BYTES:
+        raise YamlFault(1, f"YAML of more than {MAX_YAML_BYTES} bytes; give it in several files")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as fault:
+        raise YamlFault(raw.count(b"\n", 0, fault.start) + 1, "not UTF-8; encode it as UTF-8") from None
+    document: _Document | None = None
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            if isinstance(event, yaml.DocumentStartEvent):
+                document = _Document()
+            elif isinstance(event, yaml.DocumentEndEvent):
+                if document is not None and document.root is not None:
+                    yield document.root
+                document = None
+            elif document is not None:
+                document.take(event)
+    except yaml.MarkedYAMLError as fault:
+        mark = fault.problem_mark or fault.context_mark
+        line = 1 if mark is None else mark.line + 1
+        raise YamlFault(line, f"not YAML: {fault.problem or fault.context}") from None
+    except yaml.YAMLError as fault:
+        raise YamlFault(1, f"not YAML: {str(fault).splitlines()[0]}") from None
+
+
+class _Open:
+    """A list or a mapping whose end is still to come."""
+
+    def __init__(self, value: Items | Fields, anchor: str | None) -> None:
+        self.value = value
+        self.anchor = anchor
+        self.key: str | None = None
+        """Of the mapping, whose value comes next."""
+        self.size = 1
+
+
+class _Document:
+    """One document, put together from events."""
+
+    def __init__(self) -> None:
+        self.root: Value | None = None
+        self._open: list[_Open] = []
+        self._anchors: dict[str, tuple[Value, int]] = {}
+
+    def take(self, event: yaml.Event) -> None:
+        """Take in the next event. Raises YamlFault."""
+        mark = event.start_mark
+        line = 1 if mark is None else mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise YamlFault(line, f"`*{event.anchor}` stands for nothing before it; write the value out")
+            value, size = self._anchors[event.anchor]
+            self._add(line, value, size)
+        elif isinstance(event, yaml.ScalarEvent):
+            scalar = self._scalar(line, event)
+            self._name(event.anchor, scalar, 1)
+            self._add(line, scalar, 1)
+        elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
+            self._begin(line, event)
+        else:
+            opened = self._open.pop()
+            self._name(opened.anchor, opened.value, opened.size)
+            self._add(line, opened.value, opened.size)
+
+    def _begin(self, line: int, event: yaml.CollectionStartEvent) -> None:
+        if len(self._open) == MAX_DEPTH:
+            raise YamlFault(line, f"it nests deeper than {MAX_DEPTH} levels; no KafkaUser does")
+        if event.tag is not None:
+            raise YamlFault(line, f"the tag `{event.tag}`; remove it")
+        is_list = isinstance(event, yaml.SequenceStartEvent)
+        self._open.append(_Open(Items(line, []) if is_list else Fields(line, {}), event.anchor))
+
+    def _scalar(self, line: int, event: yaml.ScalarEvent) -> Scalar:
+        if event.tag is not None and event.tag not in ("!", _TEXT):
+            raise YamlFault(line, f"the tag `{event.tag}`; remove it")
+        plain = event.implicit[0]
+        tag = _tag_of(yaml.ScalarNode, event.value, (True, False)) if plain else _TEXT
+        return Scalar(line, event.value, tag == _TEXT, tag == _NULL)
+
+    def _name(self, anchor: str | None, value: Value, size: int) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = (value, size)
+
+    def _add(self, line: int, value: Value, size: int) -> None:
+        """Put it where it belongs: into what is open, or as the whole document."""
+        if not self._open:
+            self.root = value
+            return
+        within = self._open[-1]
+        # INVARIANT: no value counts more than the bound, so that walking through it is bounded, aliases and all.
+        within.size += size
+        if within.size > MAX_DOCUMENT_VALUES:
+            raise YamlFault(line, f"a document of more than {MAX_DOCUMENT_VALUES} values; give it in several")
+        if isinstance(within.value, Items):
+            within.value.items.append(value)
+        elif within.key is None:
+            within.key = _key(line, value, within.value)
+        else:
+            within.value.fields[within.key] = value
+            within.key = None
+
+
+def _key(line: int, value: Value, within: Fields) -> str:
+    if not isinstance(value, Scalar):
+        raise YamlFault(line, "a key that is no text; write a name")
+    if value.text == _MERGE:
+        raise YamlFault(line, "a merge key (`<<`); write the fields out")
+    if value.text in within.fields:
+        raise YamlFault(line, f"`{value.text[:200]}`: the key comes more than once; write it once")
+    return value.text

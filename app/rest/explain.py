@@ -1,0 +1,100 @@
+"""explain: why authorize answers as it does, and what would change it. A read: it is no decision, nor logged as one."""
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Body
+from msgspec import UNSET
+
+from app.core.authorize import RequestContext
+from app.core.bindings import AclBinding, StandardAcl
+from app.core.codes import AclOperation, ResourceType
+from app.core.explain import Explanation
+from app.rest import explain_schemas as schemas
+from app.rest import explain_wire
+from app.rest.acls import acl_fields
+from app.rest.authorize import refusal_of_actions
+from app.rest.context import check_principal, client_address, given, request_context
+from app.rest.routing import CurrentAuthorizer, DescribedBy, problems, strict_router
+from app.rest.strict_json import check_count
+from app.rest.wire import Action
+from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES
+from app.runtime.authorizer import LiteralAction
+from app.runtime.pace import each_paced
+
+router = strict_router("decisions")
+
+ExplainBody = Annotated[explain_wire.ExplainRequest, DescribedBy(schemas.ExplainRequest), Body()]
+
+_TO_JSON = msgspec.json.Encoder().encode
+
+
+@router.post("/v1/explain", name="explain", response_model=schemas.ExplainResponse, responses=problems((409,)))
+async def explain(body: ExplainBody, authorizer: CurrentAuthorizer) -> bytes:
+    """Explain what authorize answers to each action: the rule, the ACLs, the near misses, and what would allow it.
+
+    Anybody may ask about its own principal; about others only with DESCRIBE on the cluster. All answers are at one
+    offset. Nothing is written to the audit log or the decision log.
+    """
+    check_count("/actions", len(body.actions), schemas.MAX_ACTIONS)
+    context = request_context(body.context)
+    about, actions = _about(body, context), [_action(each, body.actions) for each in body.actions]
+    await authorizer.wait_for(given(body.at_least))
+    found, token = await authorizer.explain(context, about, actions)
+    results = b",".join(await each_paced(found, _explanation))
+    return b'{"results":[%b],"token":%b}' % (results, _TO_JSON(None if token is None else str(token)))
+
+
+def _about(body: explain_wire.ExplainRequest, context: RequestContext) -> RequestContext:
+    about = given(body.about)
+    if about is None:
+        return context
+    check_principal(about.principal, "/about")
+    return RequestContext(about.principal, client_address(about.client_address, "/about"))
+
+
+def _action(action: Action, all_actions: list[Action]) -> LiteralAction:
+    known = action.operation in OPERATION_CODES and action.resource_type in RESOURCE_TYPE_CODES
+    if not known or action.pattern_type not in (UNSET, LITERAL):
+        raise refusal_of_actions(all_actions)
+    return AclOperation[action.operation], ResourceType[action.resource_type], action.resource_name
+
+
+def _explanation(found: Explanation) -> bytes:
+    """As `schemas.Explanation`; a test holds them together."""
+    return _TO_JSON(
+        {
+            "result": found.verdict.result.value,
+            "rule": found.verdict.rule_word,
+            "acl": None if found.acl is None else acl_fields(found.acl),
+            "matching_acls": _listed(found.matching_acls),
+            "matching_acl_count": found.matching_acl_count,
+            "near_misses": [
+                {"acl": acl_fields(each.acl), "missed": each.missed, "detail": each.detail}
+                for each in found.near_misses
+            ],
+            "smallest_acl": _proposed(found.smallest_acl),
+            "denying_acls": _listed(found.denying_acls),
+            "denying_acl_count": found.denying_acl_count,
+            "acl_needed_besides": _proposed(found.acl_needed_besides),
+            "note": found.note,
+        }
+    )
+
+
+def _listed(acls: tuple[StandardAcl, ...]) -> list[Any]:
+    return [acl_fields(each) for each in acls]
+
+
+def _proposed(binding: AclBinding | None) -> dict[str, str] | None:
+    if binding is None:
+        return None
+    return {
+        "resource_type": binding.resource_type.name,
+        "resource_name": binding.resource_name,
+        "pattern_type": binding.pattern_type.name,
+        "principal": binding.principal,
+        "host": binding.host,
+        "operation": binding.operation.name,
+        "permission_type": binding.permission_type.name,
+    }

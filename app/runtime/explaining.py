@@ -1,0 +1,79 @@
+"""explain: near misses looked for in short steps, and then every answer of the batch at one offset."""
+
+from collections.abc import Callable, Sequence
+
+from app.core.authorize import Authorization
+from app.core.explain import Explanation, explain, near_misses_of
+from app.core.image import AuthorizerImage
+from app.core.misses import Question
+from app.core.near_misses import NearMiss
+from app.core.token import Token
+from app.runtime.loader import Loader
+from app.runtime.pace import Pace
+
+_PACED_ATTEMPTS = 3
+
+Permission = Callable[[], tuple[Authorization, bool]]
+"""Checks the asker's rights against the image in use, and gives whom is asked about against the same image, and
+whether the asker may see ACLs of other principals. Raises ApiException."""
+
+
+async def explain_all(
+    loader: Loader, questions: Sequence[Question], permission: Permission
+) -> tuple[list[Explanation], Token | None]:
+    """One explanation a question, in order, all at the offset of the token; the questions are all of one caller.
+
+    Raises what `permission` raises, before any look-up and at the offset of the answer.
+    """
+    pace = Pace()
+    permission()
+    near = [await _near_misses(loader, question, permission, pace) for question in questions]
+    for _ in range(_PACED_ATTEMPTS):
+        found = await _paced(loader, questions, near, permission)
+        if found is not None:
+            return found
+    # The store changes all the time: so many answers take a while in one step, but they are one state's.
+    image = loader.image
+    authorization, _ = permission()
+    return [
+        explain(image, authorization, question, each) for question, each in zip(questions, near, strict=True)
+    ], image.token
+
+
+async def _near_misses(loader: Loader, question: Question, permission: Permission, pace: Pace) -> list[NearMiss]:
+    while True:
+        found = await _near_misses_in(loader.image, loader, question, permission, pace)
+        if found is not None:
+            return found
+
+
+async def _near_misses_in(
+    image: AuthorizerImage, loader: Loader, question: Question, permission: Permission, pace: Pace
+) -> list[NearMiss] | None:
+    """None if a fresh image took the place of the one that was searched."""
+    authorization, of_others = permission()
+    search = near_misses_of(image, authorization, question, of_others=of_others)
+    if search is None:
+        return []
+    for _ in search.steps():
+        await pace.breathe()
+        # INVARIANT: an index that is not in use any more is never looked at, it may be half dismantled.
+        if loader.image.index is not image.index:
+            return None
+    return search.found()
+
+
+async def _paced(
+    loader: Loader, questions: Sequence[Question], near: Sequence[list[NearMiss]], permission: Permission
+) -> tuple[list[Explanation], Token | None] | None:
+    """None if the image has changed between the first answer and the last."""
+    pace = Pace()
+    image = loader.image
+    found: list[Explanation] = []
+    for question, each in zip(questions, near, strict=True):
+        await pace.breathe()
+        if loader.image is not image:
+            return None
+        authorization, _ = permission()
+        found.append(explain(image, authorization, question, each))
+    return found, image.token

@@ -1,0 +1,288 @@
+"""`klamm plan` and `klamm apply` over a real service: what is shown is what is done, and nothing else."""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from app.client import apply, plan
+from app.client.faults import ServiceError, UsageError
+from app.client.replies import binding_body
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.validation import validate_new_acl
+from app.formats.registry import format_named
+from tests.access_grids import random_acl
+from tests.client_runs import Run, Terminal, run
+from tests.e2e.service import ADMIN, Json, Service, binding, context
+
+ROUNDS = 12
+KILLS = 4
+WHOLE = ("--prune", "--max-delete-percent", "100")
+
+# Loads the command with calls of a few ACLs, so that there are many of them to be killed between.
+SMALL_CALLS = """
+import sys
+from app.client import applying
+applying.MAX_RECORDS_PER_USER_OP = 7
+from app.client_command import run_client
+sys.exit(run_client(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def empty(service: Service) -> Iterator[Service]:
+    service.delete({})
+    yield service
+    service.post("/v1/configs", {"context": context(), "configs": [{"name": "super.users", "value": None}]})
+
+
+def acl(name: str, principal: str = "User:alice") -> AclBinding:
+    some = AclOperation.READ, AclPermissionType.ALLOW
+    return AclBinding(ResourceType.TOPIC, name, PatternType.LITERAL, principal, "*", *some)
+
+
+def written(path: Path, acls: Iterable[AclBinding], format_name: str = "jsonl") -> str:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        format_named(format_name).write(list(acls), file)
+    return str(path)
+
+
+def at(service: Service, *words: str) -> list[str]:
+    return [*words, "--klamm", service.url, "--as", ADMIN]
+
+
+def planned(service: Service, *words: str) -> Any:  # noqa: ANN401 - JSON
+    return run(plan, at(service, *words, "--output", "json")).json
+
+
+def applied(service: Service, *words: str) -> Run:
+    return run(apply, at(service, *words, "--yes"))
+
+
+def there(service: Service) -> set[AclBinding]:
+    return {_binding(each) for each in service.acls()}
+
+
+def _binding(fields: Json) -> AclBinding:
+    return AclBinding.from_words(fields[name] for name in AclBinding.__dataclass_fields__)
+
+
+def creatable(drawn: Random, count: int) -> set[AclBinding]:
+    some = (random_acl(drawn) for _ in range(count))
+    return {each for each in some if validate_new_acl(each) is None}
+
+
+def answers(service: Service, changes: list[Json]) -> list[list[str]]:
+    """What each row's example is answered with now, operation by operation."""
+    found = []
+    for change in changes:
+        example = change["example"]
+        asked = {"resource_type": change["resource_type"], "resource_name": example["resource_name"]}
+        body = {
+            "context": context(example["principal"], example["client_address"]),
+            "actions": [{**asked, "operation": each} for each in change["operations"]],
+        }
+        found.append(service.post("/v1/authorize", body)["results"])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_apply_does_what_plan_shows(empty: Service, tmp_path: Path, seed: int) -> None:
+    drawn = Random(seed)
+    old, wanted = creatable(drawn, 30), creatable(drawn, 30)
+    wanted |= {each for each in old if drawn.random() < 0.5}
+    form = drawn.choice(("jsonl", "klamm", "csv", "confluent"))
+    applied(empty, written(tmp_path / "old", old), *WHOLE)
+    assert there(empty) == old
+    file, prune = written(tmp_path / "new", wanted, form), WHOLE if drawn.random() < 0.7 else ()
+
+    shown = planned(empty, file, *prune)
+    assert there(empty) == old
+    before = answers(empty, shown["access"])
+    text = applied(empty, file, *prune).text
+    after = answers(empty, shown["access"])
+
+    create, delete = ({_binding(each) for each in shown[name]} for name in ("create", "delete"))
+    assert there(empty) == (old | create) - delete == (wanted if prune else wanted | old)
+    assert (create & old, delete - old) == (set(), set())
+    assert shown["unchanged"] == len(wanted & old)
+    assert f"Done: {len(create)} created, {len(delete)} deleted." in text
+    for change, was, is_ in zip(shown["access"], before, after, strict=True):
+        expected = ("DENIED", "ALLOWED") if change["change"] == "gain" else ("ALLOWED", "DENIED")
+        assert (set(was), set(is_)) == ({expected[0]}, {expected[1]}), change
+    again = run(plan, at(empty, file, *prune, "--detailed-exitcode"))
+    assert (again.code, "Nothing to do" in again.text) == (0, True)
+
+
+def test_the_detailed_exit_code_tells_that_there_is_something_to_do(empty: Service, tmp_path: Path) -> None:
+    file = written(tmp_path / "file", [acl("a")])
+    assert run(plan, at(empty, file, "--detailed-exitcode")).code == 3
+    assert run(plan, at(empty, file)).code == 0
+
+
+def test_the_services_own_configuration_is_what_the_diff_stands_on(empty: Service, tmp_path: Path) -> None:
+    configs = [{"name": "super.users", "value": f"{ADMIN};User:alice"}]
+    empty.post("/v1/configs", {"context": context(), "configs": configs})
+    shown = planned(empty, written(tmp_path / "file", [acl("a"), acl("a", "User:bob")]))
+    assert shown["config_known"] is True
+    assert [each["principal"] for each in shown["access"]] == ["User:bob"]
+
+
+def test_deleting_too_much_is_refused_until_it_is_meant(empty: Service, tmp_path: Path) -> None:
+    empty.create(*[binding(f"t{number}") for number in range(10)])
+    file = written(tmp_path / "file", [acl(f"t{number}") for number in range(4)])
+    with pytest.raises(ServiceError, match=r"6 of 10 ACLs would be deleted .* say --max-delete-percent 60"):
+        applied(empty, file, "--prune")
+    with pytest.raises(ServiceError, match="more than --max-deletes 5; if that is meant, say --max-deletes 6"):
+        applied(empty, file, "--prune", "--max-delete-percent", "60", "--max-deletes", "5")
+    assert len(there(empty)) == 10
+    assert "apply will refuse this: 6 of 10" in run(plan, at(empty, file, "--prune")).text
+    applied(empty, file, "--prune", "--max-delete-percent", "60")
+    assert len(there(empty)) == 4
+
+
+def test_pruning_leaves_other_teams_acls_alone(empty: Service, tmp_path: Path) -> None:
+    empty.create(binding("pay-a"), binding("pay-b"), binding("orders"), binding("pay-a", "User:bob"))
+    file = written(tmp_path / "file", [acl("pay-a")])
+    applied(empty, file, "--prune", "--prune-prefix", "pay-", "--prune-principal", "User:alice")
+    assert there(empty) == {acl("pay-a"), acl("orders"), acl("pay-a", "User:bob")}
+    with pytest.raises(UsageError, match="--prune-prefix narrows --prune"):
+        run(plan, at(empty, file, "--prune-prefix", "pay-"))
+
+
+def test_a_saved_plan_is_what_is_done(empty: Service, tmp_path: Path) -> None:
+    empty.create(binding("old"))
+    file, saved = written(tmp_path / "file", [acl("new")]), str(tmp_path / "plan.json")
+    shown = run(plan, at(empty, file, *WHOLE, "--save", saved)).text
+    Path(file).write_text("something else by now")
+    done = run(apply, at(empty, "--plan", saved, "--yes", "--max-delete-percent", "100")).text
+    assert done.startswith(shown.partition("\napply will refuse")[0])
+    assert there(empty) == {acl("new")}
+    with pytest.raises(ServiceError, match="have changed since the plan was made"):
+        run(apply, at(empty, "--plan", saved, "--yes", "--max-delete-percent", "100"))
+    with pytest.raises(UsageError, match="give either FILE or --plan"):
+        run(apply, at(empty, file, "--plan", saved, "--yes"))
+
+
+@pytest.mark.parametrize("foreign", ["acl", "config"])
+def test_a_foreign_change_between_plan_and_apply_is_not_overwritten(
+    empty: Service, tmp_path: Path, foreign: str
+) -> None:
+    file, saved = written(tmp_path / "file", [acl("a")]), str(tmp_path / "plan.json")
+    run(plan, at(empty, file, "--save", saved))
+    if foreign == "acl":
+        empty.create(binding("foreign"))
+    else:
+        empty.post(
+            "/v1/configs", {"context": context(), "configs": [{"name": "super.users", "value": f"{ADMIN};User:x"}]}
+        )
+    before = there(empty)
+    with pytest.raises(ServiceError, match="nothing was done, plan again"):
+        run(apply, at(empty, "--plan", saved, "--yes"))
+    assert there(empty) == before
+
+
+def test_a_foreign_change_while_the_operator_thinks_is_not_overwritten(
+    empty: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty.create(binding("old"))
+
+    class Slow(Terminal):
+        """The operator, who says yes after a colleague has added an ACL."""
+
+        def readline(self, _: int | None = None, /) -> str:  # type: ignore[override]  # the size is never given
+            empty.create(binding("colleague"))
+            return "y\n"
+
+    monkeypatch.setattr(sys, "stdin", Slow())
+    file = written(tmp_path / "file", [acl("mine")])
+    with pytest.raises(ServiceError, match=r"somebody else has changed .* 0 of 1 ACLs created and 0 of 1 deleted"):
+        run(apply, at(empty, file, *WHOLE), Terminal())
+    assert there(empty) == {acl("old"), acl("colleague")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "names"), [("y\n", 0, {"a"}), ("n\n", 1, set()), ("", 1, set()), ("\n", 1, set())]
+)
+def test_the_operator_is_asked(
+    empty: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, names: set[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    ended = run(apply, at(empty, written(tmp_path / "file", [acl("a")])), Terminal())
+    assert (ended.code, "Do this? [y/N]" in ended.text) == (code, True)
+    assert {each.resource_name for each in there(empty)} == names
+
+
+def test_without_a_terminal_nothing_is_done_unless_told_to(
+    empty: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path / "file", [acl("a")])
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    for words, out in (([file], io.StringIO()), ([file, "--output", "json"], Terminal()), (["-"], Terminal())):
+        with pytest.raises(UsageError, match="--yes"):
+            run(apply, at(empty, *words), out)
+    assert there(empty) == set()
+
+
+def test_programs_hear_what_was_done(empty: Service, tmp_path: Path) -> None:
+    empty.create(binding("old"))
+    done = applied(empty, written(tmp_path / "file", [acl("a"), acl("b")]), *WHOLE, "--output", "json").json
+    assert (done["created"], done["deleted"]) == (2, 1)
+    assert done["create"] == [binding_body(acl("a")), binding_body(acl("b"))]
+    assert done["token"].rpartition(":")[0] == planned(empty, str(tmp_path / "file"))["token"].rpartition(":")[0]
+
+
+def test_a_file_with_faults_plans_nothing_and_names_them(empty: Service, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text('{"resource_type": "TOPIC"}\n' + json.dumps(binding_body(acl(""))) + "\n")
+    with pytest.raises(UsageError, match=r"line 1: .*`principal`.* line 2: Invalid empty resource name"):
+        planned(empty, str(path))
+    with pytest.raises(UsageError, match=r"--format: `xml` is no format"):
+        planned(empty, str(path), "--format", "xml")
+    with pytest.raises(UsageError, match="can't be read"):
+        planned(empty, str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_killed_in_the_middle_and_run_again_it_is_finished(empty: Service, tmp_path: Path, seed: int) -> None:
+    drawn = Random(seed)
+    old = {acl(f"old{number}") for number in range(60)}
+    wanted = {acl(f"new{number}") for number in range(120)} | set(drawn.sample(sorted(old, key=repr), 10))
+    applied(empty, written(tmp_path / "old", old))
+    file = written(tmp_path / "file", wanted)
+    command = [sys.executable, "-c", SMALL_CALLS, "apply", *at(empty, file, *WHOLE, "--yes")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "ACLs created" in line and drawn.random() < 0.2:
+                break
+        time.sleep(drawn.random() / 50)
+        process.send_signal(signal.SIGKILL)
+
+    middle = there(empty)
+    assert wanted & old <= middle <= wanted | old
+    # Nothing goes before all that is new is there.
+    assert wanted <= middle or old <= middle
+    text = applied(empty, file, *WHOLE).text
+    assert there(empty) == wanted
+    assert "Done:" in text or "Nothing to do" in text
+
+
+def test_ten_thousand_and_more_come_and_go_in_several_calls(empty: Service, tmp_path: Path) -> None:
+    many = [acl(f"t{number}") for number in range(10_050)]
+    text = applied(empty, written(tmp_path / "file", many), "--timeout", "120").text
+    assert "10000 of 10050 ACLs created and 0 of 0 deleted\n" in text
+    assert "Done: 10050 created" in text
+    limits = ("--max-deletes", "10050", "--max-delete-percent", "100", "--timeout", "120")
+    text = applied(empty, written(tmp_path / "none", [acl("other")]), "--prune", *limits).text
+    assert "Done: 1 created, 10050 deleted." in text
+    assert there(empty) == {acl("other")}

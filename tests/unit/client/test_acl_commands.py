@@ -1,0 +1,115 @@
+"""Commands that are shown are those that `klamm acls` understands: each means just the ACL that it was made for."""
+
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.client.acl_commands import command_for, quoted
+from app.client.acls_meaning import acls_to_add, acls_to_remove, check_options
+from app.client.acls_options import parse_options
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.operations import supported_operations
+from tests.strategies import LAW
+
+PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
+TOPICS = st.builds(
+    AclBinding,
+    st.sampled_from([each for each in ResourceType if each > ResourceType.ANY and each is not ResourceType.CLUSTER]),
+    PRINTABLE | st.sampled_from(["*", "-x", "--topic", "a b", "it's", "a,b=c", "$HOME", "`id`"]),
+    st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
+    st.sampled_from(["User:bob", "User:*", "User:CN=a b, O='x'", "Group:-y", ":"]),
+    st.sampled_from(["*", "10.1.2.3", "10.0.0.0/8", "0:0:0:0:0:0:0:1"]),
+    st.sampled_from(AclOperation),
+    st.sampled_from((AclPermissionType.ALLOW, AclPermissionType.DENY)),
+)
+
+
+def words_of(command: str) -> list[str]:
+    """As bash takes it apart."""
+    shell = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True)  # noqa: S607 - the shell of whoever tests
+    return shell.stdout.decode().split("\0")[:-1]
+
+
+def meant_by(words: list[str]) -> list[AclBinding]:
+    assert words[:2] == ["klamm", "acls"]
+    given_options = parse_options(words[2:])
+    assert given_options.strays == []
+    meant = {"add": acls_to_add, "remove": acls_to_remove}[check_options(given_options)](given_options)
+    return [pattern.with_entry(entry) for pattern, entries in meant.items() for entry in entries]
+
+
+@given(TOPICS, st.sampled_from(("add", "remove")))
+@LAW
+def test_a_command_means_its_acl_and_no_other(acl: AclBinding, action: str) -> None:
+    command = command_for(action, acl, ("--as", "User:admin"))
+    sayable = acl.operation is AclOperation.ALL or acl.operation in supported_operations(acl.resource_type)
+    assert (command is not None) is sayable
+    if command is not None:
+        assert meant_by(shlex.split(command)) == [acl]
+
+
+def topic(name: str, **changes: object) -> AclBinding:
+    fields: dict[str, object] = {
+        "resource_type": ResourceType.TOPIC,
+        "resource_name": name,
+        "pattern_type": PatternType.LITERAL,
+        "principal": "User:bob",
+        "host": "*",
+        "operation": AclOperation.READ,
+        "permission_type": AclPermissionType.ALLOW,
+    }
+    return AclBinding(**{**fields, **changes})  # type: ignore[arg-type]  # fields by name
+
+
+def test_the_command_is_as_short_as_can_be() -> None:
+    assert command_for("add", topic("orders")) == (
+        "klamm acls --add --allow-principal User:bob --operation Read --topic orders"
+    )
+    changed = topic("o", pattern_type=PatternType.PREFIXED, host="10.0.0.0/8", permission_type=AclPermissionType.DENY)
+    assert command_for("remove", changed, ("--klamm", "http://k:1")) == (
+        "klamm acls --klamm http://k:1 --remove --deny-principal User:bob --deny-host 10.0.0.0/8 --operation Read "
+        "--topic o --resource-pattern-type PREFIXED"
+    )
+
+
+def test_the_cluster_has_no_name() -> None:
+    acl = topic("kafka-cluster", resource_type=ResourceType.CLUSTER, operation=AclOperation.IDEMPOTENT_WRITE)
+    command = command_for("add", acl)
+    assert command == "klamm acls --add --allow-principal User:bob --operation IdempotentWrite --cluster"
+    assert meant_by(shlex.split(command)) == [acl]
+
+
+@pytest.mark.parametrize(
+    "acl",
+    [
+        topic(" orders"),
+        topic("orders\n"),
+        topic(""),
+        topic("orders", principal="User:bob "),
+        topic("orders", operation=AclOperation.CLUSTER_ACTION),
+        topic("orders", operation=AclOperation.UNKNOWN),
+        topic("kafka-cluster", resource_type=ResourceType.CLUSTER, operation=AclOperation.READ),
+        topic(
+            "kafka-cluster",
+            resource_type=ResourceType.CLUSTER,
+            operation=AclOperation.ALTER,
+            pattern_type=PatternType.PREFIXED,
+        ),
+        topic("orders", resource_type=ResourceType.UNKNOWN),
+    ],
+)
+def test_what_the_flags_have_no_way_to_say_has_no_command(acl: AclBinding) -> None:
+    assert command_for("add", acl) is None
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "it's\t\\", "a\x9bb", "é\u202eb", "plain", "a b", "$(id)"])
+def test_names_that_a_terminal_would_obey_are_escaped_and_arrive_whole(name: str) -> None:
+    command = command_for("add", topic(name))
+    assert command is not None
+    assert command.isprintable()
+    assert meant_by(words_of(command)) == [topic(name)]
+    assert words_of(quoted(name)) == [name]

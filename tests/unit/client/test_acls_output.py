@@ -1,0 +1,95 @@
+"""ACLs for programs, read back by the parsers that programs have; and what a terminal is spared."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.client.acls_meaning import Entry, Pattern
+from app.client.acls_output import WRITERS
+from app.client.acls_text import as_it_is, current_acls, harmless
+from app.client.replies import binding_body
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from tests.strategies import LAW
+
+HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
+COLUMNS = ("principal", "resource_type", "pattern_type", "resource_name", "operation", "permission_type", "host")
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8) | st.sampled_from(
+    [
+        "*",
+        "no",
+        "null",
+        "a, b",
+        'q"q',
+        "a\nb",
+        "\r\n",
+        " x ",
+        "\x1b[2J",
+        "\x85",
+        "\u2028",
+        "=1",
+        "\ufeff",
+        "😀",
+        "\U000e0001",
+    ]
+)
+
+
+def written(form: str, bindings: list[AclBinding]) -> str:
+    out = io.StringIO(newline="")
+    WRITERS[form](bindings, out)
+    return out.getvalue()
+
+
+def read(form: str, text: str) -> list[dict[str, Any]]:
+    if form in ("json", "yaml"):
+        parsed: list[dict[str, Any]] = json.loads(text) if form == "json" else yaml.safe_load(text)
+        return parsed
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert ",".join(header) == HEADER
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
+bindings = st.builds(
+    AclBinding,
+    st.sampled_from([ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID]),
+    TEXTS,
+    st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
+    TEXTS,
+    TEXTS,
+    st.sampled_from([AclOperation.READ, AclOperation.ALTER_CONFIGS]),
+    st.sampled_from([AclPermissionType.ALLOW, AclPermissionType.DENY]),
+)
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@LAW
+@given(st.lists(bindings, max_size=4))
+def test_what_is_written_reads_back(form: str, acls: list[AclBinding]) -> None:
+    assert read(form, written(form, acls)) == [binding_body(each) for each in acls]
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@LAW
+@given(bindings)
+def test_what_is_written_moves_no_cursor(form: str, acl: AclBinding) -> None:
+    assert all(line.isprintable() for line in written(form, [acl]).split("\n"))
+
+
+def test_a_line_of_csv_ends_as_its_rfc_says() -> None:
+    assert written("csv", []) == f"{HEADER}\r\n"
+
+
+def test_text_is_exact_in_files_and_harmless_on_terminals() -> None:
+    entry = Entry("User:\x1b[2Jé", "*", AclOperation.READ, AclPermissionType.ALLOW)
+    pattern = Pattern(ResourceType.TOPIC, "a\nb", PatternType.LITERAL)
+    assert "\x1b[2Jé" in current_acls(pattern, [entry], as_it_is)
+    shown = current_acls(pattern, [entry], harmless)
+    assert "name=a\\nb," in shown
+    assert "principal=User:\\x1b[2Jé," in shown

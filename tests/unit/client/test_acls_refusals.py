@@ -1,0 +1,109 @@
+"""`klamm acls` refuses what kafka-acls refuses, in its words: held to what Kafka 4.3.1's AclCommand really said."""
+
+import io
+
+import pytest
+
+from app.client.acls import run_acls
+from app.client.acls_options import OPTIONS
+from tests.kafka_acls_tool import FAILED, Said, ordered_words, refusals
+
+# Kafka's tool has brokers, and shows its help as a refusal; these are told apart on purpose.
+_ELSEWHERE = ("--help", "--version")
+# Nobody listens there, so that a command which should have been refused fails in other words.
+SERVICE = ("--klamm", "http://127.0.0.1:1", "--as", "User:admin", "--timeout", "0.1")
+RECORDED = [said for said in refusals() if said.words and not set(said.words) & set(_ELSEWHERE)]
+
+
+def run(*words: str, answers: str = "") -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = run_acls([*words, *SERVICE], out, err, io.StringIO(answers))
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_enough_was_recorded() -> None:
+    assert len(RECORDED) >= 100
+
+
+@pytest.mark.parametrize("said", RECORDED, ids=lambda said: " ".join(said.words))
+def test_a_refusal_is_kafka_s_own(said: Said) -> None:
+    # An option that lacks its argument must stand last.
+    out, err = io.StringIO(), io.StringIO()
+    code = run_acls([*SERVICE, *said.words], out, err, io.StringIO())
+    assert code == said.exit
+    if said.out.startswith(FAILED):
+        assert ordered_words(out.getvalue()) == ordered_words(said.out)
+    else:
+        assert ordered_words(err.getvalue().partition("\n")[0]) == ordered_words(said.refusal)
+        assert out.getvalue() == ""
+
+
+@pytest.mark.parametrize("flag", ["--bootstrap-server", "--bootstrap-controller"])
+def test_a_broker_is_refused_with_the_way_to_klamm(flag: str) -> None:
+    code, out, err = run("--list", flag, "localhost:9092")
+    assert (code, out) == (1, "")
+    assert "--klamm URL" in err.splitlines()[0]
+    assert flag in err
+
+
+def test_nothing_at_all_shows_the_help_and_fails() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    assert run_acls([], out, err) == 1
+    assert "--resource-pattern-type" in out.getvalue()
+
+
+def test_help_names_every_option() -> None:
+    out = io.StringIO()
+    assert run_acls(["--help"], out, io.StringIO()) == 0
+    shown = [name for name in OPTIONS if not name.startswith("bootstrap")]
+    assert [name for name in shown if f"  --{name}" not in out.getvalue()] == []
+    assert max(map(len, out.getvalue().splitlines())) <= 100
+
+
+def test_the_version_is_klamm_s() -> None:
+    out = io.StringIO()
+    assert run_acls(["--version"], out, io.StringIO()) == 0
+    assert out.getvalue().startswith("klamm ")
+
+
+def test_words_that_belong_to_no_option_are_told() -> None:
+    code, _, err = run("--list", "orders", "--topic", "a", "b\x1b[2J")
+    assert code == 1
+    assert "`orders` is no option" in err
+    assert "\x1b" not in err
+
+
+def test_words_in_another_encoding_are_refused() -> None:
+    code, out, err = run("--list", "--topic", "caf\udce9")
+    assert (code, out) == (1, "")
+    assert "UTF-8" in err
+
+
+def test_an_unknown_form_of_output_is_told_with_those_there_are() -> None:
+    code, out, err = run("--list", "--output", "xml")
+    assert (code, out) == (1, "")
+    assert "json, yaml, csv" in err
+
+
+def test_failures_are_told_on_standard_output_as_by_kafka() -> None:
+    code, out, err = run("--list")
+    assert (code, err) == (1, "")
+    assert out.startswith(f"{FAILED}can't reach Klamm at `http://127.0.0.1:1`")
+
+
+def test_failures_are_kept_out_of_what_programs_read() -> None:
+    code, out, err = run("--list", "--output", "json")
+    assert (code, out) == (1, "")
+    assert err.startswith(FAILED)
+
+
+def test_the_service_is_named_once() -> None:
+    code, out, _ = run("--list", "--klamm", "http://localhost:1")
+    assert code == 1
+    assert out == f"{FAILED}Found multiple arguments for option klamm, but you asked for only one\n"
+
+
+def test_words_that_belong_to_no_option_come_after_a_refusal_not_before_it() -> None:
+    code, _, err = run("--add", "stray", "--topic", "t")
+    assert code == 1
+    assert err.startswith("You must specify one of")

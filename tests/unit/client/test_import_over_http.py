@@ -1,0 +1,137 @@
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+
+from app.client.faults import ServiceError
+from app.client.import_over_http import MAX_BATCH_BYTES, HttpImportCounts, HttpImporter, batches
+from app.client.replies import CreateResult, Refusal
+from app.core.bindings import AclBinding
+from tests.updates import topic
+
+REFUSED = Refusal("INVALID_REQUEST", 42, "no such thing")
+
+
+class Creator:
+    """A service that keeps what it is given, and fails as told before or after."""
+
+    def __init__(self) -> None:
+        self.acls: list[AclBinding] = []
+        self.calls: list[int] = []
+        self.faults: list[tuple[ServiceError | None, bool]] = []
+        """What the next calls fail with, and whether their ACLs are kept none the less."""
+        self.refuses: str | None = None
+
+    def create_acls(self, bindings: Sequence[AclBinding]) -> tuple[list[CreateResult], str]:
+        self.calls.append(len(bindings))
+        fault, keeps = self.faults.pop(0) if self.faults else (None, True)
+        results = [self._create(each) for each in bindings] if keeps else []
+        if fault is not None:
+            raise fault
+        return results, f"epoch:{len(self.acls)}"
+
+    def _create(self, binding: AclBinding) -> CreateResult:
+        if binding.resource_name == self.refuses:
+            return CreateResult(None, created=False, refusal=REFUSED)
+        is_new = binding not in self.acls
+        if is_new:
+            self.acls.append(binding)
+        return CreateResult(UUID(int=1), created=is_new, refusal=None)
+
+
+@pytest.fixture(autouse=True)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was slept, each time."""
+    found: list[float] = []
+    monkeypatch.setattr("app.client.import_over_http.time.sleep", found.append)
+    return found
+
+
+def importer(service: Creator, *, batch_acls: int = 10, acls_per_s: int = 0) -> HttpImporter:
+    return HttpImporter(service, lambda _: None, batch_acls=batch_acls, acls_per_s=acls_per_s)
+
+
+def topics(count: int) -> list[AclBinding]:
+    return [topic(f"t{at}") for at in range(count)]
+
+
+def test_acls_go_in_batches_in_their_order() -> None:
+    service = Creator()
+    work = importer(service)
+    work.run([*topics(25), *topics(3)])
+    assert service.acls == topics(25)
+    assert service.calls == [10, 10, 8]
+    assert work.counts == HttpImportCounts(read=28, created=25, there=3, token="epoch:25")
+
+
+def test_done_again_it_changes_nothing() -> None:
+    service = Creator()
+    importer(service).run(topics(5))
+    again = importer(service)
+    again.run(topics(7))
+    assert (again.counts.created, again.counts.there) == (2, 5)
+
+
+def test_nothing_is_sent_for_no_acls() -> None:
+    service = Creator()
+    work = importer(service)
+    work.run([])
+    assert service.calls == []
+    assert work.counts.token is None
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_batch_whose_outcome_is_unknown_is_sent_again(keeps: bool, slept: list[float]) -> None:  # noqa: FBT001 - a parameter
+    service = Creator()
+    service.faults = [(ServiceError("no answer", outcome_unknown=True), keeps)] * 3
+    work = importer(service)
+    work.run(topics(4))
+    assert service.calls == [4] * 4
+    assert service.acls == topics(4)
+    assert work.counts.read == 4
+    assert len(slept) == 3
+
+
+def test_at_last_it_gives_up_and_tells_what_is_certain() -> None:
+    service = Creator()
+    work = importer(service, batch_acls=2)
+    service.faults = [(None, True), *[(ServiceError("no answer", outcome_unknown=True), False)] * 9]
+    with pytest.raises(ServiceError, match="no answer"):
+        work.run(topics(4))
+    assert work.counts.read == 2
+    assert len(service.faults) == 5
+
+
+def test_a_refusal_of_the_call_is_not_repeated() -> None:
+    service = Creator()
+    service.faults = [(ServiceError("CLUSTER_AUTHORIZATION_FAILED: no"), False)]
+    with pytest.raises(ServiceError, match="CLUSTER"):
+        importer(service).run(topics(4))
+    assert service.calls == [4]
+
+
+def test_an_acl_that_the_service_refuses_is_named_and_the_others_are_counted() -> None:
+    service = Creator()
+    service.refuses = "t1"
+    work = importer(service, batch_acls=4)
+    with pytest.raises(ServiceError, match=r"refuses an ACL: INVALID_REQUEST: no such thing \(ALLOW .* LITERAL t1\)"):
+        work.run(topics(8))
+    assert work.counts.read == work.counts.created == 3
+    assert service.calls == [4]
+
+
+def test_it_is_no_faster_than_told(slept: list[float]) -> None:
+    service = Creator()
+    importer(service, batch_acls=10, acls_per_s=10).run([*topics(10), *topics(10)])
+    assert slept[0] == pytest.approx(1, abs=0.5)  # ten new ones
+    assert slept[1:] == [0]  # none of them new
+
+
+def test_long_texts_make_smaller_batches() -> None:
+    long = [topic("x" * 32_000 + str(at)) for at in range(50)]
+    found = list(batches(long, 1_000))
+    assert [each for batch in found for each in batch] == long
+    assert all(6 * 32_000 * len(batch) <= MAX_BATCH_BYTES for batch in found)
+    assert len(found) < 6
+    assert [len(each) for each in batches(topics(7), 3)] == [3, 3, 1]
+    assert list(batches([], 3)) == []

@@ -1,0 +1,68 @@
+"""Kafka's words as operators type them."""
+
+import pytest
+
+from app.client.faults import UsageError, one_line
+from app.client.words import (
+    operation_named,
+    operation_word,
+    pattern_type_named,
+    permission_type_named,
+    principal_named,
+    resource_named,
+    resource_type_named,
+)
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+
+
+@pytest.mark.parametrize("operation", [each for each in AclOperation if each.name not in ("UNKNOWN", "ANY")])
+def test_an_operation_is_known_in_every_usual_spelling(operation: AclOperation) -> None:
+    word = operation_word(operation)
+    spellings = {operation.name, operation.name.lower(), word, operation.name.replace("_", "-").lower()}
+    assert {operation_named(spelling) for spelling in spellings} == {operation}
+
+
+def test_other_words_are_known_in_any_case() -> None:
+    assert resource_type_named("transactional-id") is ResourceType.TRANSACTIONAL_ID
+    assert pattern_type_named("Prefixed") is PatternType.PREFIXED
+    assert permission_type_named("deny") is AclPermissionType.DENY
+
+
+@pytest.mark.parametrize("text", ["", "ANY", "unknown", "Reed", "READ WRITE"])
+def test_a_word_that_is_none_is_told_with_those_that_are(text: str) -> None:
+    with pytest.raises(UsageError, match="READ, WRITE") as caught:
+        operation_named(text)
+    assert "ANY," not in str(caught.value)
+    assert "UNKNOWN" not in str(caught.value).removeprefix(f"`{text}`")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("topic:orders", (ResourceType.TOPIC, "orders")),
+        ("TOPIC:a:b", (ResourceType.TOPIC, "a:b")),
+        ("user:User:bob", (ResourceType.USER, "User:bob")),
+        ("cluster", (ResourceType.CLUSTER, "kafka-cluster")),
+        ("cluster:kafka-cluster", (ResourceType.CLUSTER, "kafka-cluster")),
+        ("delegation_token: x ", (ResourceType.DELEGATION_TOKEN, " x ")),
+    ],
+)
+def test_a_resource_is_its_type_and_name(text: str, expected: tuple[ResourceType, str]) -> None:
+    assert resource_named(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "orders", "topic:", ":orders", "any:x", "queue:x"])
+def test_what_is_no_resource_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        resource_named(text)
+
+
+def test_a_principal_has_a_type() -> None:
+    assert principal_named("User:CN=a, O=b") == "User:CN=a, O=b"
+    with pytest.raises(UsageError, match="User:alice"):
+        principal_named("alice")
+
+
+def test_a_line_for_the_operator_moves_no_cursor() -> None:
+    assert one_line("a\nb\x1b[2Jc\u202e é日") == "a\\nb\\x1b[2Jc\\u202e é日"
+    assert len(one_line("x" * 10_000)) < 5_000

@@ -1,0 +1,147 @@
+import pytest
+
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.lines import MAX_LINE_BYTES
+from app.formats.registry import format_named, recognise
+from tests.unit.formats.acl_sets import bindings_of, problems_of, written
+
+FORMAT = format_named("csv")
+HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
+PLAIN = "User:a,TOPIC,LITERAL,orders,READ,ALLOW,*"
+
+
+def acl(name: str = "orders", principal: str = "User:a", host: str = "*") -> AclBinding:
+    return AclBinding(
+        ResourceType.TOPIC, name, PatternType.LITERAL, principal, host, AclOperation.READ, AclPermissionType.ALLOW
+    )
+
+
+def read(*lines: str) -> list[AclBinding]:
+    return bindings_of("\n".join(lines).encode(), FORMAT)
+
+
+def told(*lines: str) -> list[str]:
+    return problems_of("\n".join(lines).encode(), FORMAT)
+
+
+def test_it_is_written_after_rfc_4180() -> None:
+    bindings = [acl(), acl(principal='User:CN=a, O="b"'), acl(name=" ", host="a\nb")]
+    assert written(FORMAT, bindings).decode() == (
+        f"{HEADER}\r\n{PLAIN}\r\n"
+        '"User:CN=a, O=""b""",TOPIC,LITERAL,orders,READ,ALLOW,*\r\n'
+        'User:a,TOPIC,LITERAL," ",READ,ALLOW,"a\nb"\r\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        HEADER,
+        "KafkaPrincipal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host",
+        "Principal,ResourceType, PatternType, ResourceName,Operation,PermissionType,Host",
+        "principal,resource_type,pattern_type,resource_name,operation,permission_type,host",
+        ",".join(f'"{each}"' for each in HEADER.split(",")),
+    ],
+    ids=["ours", "ksm", "kafbat", "snake", "quoted"],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_headers_of_others_are_known(header: str, end: str) -> None:
+    raw = f"{header}{end}{PLAIN}{end}{end}".encode()
+    assert recognise(raw) is FORMAT
+    assert bindings_of(raw) == [acl()]
+
+
+def test_columns_may_come_in_any_order_and_the_pattern_type_may_be_missing() -> None:
+    raw = "KafkaPrincipal,ResourceType,ResourceName,Operation,PermissionType,Host\nUser:a,Topic,orders,Read,Allow,*"
+    assert bindings_of(raw.encode()) == [acl()]
+    assert read(
+        "Principal,Host,Operation,PermissionType,ResourceName,ResourceType", "User:a,*,READ,ALLOW,orders,TOPIC"
+    ) == [acl()]
+
+
+def test_without_a_header_the_columns_are_the_usual_ones() -> None:
+    assert read(PLAIN) == [acl()]
+
+
+def test_words_are_read_in_the_spelling_of_any_tool() -> None:
+    (found,) = read(HEADER, "User:a,TransactionalId,Prefixed,x,Idempotent_Write,deny,*")
+    assert found.resource_type is ResourceType.TRANSACTIONAL_ID
+    assert found.pattern_type is PatternType.PREFIXED
+    assert found.operation is AclOperation.IDEMPOTENT_WRITE
+    assert found.permission_type is AclPermissionType.DENY
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("User:CN=a,OU=x, O=y,TOPIC,LITERAL,orders,READ,ALLOW,*", acl(principal="User:CN=a,OU=x, O=y")),
+        ("User:a,TOPIC,LITERAL,x,y,READ,ALLOW,*", acl(name="x,y")),
+        ("User:a,TOPIC,LITERAL,x,TOPIC,READ,ALLOW,*", acl(name="x,TOPIC")),
+        ('User:CN="Doe, J",TOPIC,LITERAL,orders,READ,ALLOW,*', acl(principal='User:CN="Doe, J"')),
+        ("User:CN=TOPIC,TOPIC,TOPIC,LITERAL,orders,READ,ALLOW,*", acl(principal="User:CN=TOPIC,TOPIC")),
+        ("User:a,TOPIC,LITERAL,orders,READ,ALLOW,h,i", acl(host="h,i")),
+    ],
+)
+def test_a_name_with_commas_that_nobody_quoted_is_put_together_around_the_words(
+    line: str, expected: AclBinding
+) -> None:
+    assert read(HEADER, line) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (
+            "User:a,TOPIC,LITERAL,x,READ,ALLOW,y,READ,ALLOW,*",
+            "10 fields for 7 columns, and it can be read in more than",
+        ),
+        ("User:a,b,TOPIC,LITTERAL,x,READ,ALLOW,*", "8 fields for 7 columns, and its words are not where"),
+        ('"User:a",b,TOPIC,LITERAL,x,READ,ALLOW,*', "8 fields for 7 columns; quote a field that holds a comma"),
+        ("User:a,TOPIC,LITERAL,x,READ,ALLOW", "6 fields for 7 columns"),
+        ("User:a," + "b," * 200 + "TOPIC,LITERAL,x,READ,ALLOW,*", "207 fields for 7 columns, and its words"),
+        ("User:a,TOPIC,LITERAL, x,READ,ALLOW,*", "`resource_name`: white space at its begin or end"),
+        ("User:a,TOPIC,LITERAL,x,READ,ALLOW,*\t", "`host`: white space at its begin or end"),
+        ("User:a,TOPIC,LITERAL,x,FLY,ALLOW,*", "`operation`: `FLY` is none of Kafka's words"),
+        ("User:a,TOPIC,MATCH,x,READ,ALLOW,*", "patternType must not be MATCH"),
+        (",TOPIC,LITERAL,x,READ,ALLOW,*", "Could not parse principal from ``"),
+        ("a,TOPIC,LITERAL,x,READ,ALLOW,*", "Could not parse principal from `a`"),
+        ('User:a,TOPIC,LITERAL,"x"y,READ,ALLOW,*', 'a `"` within quotes that is not written twice'),
+        ('User:a,TOPIC,LITERAL,"x,READ,ALLOW,*', "the file ends within quotes"),
+        ("User:a,TOPIC,LITERAL,\uff52,READ,\uff21LLOW,*", "`permission_type`"),
+    ],
+)
+def test_a_record_that_can_not_be_read_is_told_by_its_line(line: str, problem: str) -> None:
+    (found,) = told(HEADER, "", line)
+    assert found.startswith(f"3: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("header", "problem"),
+    [
+        (HEADER + ",Owner", "1: `Owner`: there is no such column"),
+        (HEADER + ",host", "1: `host`: the column comes more than once"),
+        (HEADER.replace(",Host", ""), "1: `Host`: the column is missing"),
+    ],
+)
+def test_a_header_that_can_not_be_meant_is_told_once(header: str, problem: str) -> None:
+    (found,) = told(header, PLAIN, PLAIN)
+    assert found.startswith(problem)
+
+
+def test_a_record_over_several_lines_is_known_by_its_first() -> None:
+    raw = f'{HEADER}\r\nUser:a,TOPIC,LITERAL,"x\r\ny\n\n""z""",READ,ALLOW,*\r\n{PLAIN.replace("TOPIC", "?")}'
+    (problem,) = problems_of(raw.encode())
+    assert problem.startswith("6: `resource_type`")
+    raw = raw.rpartition("\r\n")[0]
+    assert bindings_of(raw.encode()) == [acl(name='x\r\ny\n\n"z"')]
+
+
+def test_a_quote_that_is_never_closed_does_not_take_the_memory() -> None:
+    raw = f'{HEADER}\n"User:'.encode() + (b"x" * 999 + b"\n") * (MAX_LINE_BYTES // 500)
+    problems = problems_of(raw)
+    assert problems[0] == f"2: the record is longer than {MAX_LINE_BYTES} characters; is a quote missing?"
+
+
+def test_bytes_that_are_no_text_are_told() -> None:
+    assert problems_of(HEADER.encode() + b"\nUser:\xff,TOPIC") == ["2: not UTF-8; encode it as UTF-8"]

@@ -1,0 +1,103 @@
+import json
+
+import pytest
+
+from app.core.bindings import AclBinding
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.registry import format_named, recognise
+from tests.unit.formats.acl_sets import bindings_of, problems_of, written
+
+FORMAT = format_named("confluent")
+ACL = AclBinding(
+    ResourceType.TOPIC,
+    'orders "é"',
+    PatternType.PREFIXED,
+    "User:CN=a, O=b",
+    "*",
+    AclOperation.READ,
+    AclPermissionType.ALLOW,
+)
+FIELDS = {
+    "resource_type": "TOPIC",
+    "resource_name": 'orders "é"',
+    "pattern_type": "PREFIXED",
+    "principal": "User:CN=a, O=b",
+    "host": "*",
+    "operation": "READ",
+    "permission": "ALLOW",
+}
+ABOUT = {"kind": "KafkaAcl", "metadata": {"self": "http://x"}, "cluster_id": "c1"}
+
+
+def raw(value: object, indentation: int | None = None) -> bytes:
+    return json.dumps(value, indent=indentation).encode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"kind": "KafkaAclList", "metadata": {"self": "http://x", "next": None}, "data": [{**ABOUT, **FIELDS}]},
+        {"data": [FIELDS]},
+        FIELDS,
+        {**ABOUT, **FIELDS},
+        {**FIELDS, **ABOUT},
+    ],
+    ids=["list", "batch", "request", "acl", "another order"],
+)
+@pytest.mark.parametrize("indentation", [None, 2])
+def test_every_shape_is_recognised_and_read(value: object, indentation: int | None) -> None:
+    content = raw(value, indentation)
+    assert recognise(content) is FORMAT
+    assert bindings_of(b"\n " + content + b"\n") == [ACL]
+
+
+def test_it_is_written_as_a_batch() -> None:
+    assert json.loads(written(FORMAT, [ACL])) == {"data": [FIELDS]}
+
+
+def test_klamms_own_json_is_not_taken_for_it() -> None:
+    line = json.dumps({**FIELDS, "permission_type": "ALLOW"}).encode()
+    found = recognise(line)
+    assert found is not None
+    assert found.name == "jsonl"
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"data": [{**FIELDS, "host": None}]}, "1: `host`: the value is not text; write a string"),
+        ({"data": [{**FIELDS, "hots": "*"}]}, "1: `hots`: there is no such field; remove it"),
+        ({"data": [{k: v for k, v in FIELDS.items() if k != "host"}]}, "1: `host`: the field is missing"),
+        ({"data": [{**FIELDS, "operation": "FLY"}]}, "1: `operation`: `FLY` is none of Kafka's words"),
+        ({"data": [{**FIELDS, "pattern_type": "ANY"}]}, "1: patternType must not be ANY"),
+        ({"data": [7]}, "1: not an object; write one with the fields of a binding"),
+        ({"data": {}}, "1: not JSON: Expecting '['"),
+        ({"data": [], "host": "*"}, "1: `host`: there is no such field; remove it"),
+        ({"kind": "KafkaTopicList", "data": []}, "1: `kind`: neither KafkaAclList nor KafkaAcl"),
+        ({}, "1: `resource_type`: the field is missing"),
+        ([], "1: not JSON: Expecting '{'"),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_field(value: object, problem: str) -> None:
+    assert problems_of(raw(value), FORMAT)[0].startswith(problem)
+
+
+def test_a_key_that_comes_twice_is_told() -> None:
+    twice = raw(FIELDS)[:-1] + b', "principal": "User:b"}'
+    assert problems_of(b'{"data": [\n' + twice + b"]}", FORMAT) == [
+        "2: `principal`: the key comes more than once; write it once"
+    ]
+    assert problems_of(twice, FORMAT)[0] == "1: `principal`: the key comes more than once; write it once"
+    assert problems_of(b'{"data": [],\n"data": []}', FORMAT) == [
+        "2: `data`: the key comes more than once; write it once"
+    ]
+
+
+@pytest.mark.parametrize("value", [{"data": [FIELDS]}, FIELDS])
+def test_what_follows_is_told(value: object) -> None:
+    assert problems_of(raw(value) + b"\n{}", FORMAT)[-1] == "2: not JSON: Extra data (column 1)"
+
+
+def test_an_acl_is_known_by_its_line() -> None:
+    content = b'{"data": [\n' + raw(FIELDS) + b",\n\n" + raw({**FIELDS, "host": ""}) + b"]}"
+    assert problems_of(content) == ["4: Host pattern cannot be null or empty"]

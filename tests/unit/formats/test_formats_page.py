@@ -1,0 +1,35 @@
+"""What docs/formats.md shows is what the readers read and the writers write, and it names every format and limit."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.formats.registry import FORMATS, recognise
+from tests.unit.formats.acl_sets import bindings_of, written
+
+PAGE = (Path(__file__).parents[3] / "docs" / "formats.md").read_text(encoding="utf-8")
+
+
+def examples() -> list[str]:
+    """The files that stand in the page: indented blocks that are no commands."""
+    blocks = re.findall(r"(?:^    \S.*\n(?:^    .*\n)*)", PAGE, re.MULTILINE)
+    texts = ["".join(line[4:] for line in block.splitlines(keepends=True)) for block in blocks]
+    return [each for each in texts if not each.startswith(("klamm ", "kafka-acls ", "kubectl "))]
+
+
+@pytest.mark.parametrize("text", examples(), ids=lambda text: str(text)[:20])
+def test_each_example_is_recognised_read_and_written_so(text: str) -> None:
+    found = recognise(text.encode())
+    assert found is not None
+    (acl,) = bindings_of(text.encode())
+    if found.name != "klamm":
+        assert re.sub(r"\s", "", written(found, [acl]).decode()) == re.sub(r"\s", "", text)
+
+
+def test_every_format_has_an_example_and_a_line() -> None:
+    shown = [found.name for text in examples() if (found := recognise(text.encode())) is not None]
+    assert sorted(shown) == sorted(each.name for each in FORMATS)
+    assert re.findall(r"^\| `([a-z][a-z-]*)` \|", PAGE, re.MULTILINE) == [
+        "jsonl", "klamm", "csv", "kafka-acls", "confluent", "strimzi", "terraform",
+    ]  # fmt: skip

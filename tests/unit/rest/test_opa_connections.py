@@ -1,0 +1,98 @@
+"""What the server refuses before it asks the application: in plain text to those who ask the OPA door."""
+
+import asyncio
+import json
+import re
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from app.ops.metrics import Metrics
+from app.rest.connections.bounds import Connections
+from app.rest.opa_wire import OPA_DEADLINE_S
+from tests.unit.rest.opa_bodies import OPA_PATH, check_plain
+from tests.unit.rest.wires import TYPE, Clock, Wire, connected, later, request, statuses, turns
+
+LINE = f"POST {OPA_PATH} HTTP/1.1".encode()
+LENGTH = b"Content-Length: 5"
+
+
+def refusal(wire: Wire) -> tuple[int, str]:
+    """Status and code of the one reply."""
+    (status,) = statuses(wire)
+    head, _, body = wire.written.partition(b"\r\n\r\n")
+    found = re.search(rb"content-type: (\S+)", head)
+    assert found is not None
+    check_plain(found[1].decode(), body)
+    assert b"content-length: %d\r\n" % len(body) in head
+    return status, body.decode()
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ((b"Content-Length: 5", b"Content-Length: 5"), (400, "INVALID_REQUEST")),
+        ((b"Host: a", b"Host: b", LENGTH), (400, "INVALID_REQUEST")),
+        ((b"Authorization: a", b"Authorization: a", LENGTH), (400, "INVALID_REQUEST")),
+        ((b"Content-Length: x",), (400, "INVALID_REQUEST")),
+        ((b"Content-Length: %d" % 10**30,), (400, "INVALID_REQUEST")),
+        ((b"Bad Header: 5",), (400, "INVALID_REQUEST")),
+        ((b"X: " + b"x" * 17_000,), (431, "INVALID_REQUEST")),
+        (tuple(b"X-%d: x" % n for n in range(101)), (431, "INVALID_REQUEST")),
+    ],
+)
+@pytest.mark.parametrize("target", ["", "/cluster", "?pretty", "?x=/v1/acls"])
+async def test_bad_heads_are_refused_in_plain_text(
+    shared: Connections, parts: tuple[bytes, ...], expected: tuple[int, str], target: str
+) -> None:
+    connection, wire = connected(shared=shared)
+    line = f"POST {OPA_PATH}{target} HTTP/1.1".encode()
+    connection.data_received(b"\r\n".join((line, TYPE, *parts, b"", b"")) + b"01234")
+    await turns()
+    assert refusal(wire) == expected
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/authorize", "/v1/database", "/v1/dat", "/v1/acls?/v1/data", "/v1/acls/v1/data/kafka/authz/allow"]
+)
+async def test_all_others_are_refused_as_ever(shared: Connections, path: str) -> None:
+    connection, wire = connected(shared=shared)
+    connection.data_received(b"\r\n".join((f"POST {path} HTTP/1.1".encode(), LENGTH, LENGTH, b"", b"")))
+    await turns()
+    assert b"content-type: application/problem+json\r\n" in wire.written
+    assert json.loads(wire.written.partition(b"\r\n\r\n")[2])["code"] == "INVALID_REQUEST"
+
+
+async def test_what_was_no_http_at_all_is_refused_as_ever(shared: Connections) -> None:
+    connection, wire = connected(shared=shared)
+    connection.data_received(b"\x16\x03\x01")
+    await turns()
+    assert statuses(wire) == [400]
+    assert b"content-type: application/problem+json\r\n" in wire.written
+
+
+async def test_a_connection_too_many_is_refused_in_plain_text(metrics: Metrics) -> None:
+    shared = Connections(metrics, maximum=1)
+    hanging = asyncio.Event()
+
+    async def slow(_: Scope, __: Receive, ___: Send) -> None:
+        await hanging.wait()
+
+    first, _ = connected(slow, shared)
+    first.data_received(request(b"slow!"))
+    await turns()
+    second, wire = connected(shared=shared)
+    second.data_received(request(b"01234", line=LINE))
+    await turns()
+    assert refusal(wire) == (429, "OVERLOADED")
+    assert b"retry-after: 1\r\n" in wire.written
+    hanging.set()
+
+
+async def test_a_body_is_not_waited_for_longer_than_the_deadline(clock: Clock, shared: Connections) -> None:
+    connection, wire = connected(shared=shared)
+    connection.data_received(request(b"01234", line=LINE)[:-1])
+    later(clock, shared, OPA_DEADLINE_S - 0.1)
+    assert wire.written == b""
+    later(clock, shared, 0.2)
+    assert refusal(wire) == (408, "INVALID_REQUEST")

@@ -1,0 +1,200 @@
+"""explain on a replica that follows its store: whose rights, one offset, and short steps."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from app.core.authorize import RequestContext, Verdict
+from app.core.codes import AclOperation, ResourceType
+from app.core.errors import AuthorizerNotReadyException, ClusterAuthorizationException
+from app.core.explain import Explanation
+from app.core.mutations import CreateAcls
+from app.core.token import Token
+from app.runtime import pace
+from app.runtime.authorizer import Authorizer
+from app.runtime.options import RuntimeOptions
+from tests.fakes import FakeStore
+from tests.unit.runtime.world import ADDRESS, ALICE, ROOT, acl, cluster_acl, create, delete, replica, running, serving
+from tests.virtual_time import in_virtual_time, now
+
+BOB = RequestContext("User:bob", ADDRESS)
+DESCRIBE = AclOperation.DESCRIBE
+
+
+@pytest.fixture
+def breathless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every breath is taken, however fast the machine is."""
+    monkeypatch.setattr(pace, "_STEP_S", 0.0)
+
+
+async def explain(
+    authorizer: Authorizer, context: RequestContext, about: RequestContext, *names: str
+) -> tuple[list[Explanation], Token | None]:
+    actions = [(AclOperation.READ, ResourceType.TOPIC, name) for name in names]
+    return await authorizer.explain(context, about, actions)
+
+
+@in_virtual_time
+async def test_anybody_may_ask_about_its_own_principal_from_anywhere() -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        found, token = await explain(authorizer, ALICE, ALICE, "a", "b")
+        assert [each.verdict for each in found] == [Verdict.ALLOWED_BY_ACL, Verdict.DEFAULT_DENY]
+        assert token == authorizer.image.token
+        elsewhere = replace(ALICE, client_address=replace(ADDRESS, text="10.9.9.9"))
+        assert (await explain(authorizer, ALICE, elsewhere, "a"))[0][0].verdict.allowed
+        assert (await explain(authorizer, ALICE, ALICE))[0] == []
+
+
+@in_virtual_time
+async def test_about_others_only_who_may_describe_the_cluster_may_ask() -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        with pytest.raises(ClusterAuthorizationException):
+            await explain(authorizer, BOB, ALICE)
+        texts = set()
+        for about in (ALICE, ROOT, RequestContext("User:nobody", ADDRESS)):
+            with pytest.raises(ClusterAuthorizationException) as refusal:
+                await explain(authorizer, BOB, about, "a")
+            texts.add(refusal.value.message)
+        assert texts == {"cluster authorization failed"}
+        assert (await explain(authorizer, ROOT, ALICE, "a"))[0][0].verdict.allowed
+        store.commit([CreateAcls([cluster_acl(DESCRIBE, "User:bob")], "User:root")])
+        await authorizer.wait_for(str(Token(store.epoch, 2)))
+        assert (await explain(authorizer, BOB, ALICE, "a"))[0][0].verdict.allowed
+
+
+@in_virtual_time
+async def test_acls_of_others_are_shown_only_to_who_may_describe_the_cluster() -> None:
+    store = FakeStore()
+    store.commit([CreateAcls([acl("a", "User:carol"), acl("b", "User:*")], "User:root")])
+    async with serving(store) as authorizer:
+        found, _ = await explain(authorizer, ALICE, ALICE, "a")
+        assert [each.acl.binding.principal for each in found[0].near_misses] == ["User:*"]
+        found, _ = await explain(authorizer, ROOT, ALICE, "a")
+        assert {each.acl.binding.principal for each in found[0].near_misses} == {"User:*", "User:carol"}
+
+
+@in_virtual_time
+async def test_before_the_first_load_only_super_users_are_explained_and_only_to_super_users() -> None:
+    store = FakeStore()
+    store.unreachable = True
+    async with running(replica(store)) as authorizer:
+        found, token = await explain(authorizer, ROOT, ROOT, "a")
+        assert ([each.verdict for each in found], token) == ([Verdict.SUPER_USER], None)
+        for context, about in ((ROOT, ALICE), (ALICE, ALICE), (ALICE, ROOT)):
+            with pytest.raises(AuthorizerNotReadyException):
+                await explain(authorizer, context, about, "a")
+
+
+@in_virtual_time
+async def test_without_an_authorizer_everyone_may_ask_and_is_told_so() -> None:
+    async with serving(FakeStore(), RuntimeOptions(clock=now, enabled=False)) as authorizer:
+        found, _ = await explain(authorizer, BOB, ALICE, "a")
+        assert found[0].verdict is Verdict.SUPER_USER
+        assert found[0].note is not None
+        assert "`authorizer.enabled` is false" in found[0].note
+
+
+@pytest.mark.usefixtures("breathless")
+@pytest.mark.parametrize("restless", [True, False])
+@in_virtual_time
+async def test_all_answers_stand_on_the_tokens_offset_however_often_the_store_changes(restless: bool) -> None:  # noqa: FBT001 - parametrized
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        first = authorizer.image.offset
+        task = asyncio.create_task(explain(authorizer, ALICE, ALICE, *("a", "b") * 25))
+        flips = 0
+        while not task.done():
+            if restless or not flips:
+                gone, new = ("a", "b") if flips % 2 == 0 else ("b", "a")
+                store.commit([delete(gone), create(new)])
+                flips += 1
+            await asyncio.sleep(0)
+        found, token = await task
+        assert flips > 1 or not restless
+        assert token is not None
+        # Each flip is two records: after an even number of them `a` is readable, after an odd one `b`.
+        readable = "ab"[(token.offset - first) // 2 % 2]
+        assert [each.verdict.allowed for each in found] == [name == readable for name in ("a", "b") * 25]
+        for each in found:
+            assert (each.smallest_acl is None) is each.verdict.allowed
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_a_store_that_never_rests_does_not_keep_the_answer_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        breathe = pace.Pace.breathe
+
+        async def restless(self: pace.Pace) -> None:
+            authorizer._loader._publish(replace(authorizer.image))
+            await breathe(self)
+
+        monkeypatch.setattr(pace.Pace, "breathe", restless)
+        found, token = await explain(authorizer, ALICE, ALICE, "a", "b")
+        assert ([each.verdict.allowed for each in found], token) == ([True, False], authorizer.image.token)
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_a_long_search_gives_way_to_others() -> None:
+    store = FakeStore()
+    store.commit([create(*(f"t{number:04}" for number in range(200)))])
+    async with serving(store) as authorizer:
+        task = asyncio.create_task(explain(authorizer, ALICE, ALICE, "t", "u"))
+        turns = 0
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 3
+        found, _ = await task
+        assert [len(each.near_misses) for each in found] == [3, 3]
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_a_fresh_image_in_the_middle_of_a_search_begins_it_anew() -> None:
+    store, other = FakeStore(), FakeStore()
+    store.commit([create(*(f"t{number:04}" for number in range(200)))])
+    other.commit([create("today")])
+    async with serving(store) as authorizer, serving(other) as second:
+        task = asyncio.create_task(explain(authorizer, ALICE, ALICE, "t"))
+        await asyncio.sleep(0)
+        authorizer._loader._publish(second.image)
+        found, token = await task
+        assert [each.acl.binding.resource_name for each in found[0].near_misses] == ["today"]
+        assert token == second.image.token
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_an_image_that_is_lost_in_the_middle_of_a_search_ends_it() -> None:
+    store = FakeStore()
+    store.commit([create(*(f"t{number:04}" for number in range(200)))])
+    async with serving(store) as authorizer:
+        task = asyncio.create_task(explain(authorizer, ALICE, ALICE, "t"))
+        await asyncio.sleep(0)
+        authorizer._loader._publish(replica(store).image)
+        with pytest.raises(AuthorizerNotReadyException):
+            await task
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_a_right_that_goes_while_it_is_searched_is_gone() -> None:
+    store = FakeStore()
+    store.commit([create(*(f"t{number:04}" for number in range(200)))])
+    store.commit([CreateAcls([cluster_acl(DESCRIBE, "User:bob")], "User:root")])
+    async with serving(store) as authorizer:
+        task = asyncio.create_task(explain(authorizer, BOB, ALICE, "t"))
+        await asyncio.sleep(0)
+        authorizer.image.index.remove(cluster_acl(DESCRIBE, "User:bob"))
+        with pytest.raises(ClusterAuthorizationException):
+            await task
