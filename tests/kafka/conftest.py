@@ -1,0 +1,34 @@
+"""Tests of a real Kafka broker need Java, and Kafka's jars."""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.jars import Kafka, NotToBeHadError, find_kafka
+
+_TIMEOUT_S = 900
+"""Each tool is a JVM, which takes seconds to start; beside others that becomes more. The first run fetches, too."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Whatever is skipped here is skipped for one reason: one line of the summary is enough for it."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        report.longrepr = (str(Path(__file__).parent), 0, report.longrepr[2])
+    return report
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Kafka:
+    try:
+        return find_kafka()
+    except NotToBeHadError as why:
+        pytest.skip(str(why))
