@@ -1,0 +1,129 @@
+"""What stands in deploy/: manifests, their pods and containers, read as they are or as kustomize renders them."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+CENTRAL = KUBERNETES / "overlays" / "central"
+OVERLAYS = ("base", "overlays/central", "overlays/sidecar", "overlays/everything")
+FOLDERS = ("compose", "container", "grafana", "kubernetes", "pipeline", "postgres", "prometheus")
+TEXTS = [
+    path
+    for path in [*sorted(DEPLOY.glob("*")), *(each for name in FOLDERS for each in sorted((DEPLOY / name).rglob("*")))]
+    if path.is_file() and not {"secrets", "__pycache__"} & set(path.parts)
+]
+
+Json = dict[str, Any]
+
+
+class Pod(NamedTuple):
+    """A pod's specification and where it stands."""
+
+    where: str
+    labels: Json
+    spec: Json
+
+
+class Container(NamedTuple):
+    """A container, the pod that it is in, and where it stands."""
+
+    where: str
+    pod: Pod
+    spec: Json
+
+
+def documents(path: Path) -> list[Json]:
+    return [each for each in yaml.safe_load_all(path.read_text()) if each is not None]
+
+
+@cache
+def manifests() -> tuple[tuple[str, Json], ...]:
+    """Every object in every file, unrendered; the pod template that Spark is given is one, too."""
+    found: list[tuple[str, Json]] = []
+    for path in [*sorted(KUBERNETES.rglob("*.yaml")), *sorted((DEPLOY / "pipeline").glob("*.yaml"))]:
+        for each in documents(path):
+            where = f"{path.relative_to(DEPLOY)} {each.get('kind')} {each.get('metadata', {}).get('name', '')}"
+            found.append((where, each))
+            if each["kind"] == "ConfigMap" and "pod.yaml" in each.get("data", {}):
+                found.append((f"{where} pod.yaml", yaml.safe_load(each["data"]["pod.yaml"])))
+    return tuple(found)
+
+
+def _pods(where: str, document: Json) -> Iterator[Pod]:
+    template = document
+    spec = document.get("spec", {})
+    if document["kind"] == "CronJob":
+        spec = spec["jobTemplate"]["spec"]
+    if document["kind"] != "Pod":
+        template = spec.get("template", {})
+    if isinstance(template, dict) and "spec" in template:
+        yield Pod(where, template.get("metadata", {}).get("labels", {}), template["spec"])
+
+
+def pods_of(objects: Iterator[tuple[str, Json]] | tuple[tuple[str, Json], ...]) -> list[Pod]:
+    return [pod for where, each in objects for pod in _pods(where, each)]
+
+
+def containers_of(pods: list[Pod]) -> list[Container]:
+    return [
+        Container(f"{pod.where} {spec['name']}", pod, spec)
+        for pod in pods
+        for spec in [*pod.spec.get("initContainers", []), *pod.spec.get("containers", [])]
+    ]
+
+
+def the(kind: str, name: str, path: Path) -> Json:
+    (found,) = [each for each in documents(path) if each["kind"] == kind and each["metadata"]["name"] == name]
+    return found
+
+
+@cache
+def rendered(overlay: str) -> tuple[tuple[str, Json], ...]:
+    """The objects of a kustomization as kubectl renders them. Skips the test where no kubectl is to be had."""
+    kubectl = shutil.which("kubectl") or _cached_kubectl()
+    done = subprocess.run(
+        [kubectl, "kustomize", str(KUBERNETES / overlay)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return tuple(
+        (f"{overlay} {each['kind']} {each['metadata']['name']}", each) for each in yaml.safe_load_all(done.stdout)
+    )
+
+
+def _cached_kubectl() -> str:
+    code = "import check_deploy; print(check_deploy._program('kubectl'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / ".ci", capture_output=True, text=True, check=False, timeout=600
+    )
+    if done.returncode:
+        pytest.skip("there is no kubectl, and none is to be had: manifests are not rendered")
+    return done.stdout.strip()
+
+
+def environment(container: Json) -> dict[str, str]:
+    """The container's variables."""
+    return {each["name"]: each["value"] for each in container.get("env", [])}
+
+
+def mount_of(container: Json, path: str) -> Json | None:
+    """The mount that a path lies in."""
+    within = [each for each in container.get("volumeMounts", []) if f"{path}/".startswith(f"{each['mountPath']}/")]
+    return max(within, key=lambda each: len(each["mountPath"]), default=None)
+
+
+def seconds(text: str) -> float:
+    """90s, 2m."""
+    found = re.fullmatch(r"(\d+)(ms|s|m|h)", text)
+    assert found is not None, text
+    return int(found[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[found[2]]

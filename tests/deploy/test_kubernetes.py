@@ -1,0 +1,313 @@
+"""The manifests mean what the code means: variables, flags, probes, ports, files, times; nothing in them is loose."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import credentials
+from app.commands import _parser
+from app.ops.settings import Settings, read_settings
+from app.ops.settings_sources import variable_of
+from app.ops.workers.supervisor import END_TIMEOUT_S
+from app.pipeline.options import VARIABLES
+from app.rest.openapi import build_openapi
+from tests.deploy.manifests import (
+    CENTRAL,
+    DEPLOY,
+    KUBERNETES,
+    TEXTS,
+    Container,
+    Json,
+    Pod,
+    containers_of,
+    environment,
+    manifests,
+    mount_of,
+    pods_of,
+    the,
+)
+
+PODS = pods_of(manifests())
+CONTAINERS = containers_of(PODS)
+# A strategic merge that adds to a container, and an example of somebody else's: neither is one of ours as it stands.
+OURS = [each for each in CONTAINERS if each.spec.get("image", "").startswith("klamm") or "pod.yaml" in each.where]
+PROBES = {"startupProbe": "/startupz", "readinessProbe": "/readyz", "livenessProbe": "/livez"}
+
+_NAME = [each.where for each in OURS]
+each_of_ours = pytest.mark.parametrize("container", OURS, ids=_NAME)
+
+
+def serving(pods: list[Pod] = PODS) -> list[Container]:
+    return [each for each in containers_of(pods) if each.spec.get("args") == ["serve"]]
+
+
+def toml(folder: Path = CENTRAL) -> Json:
+    return tomllib.loads((folder / "klamm.toml").read_text())
+
+
+def test_there_are_manifests_for_both_ways_and_for_what_goes_with_them() -> None:
+    kinds = {each["kind"] for _, each in manifests()}
+    assert kinds >= {
+        "Deployment",
+        "Service",
+        "Job",
+        "CronJob",
+        "PodDisruptionBudget",
+        "HorizontalPodAutoscaler",
+        "NetworkPolicy",
+        "ServiceMonitor",
+        "Namespace",
+        "ServiceAccount",
+    }
+    assert len(serving()) == 2, "one of the central service, one of the sidecar"
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(DEPLOY)))
+def test_every_variable_exists(path: Path) -> None:
+    known = {variable_of(name) for name in Settings.model_fields} | set(VARIABLES) | {"KLAMM_DATABASE_URL_FILE"}
+    named = set(re.findall(r"\bKLAMM_[A-Z_]+\b", path.read_text()))
+    assert named <= known
+
+
+@pytest.mark.parametrize("path", [CENTRAL, DEPLOY / "compose"], ids=["central", "compose"])
+def test_the_settings_start_a_service_that_is_reached_from_elsewhere(
+    path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = tmp_path / "url"
+    url.write_text("postgresql://klamm_serve:secret@db.example.com/klamm")
+    monkeypatch.setenv("KLAMM_DATABASE_URL_FILE", str(url))
+    monkeypatch.chdir(path)
+    settings = read_settings()
+    assert not credentials.is_loopback(settings.host)
+    credentials.refuse_open_doors(settings)
+    assert {caller.role for caller in settings.callers.values()} == {"decide", "admin", "observe"}
+    assert settings.super_users == {settings.callers["platform"].principal}, "the first ACLs need a super user"
+    assert not any(caller.may_assert_super for caller in settings.callers.values())
+    assert settings.tokens_file is not None
+    assert (settings.tls_certificate is not None) == (path == CENTRAL), "only compose's network is nobody else's"
+
+
+def test_without_its_callers_the_central_service_would_not_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = (CENTRAL / "klamm.toml").read_text().partition("[callers")[0].replace("tokens.file", "# tokens.file")
+    (tmp_path / "klamm.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Exception, match="no callers are configured"):
+        credentials.refuse_open_doors(read_settings())
+
+
+def test_the_sidecar_is_reached_by_its_own_pod_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (sidecar,) = [each for each in serving() if "sidecar" in each.where]
+    assert sidecar.spec["restartPolicy"] == "Always", "started first, ended last"
+    variables = environment(sidecar.spec)
+    url = tmp_path / "url"
+    url.write_text("postgresql://klamm_serve:secret@db.example.com/klamm")
+    monkeypatch.chdir(tmp_path)
+    for name, value in {**variables, "KLAMM_DATABASE_URL_FILE": str(url)}.items():
+        monkeypatch.setenv(name, value)
+    settings = read_settings()
+    assert credentials.is_loopback(settings.host)
+    credentials.refuse_open_doors(settings)
+    address = environment(next(each.spec for each in CONTAINERS if "app.yaml" in each.where))["AUTHORIZER_URL"]
+    assert address == f"http://{settings.host}:{settings.port}"
+
+
+@each_of_ours
+def test_what_is_started_exists(container: Container) -> None:
+    if container.spec.get("command", ["klamm"])[0] == "klamm" and "command" not in container.spec:
+        if "args" in container.spec:
+            _parser().parse_args(container.spec["args"])
+    else:
+        assert container.spec["command"][0] in {"klamm", "spark-submit"}
+
+
+@pytest.mark.parametrize("container", serving(), ids=lambda each: each.where)
+def test_the_three_probes_ask_three_things_that_the_service_answers(container: Container) -> None:
+    routes = build_openapi()["paths"]
+    for probe, path in PROBES.items():
+        assert path in routes
+        spec = container.spec[probe]
+        if "exec" in spec:
+            assert spec["exec"]["command"] == ["klamm-probe", path]
+        else:
+            assert spec["httpGet"]["path"] == path
+    startup, readiness, liveness = (container.spec[probe] for probe in PROBES)
+    # What only waits is no reason to start again; ten minutes is when Kubernetes forgets earlier restarts.
+    assert startup["periodSeconds"] * startup["failureThreshold"] > 600
+    assert readiness["periodSeconds"] * readiness["failureThreshold"] <= 10
+    assert liveness["periodSeconds"] * liveness["failureThreshold"] >= 60
+    assert all(spec["timeoutSeconds"] > 1 for spec in (startup, readiness, liveness)), "siblings have half a second"
+
+
+def test_the_central_service_is_asked_where_it_listens() -> None:
+    (central,) = [each for each in serving() if "central" in each.where]
+    settings = toml()
+    (port,) = central.spec["ports"]
+    assert port["containerPort"] == settings["port"]
+    for probe in PROBES:
+        assert central.spec[probe]["httpGet"]["port"] == port["name"]
+        assert central.spec[probe]["httpGet"]["scheme"] == "HTTPS", "it has a certificate"
+    service = the("Service", "klamm", CENTRAL / "service.yaml")
+    assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
+    policy = the("NetworkPolicy", "klamm-clients", CENTRAL / "network.yaml")
+    (rule,) = policy["spec"]["ingress"]
+    assert [each["port"] for each in rule["ports"]] == [port["name"]]
+    assert rule["from"], "an empty one would let all come"
+
+
+def test_every_file_that_the_settings_name_is_mounted() -> None:
+    (central,) = [each for each in serving() if "central" in each.where]
+    settings = toml()
+    names = [settings["tls"]["certificate"], settings["tls"]["key"], settings["tokens"]["file"]]
+    names += [environment(central.spec)["KLAMM_DATABASE_URL_FILE"], "/etc/klamm/klamm.toml"]
+    for name in names:
+        assert mount_of(central.spec, name) is not None, name
+
+
+@pytest.mark.parametrize("container", serving(), ids=lambda each: each.where)
+def test_a_pod_is_given_the_time_that_a_drain_may_take(container: Container) -> None:
+    drain_ms = int(environment(container.spec).get("KLAMM_DRAIN_MS", toml()["drain"]["ms"]))
+    grace = container.pod.spec.get("terminationGracePeriodSeconds")
+    if grace is None:
+        # The sidecar's pod is somebody's: that of the example counts.
+        (grace,) = [pod.spec["terminationGracePeriodSeconds"] for pod in PODS if "app.yaml" in pod.where]
+    assert grace > drain_ms / 1000 + END_TIMEOUT_S
+
+
+@each_of_ours
+def test_every_container_is_confined(container: Container) -> None:
+    own, pod = container.spec["securityContext"], container.pod.spec.get("securityContext", {})
+    assert own["allowPrivilegeEscalation"] is False
+    assert own["readOnlyRootFilesystem"] is True
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    assert own.get("runAsNonRoot", pod.get("runAsNonRoot")) is True
+    assert own.get("runAsUser", pod.get("runAsUser")) == own.get("runAsGroup", pod.get("runAsGroup")) == 10001
+    assert own.get("seccompProfile", pod.get("seccompProfile")) == {"type": "RuntimeDefault"}
+    assert not pod.get("hostNetwork")
+    assert not own.get("privileged")
+    assert not [each for each in container.pod.spec.get("volumes", []) if "hostPath" in each]
+
+
+@pytest.mark.parametrize("pod", PODS, ids=lambda each: each.where)
+def test_no_pod_has_a_token_of_the_cluster_that_it_does_not_need(pod: Pod) -> None:
+    if "containers" not in pod.spec or "pod.yaml" in pod.where or "decision-log" in pod.where:
+        return
+    needs_it = "submit-job" in pod.where
+    assert needs_it or pod.spec["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("container", [each for each in OURS if "resources" in each.spec], ids=lambda each: each.where)
+def test_memory_is_bounded_and_the_processor_is_not(container: Container) -> None:
+    resources = container.spec["resources"]
+    assert resources["requests"]["cpu"]
+    assert "cpu" not in resources["limits"]
+    if "pipeline" not in container.where:
+        assert resources["requests"]["memory"] == resources["limits"]["memory"]
+
+
+@each_of_ours
+def test_every_mount_has_its_volume(container: Container) -> None:
+    mounted = {each["name"] for each in container.spec.get("volumeMounts", [])}
+    assert mounted <= {each["name"] for each in container.pod.spec.get("volumes", [])}
+
+
+def test_rollouts_and_drained_nodes_leave_replicas_to_serve() -> None:
+    deployment = the("Deployment", "klamm", CENTRAL / "deployment.yaml")["spec"]
+    assert "replicas" not in deployment, "each apply would undo what the autoscaler has done"
+    assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    labels = deployment["template"]["metadata"]["labels"]
+    budget = the("PodDisruptionBudget", "klamm", CENTRAL / "availability.yaml")["spec"]
+    scaler = the("HorizontalPodAutoscaler", "klamm", CENTRAL / "availability.yaml")["spec"]
+    assert budget["maxUnavailable"] == 1
+    assert scaler["minReplicas"] >= 2
+    assert scaler["scaleTargetRef"]["name"] == "klamm"
+    spread = deployment["template"]["spec"]["topologySpreadConstraints"]
+    assert {each["topologyKey"] for each in spread} == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+    selectors = [budget["selector"], deployment["selector"], *(each["labelSelector"] for each in spread)]
+    selectors.append({"matchLabels": the("Service", "klamm", CENTRAL / "service.yaml")["spec"]["selector"]})
+    for selector in selectors:
+        assert selector["matchLabels"].items() <= labels.items()
+
+
+def _allows(policies: list[Json], pod: Pod, direction: str) -> list[Any]:
+    return [
+        rule
+        for policy in policies
+        if policy["spec"]["podSelector"].get("matchLabels", {}).items() <= pod.labels.items()
+        for rule in policy["spec"].get(direction, [])
+    ]
+
+
+def test_klamm_s_pods_reach_names_and_the_database_and_nothing_else() -> None:
+    policies = [each for _, each in manifests() if each["kind"] == "NetworkPolicy"]
+    ours = [pod for pod in PODS if pod.labels.get("app.kubernetes.io/part-of") == "klamm"]
+    assert {pod.labels["app.kubernetes.io/name"] for pod in ours} == {"klamm", "klamm-migrate", "klamm-pipeline"}
+    (closed,) = [each for each in policies if "egress" not in each["spec"] and "ingress" not in each["spec"]]
+    assert set(closed["spec"]["policyTypes"]) == {"Ingress", "Egress"}
+    for pod in ours:
+        assert closed["spec"]["podSelector"]["matchLabels"].items() <= pod.labels.items()
+        ports = [each["port"] for rule in _allows(policies, pod, "egress") for each in rule["ports"]]
+        assert sorted(ports) == [53, 53, 5432]
+        entrances = _allows(policies, pod, "ingress")
+        assert bool(entrances) == (pod.labels["app.kubernetes.io/name"] == "klamm")
+
+
+def test_a_mistake_in_a_setting_is_not_tried_again() -> None:
+    job = the("Job", "klamm-migrate", KUBERNETES / "base" / "migrate.yaml")["spec"]
+    (rule,) = job["podFailurePolicy"]["rules"]
+    assert (rule["action"], rule["onExitCodes"]["values"]) == ("FailJob", [2])
+    assert rule["onExitCodes"]["containerName"] == job["template"]["spec"]["containers"][0]["name"]
+    assert job["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_service_does_not_know_the_migrator_s_password() -> None:
+    def secrets(pod: Pod) -> set[str]:
+        return {each["secret"]["secretName"] for each in pod.spec.get("volumes", []) if "secret" in each}
+
+    migrating = [pod for pod in PODS if pod.labels.get("app.kubernetes.io/name") == "klamm-migrate"]
+    others = [pod for pod in PODS if pod not in migrating]
+    assert [secrets(pod) for pod in migrating] == [{"klamm-migrate"}]
+    assert not [pod.where for pod in others if "klamm-migrate" in secrets(pod)]
+
+
+def test_the_pipeline_reads_the_decisions_where_the_service_writes_them() -> None:
+    (patch,) = [pod for pod in PODS if "decision-log" in pod.where]
+    (writer,) = containers_of([patch])
+    (reader,) = [each for each in OURS if "CronJob" in each.where]
+
+    def claim_at(container: Container, path: str) -> str:
+        mount = mount_of(container.spec, path)
+        assert mount is not None
+        assert mount["mountPath"] == path, "files lie at the claim's root for both"
+        (volume,) = [each for each in container.pod.spec["volumes"] if each["name"] == mount["name"]]
+        return str(volume["persistentVolumeClaim"]["claimName"])
+
+    path = environment(writer.spec)["KLAMM_DECISION_LOG_PATH"]
+    (decisions,) = [each.partition("=")[2] for each in reader.spec["args"] if each.startswith("--decisions=")]
+    assert claim_at(writer, path) == claim_at(reader, decisions)
+    claims = {each["metadata"]["name"] for _, each in manifests() if each["kind"] == "PersistentVolumeClaim"}
+    wanted = {
+        each["persistentVolumeClaim"]["claimName"] for each in reader.pod.spec["volumes"] if "persist" in str(each)
+    }
+    assert wanted == claims
+    (metrics,) = [each.partition("=")[2] for each in reader.spec["args"] if each.startswith("--metrics-file=")]
+    mount = mount_of(reader.spec, metrics)
+    assert mount is not None
+    assert str(Path(metrics).parent) == mount["mountPath"], "a folder below it would have to be there already"
+
+
+def test_prometheus_comes_with_the_token_of_a_caller_that_may_only_look() -> None:
+    (monitor,) = [each for _, each in manifests() if each["kind"] == "ServiceMonitor"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["path"] in build_openapi()["paths"]
+    service = the("Service", "klamm", CENTRAL / "service.yaml")
+    assert endpoint["port"] in {each["name"] for each in service["spec"]["ports"]}
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert endpoint["scheme"] == "https"
+    assert toml()["callers"][endpoint["authorization"]["credentials"]["name"].removeprefix("klamm-")] == {
+        "role": "observe"
+    }
