@@ -86,11 +86,11 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
 ) -> DataFrame:
     """ALLOW ACLs (FINDINGS) on `*`, short prefixes or for `User:*` of whose many resources few are used by the log.
 
-    `nodes` (NODES) tell which resources there are. The mend creates the narrower ACLs that the log needs and removes
-    the broad one; no decision of the log changes by that. Where too many would be needed the mend is empty.
-    With `allow_everyone` ACLs that alone keep resources closed which somebody was denied are left out.
+    `nodes` (NODES) tell which resources there are; those of `broad_acls` are enough. The mend creates the narrower ACLs
+    that the log needs and removes the broad one; no decision of the log changes by that. Where too many would be needed
+    the mend is empty. With `allow_everyone` ACLs that alone keep closed what somebody was denied are left out.
     """
-    broad = acls.filter(_is_broad(longest_prefix))
+    broad = broad_acls(acls, longest_prefix)
     counted = nodes.groupBy(*PATTERN).agg(sf.count_distinct("resource_name").alias("covered"))
     covered = counted.withColumnRenamed("pattern_name", "resource_name")
     uses = replayed.filter(sf.col("result") == AuthorizationResult.ALLOWED.value).select(
@@ -105,12 +105,19 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
     suspects = suspects.filter(
         (sf.col("covered") >= least_covered) & (sf.col("used") < sf.lit(used_share) * sf.col("covered"))
     )
+    # They are few, and looked at three times.
+    suspects = suspects.localCheckpoint()
     if allow_everyone:
         suspects = suspects.join(_opening(acls, replayed, suspects), "id", "left_anti")
     few = suspects.filter(sf.col("uses") <= _LISTED).select("id")
     listed = uses.join(few, "id").groupBy("id").agg(sf.sort_array(sf.collect_list("use")).alias("listed"))
     rows = suspects.join(listed, "id", "left").select(*ACLS.fieldNames(), "covered", "used", "uses", "listed")
     return rows.mapInArrow(_narrowed, FINDINGS)
+
+
+def broad_acls(acls: DataFrame, longest_prefix: int = LONGEST_PREFIX) -> DataFrame:
+    """Those that allow on everything, on all names of a short prefix, or everybody."""
+    return acls.filter(_is_broad(longest_prefix))
 
 
 def closed_without_acl(acls: DataFrame, decisions: DataFrame) -> DataFrame:

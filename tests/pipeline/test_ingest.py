@@ -145,7 +145,7 @@ def test_bad_lines_are_put_aside_with_their_file_and_column(place: Place) -> Non
         assert row["file"].endswith("decisions-1.jsonl")
         assert f"`{row['column']}`" in row["reason"] or not row["column"]
         assert len(row["line"]) <= MAX_LINE_BYTES
-    assert "40 decisions taken in 1 batches, 10 lines put aside" in place.said.getvalue()
+    assert "40 decisions taken in 1 batch, 10 lines put aside" in place.said.getvalue()
     assert "(line) 5, acl_id 1, host 1, offset 1, operation 1, time 1" in place.said.getvalue()
     place.write("decisions-2.jsonl", [_line(_rows(40, 1)[0]), b"{\n"])
     assert place.run("--fail-on-quarantine") == 1

@@ -76,8 +76,8 @@ def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None
             copying = Copying(source, context.home, head, first, through, previous)
             batch = export_batch(context.spark, copying, most_ranges)
         previous = bytes.fromhex(batch.hash)
+        _tell(context, source, head.epoch, through)
         context.metrics.count("records_exported", through - first)
-    _tell(context, source, head.epoch, head.last_offset)
     context.console.say(f"exported offsets {after + 1} to {head.last_offset} of epoch {head.epoch}")
 
 

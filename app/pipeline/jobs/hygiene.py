@@ -29,7 +29,7 @@ from app.pipeline.row_output import lines_of, write_lines
 from app.pipeline.schemas import ACLS, FINDINGS
 from app.pipeline.shadowed import VOID, shadowed, with_reading
 from app.pipeline.snapshot import Snapshot, load_snapshot
-from app.pipeline.usage import UNUSED, closed_without_acl, over_broad, unused
+from app.pipeline.usage import UNUSED, broad_acls, closed_without_acl, over_broad, unused
 
 NAME = "hygiene"
 HELP = "find ACLs that are unused, redundant, void, over-broad or detached"
@@ -93,6 +93,9 @@ def _others(
     log: DataFrame | None,
 ) -> Iterator[DataFrame]:
     known = _known(context, arguments, log)
+    if known is not None:
+        # The whole log has to be read to know them.
+        known = known.persist()
     idle = saved()
     # INVARIANT: a DENY that holds an ALLOW down stays until that is gone, in whatever order findings are mended.
     holding = idle.filter(sf.col("kind") == VOID).select(sf.col("by_acl_id").alias("acl_id")).distinct()
@@ -103,6 +106,8 @@ def _others(
     # INVARIANT: all findings may be mended together. An ACL that decided nothing since a narrower one did may be all
     # that makes the narrower one redundant, so the log is asked what it needs of the ACLs that are left.
     left = snapshot.acls.join(idle.select(sf.col("acl_id").alias("id")), "id", "left_anti").select(ACLS.fieldNames())
+    # Whatever Spark keeps of files that are appended to it forgets at each append: the replay would be made twice.
+    left = left.localCheckpoint()
     open_to_all = _open_to_all(context, arguments, snapshot, log)
     window = log_window(log)
     # Who was a super user may not be one tomorrow, and with the authorizer switched off everybody is logged as one.
@@ -124,8 +129,10 @@ def _others(
     # What keeps a resource closed may be one that the log does not need: it is not there any more to rely on.
     idle_by_log = saved().filter(sf.col("kind") == UNUSED).select(sf.col("acl_id").alias("id"))
     needed = left.join(idle_by_log, "id", "left_anti").select(ACLS.fieldNames())
-    yield over_broad(needed, replayed, nodes_of(known, masks_of(needed)), allow_everyone=open_to_all)
+    nodes = nodes_of(known, masks_of(broad_acls(needed)))
+    yield over_broad(needed, replayed, nodes, allow_everyone=open_to_all)
     replayed.unpersist()
+    known.unpersist()
 
 
 def _open_to_all(context: JobContext, arguments: argparse.Namespace, snapshot: Snapshot, log: DataFrame) -> bool:
