@@ -7,14 +7,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol, TextIO
+from typing import Protocol, TextIO
 
 from app import __version__
 from app.client import acls, apply, export, plan, why
 from app.client.faults import ServiceError, UsageError
+from app.client.terminal import ASKED_WRONGLY, OneLineParser
 
 _REFUSED = 1
-_ASKED_WRONGLY = 2
 _PIPE_BROKEN = 141
 """What shells say of a command whose reader has gone."""
 
@@ -34,23 +34,18 @@ class ClientCommand(Protocol):
 COMMANDS: dict[str, ClientCommand] = {"acls": acls, "why": why, "export": export, "plan": plan, "apply": apply}
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(_ASKED_WRONGLY, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
 def run_client(arguments: Sequence[str]) -> int:
     """Runs one command: 0 done; 1 refused, or failed; 2 asked for wrongly; further codes are the command's own."""
     name = arguments[0]
     command = COMMANDS[name]
-    parser = _Parser(prog=f"klamm {name}", description=command.DESCRIPTION, allow_abbrev=False)
+    parser = OneLineParser(prog=f"klamm {name}", description=command.DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
     command.add_arguments(parser)
     try:
         status = command.run(parser.parse_args(arguments[1:]), sys.stdout)
         sys.stdout.flush()
     except UsageError as error:
-        return _failed(name, str(error), _ASKED_WRONGLY)
+        return _failed(name, str(error), ASKED_WRONGLY)
     except ServiceError as error:
         return _failed(name, str(error), _REFUSED)
     except BrokenPipeError:

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from app import __version__, token_command
 from app.client import faults
 from app.client.names import COMMANDS
+from app.client.terminal import OneLineParser
 from app.core.errors import ApiException
 from app.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
 from app.import_command import (
@@ -85,7 +86,7 @@ def _failed(text: str, status: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="klamm", description="Apache Kafka's Authorizer as a REST/JSON service.", epilog=_EPILOG
     )
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
@@ -238,7 +239,11 @@ def _import(arguments: argparse.Namespace) -> None:
 def _openapi(arguments: argparse.Namespace) -> None:
     text = json.dumps(build_openapi(), indent=2) + "\n"
     if arguments.output is None:
-        sys.stdout.write(text)
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError as error:
+            raise UsageError(f"standard output can't be written ({error.strerror}); name a file, --output") from None
         return
     try:
         arguments.output.write_text(text, encoding="utf-8")

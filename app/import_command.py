@@ -35,6 +35,8 @@ EachSecond = Callable[[], None] | None
 Database = Callable[[], AbstractContextManager[tuple[str, EachSecond]]]
 """Opens the store's PostgreSQL: its DSN, and what is to be called once a second meanwhile."""
 
+_AGAIN = "the same command, given again, carries on from there"
+_MENDED = "once that is mended, the same command carries on from there"
 _MAX_RATE = 1_000_000
 _STEP_BACK = 10
 """How much nicer an import is than what else runs."""
@@ -126,14 +128,17 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
     except KeyboardInterrupt:
         # The batch under way may be there as well.
         least = "at least " if counts.read else ""
-        raise ImportInterruptedError(f"interrupted; {least}{how_far}") from None
+        raise ImportInterruptedError(f"interrupted; {least}{how_far}; {_AGAIN}") from None
     except ServiceError as error:
-        raise ServiceError(f"{error}; {how_far}", code=error.code, status=error.status) from None
+        if error.outcome_unknown:
+            # To create twice is as good as once, so there is nothing to look at first.
+            why = f"`{arguments.klamm}` did not answer in time (--timeout); at least {how_far}; {_AGAIN}"
+            raise ServiceError(why, status=error.status) from None
+        raise ServiceError(f"{error}; {how_far}; {_MENDED}", code=error.code, status=error.status) from None
     except AclFileError as error:
-        raise AclFileError(f"{error}; {how_far}" if counts.read else str(error)) from None
-    return (
-        f"created: {counts.created}\nalready there: {counts.there}\nseconds: {time.monotonic() - began_at:.1f}\n"
-        f"token: {counts.token}"
+        raise AclFileError(f"{error}; {how_far}; {_MENDED}" if counts.read else str(error)) from None
+    return f"created: {counts.created}\nalready there: {counts.there}\nseconds: {time.monotonic() - began_at:.1f}" + (
+        "" if counts.token is None else f"\ntoken: {counts.token}"
     )
 
 
@@ -194,11 +199,13 @@ def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond)
         importer.counts.interrupted = True
     except (ApiException, TimeoutError) as error:
         why = error.message if isinstance(error, ApiException) else "PostgreSQL does not answer in time"
-        raise StoreUnavailableException(f"{why}; {_how_far(importer.counts.read, file.name, total)}") from None
+        raise StoreUnavailableException(
+            f"{why}; {_how_far(importer.counts.read, file.name, total)}; {_MENDED}"
+        ) from None
     except AclFileError as error:
-        raise AclFileError(f"{error}; {_how_far(importer.counts.read, file.name, total)}") from None
+        raise AclFileError(f"{error}; {_how_far(importer.counts.read, file.name, total)}; {_MENDED}") from None
     if importer.counts.interrupted:
-        raise ImportInterruptedError(f"interrupted; {_how_far(importer.counts.read, file.name, total)}")
+        raise ImportInterruptedError(f"interrupted; {_how_far(importer.counts.read, file.name, total)}; {_AGAIN}")
 
 
 async def _until_told_to_stop(importer: Importer, bindings: Iterator[AclBinding], each_second: EachSecond) -> None:
@@ -220,10 +227,7 @@ async def _until_told_to_stop(importer: Importer, bindings: Iterator[AclBinding]
 
 
 def _how_far(read: int, name: str, total: int) -> str:
-    return (
-        f"{read:,} of the {total:,} ACLs in `{name}` are in the store; "
-        "the same command, given again, carries on from there"
-    )
+    return f"{read:,} of the {total:,} ACLs in `{name}` are in the store"
 
 
 def _summary(counts: ImportCounts, seconds: float) -> str:

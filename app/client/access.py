@@ -18,6 +18,7 @@ LOOPBACK = "127.0.0.1"
 
 _MAX_FILE_BYTES = 64 * 1024
 _READABLE_BY_OTHERS = 0o077
+_MAX_PORT = 65_535
 _UNIX = "unix:"
 _PROPERTIES = (
     "principal",
@@ -150,6 +151,8 @@ def _checked_url(text: str) -> str:
         raise UsageError("--klamm: an address holds no name or password; put a token into a file (--token-file)")
     if url.scheme not in ("http", "https") or not url.host:
         raise UsageError(f"--klamm: {expected}, not `{text[:200]}`")
+    if url.port is not None and not 0 < url.port <= _MAX_PORT:
+        raise UsageError(f"--klamm: port {url.port} is none; write one from 1 to {_MAX_PORT}")
     if url.query or url.fragment:
         raise UsageError("--klamm: an address has no `?` or `#`; leave them out")
     return text.rstrip("/")

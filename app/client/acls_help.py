@@ -11,8 +11,8 @@ DESCRIPTION = (
     "--klamm names the service in place of --bootstrap-server."
 )
 
-_WIDTH = 100
-_INDENT = 34
+_WIDTH = 79
+_INDENT = 32
 _OPERATIONS = ", ".join(operation_word(each) for each in AclOperation if each.name not in ("UNKNOWN", "ANY"))
 
 _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (

@@ -1,18 +1,20 @@
-"""What kafka-acls prints, to the letter (Kafka 4.3.1), but in a stable order."""
+"""What kafka-acls prints, to the letter (Kafka 4.3.1), but in a stable order, and each ACL on its one line."""
 
 from collections.abc import Callable, Iterable
 
 from app.client.acls_meaning import Entry, Pattern
 
 Show = Callable[[str], str]
-"""How a name, a principal or a host is shown: as it is, or on a terminal without what would move the cursor."""
+"""How a name, a principal or a host is shown: on one line, and on a terminal without what would move the cursor."""
 
 NL = "\n"
+_LINE_ENDS = {ord(each): each.encode("unicode_escape").decode() for each in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+"""What one reader or another takes for the end of a line."""
 
 
-def as_it_is(text: str) -> str:
-    """For files and pipes, which get what is stored."""
-    return text
+def on_one_line(text: str) -> str:
+    r"""For files and pipes, which get what is stored, but line ends as escapes (`\n`): they would make up ACLs."""
+    return text.translate(_LINE_ENDS)
 
 
 def harmless(text: str) -> str:

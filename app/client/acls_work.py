@@ -22,7 +22,7 @@ class Console:
         self._text = text
         self._questions = questions
         self._answers = answers
-        self.show: acls_text.Show = acls_text.harmless if questions.isatty() else acls_text.as_it_is
+        self.show: acls_text.Show = acls_text.harmless if questions.isatty() else acls_text.on_one_line
 
     def say(self, text: str) -> None:
         """Print it."""

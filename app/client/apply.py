@@ -8,7 +8,7 @@ from app.client.access import access_of, add_access_arguments
 from app.client.applying import Done, carry_out
 from app.client.desired import read_state
 from app.client.faults import ServiceError, UsageError
-from app.client.plan_file import load_plan
+from app.client.plan_file import check_plan, load_plan
 from app.client.plan_options import Proposal, add_plan_arguments, limits_of, proposal_of, propose, prune_of
 from app.client.plan_output import write_json
 from app.client.service import Service
@@ -78,6 +78,7 @@ def _proposal(arguments: argparse.Namespace, service: Service) -> Proposal:
             f"the ACLs or the configuration have changed since the plan was made at `{url}`: it is of `{plan.token}`, "
             f"and `{service.url}` stands at `{state.token}`; nothing was done, plan again"
         )
+    check_plan(arguments.plan, plan, state.acls)
     return proposal_of(plan, state)
 
 

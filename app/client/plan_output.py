@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich.console import Console
 from rich.text import Text
 
 from app.client.faults import one_line
 from app.client.planning import Plan
 from app.client.replies import binding_body
+from app.client.terminal import PipeConsole
 from app.core.access_diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
 from app.core.bindings import AclBinding
 from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
@@ -28,7 +28,7 @@ _QUOTED = " ,'\"`()"
 
 def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool) -> None:
     """For people. What is too long is cut with a line that says so."""
-    console = Console(file=out, highlight=False, soft_wrap=True)
+    console = PipeConsole(file=out, highlight=False, soft_wrap=True)
     _print_some(console, "green", [f"  + {acl_text(acl)}" for acl in plan.create])
     _print_some(console, "red", [f"  - {acl_text(acl)}" for acl in plan.delete])
     console.print(_summary(plan))
@@ -109,7 +109,7 @@ def _summary(plan: Plan) -> str:
     return text
 
 
-def _print_some(console: Console, style: str, lines: Sequence[str]) -> None:
+def _print_some(console: PipeConsole, style: str, lines: Sequence[str]) -> None:
     for line in lines[:MAX_LINES]:
         console.print(Text(line, style=style))
     if len(lines) > MAX_LINES:

@@ -36,6 +36,7 @@ class Plan:
     """What makes of the ACLs as of `token` those that are wanted; sorted as lists are."""
 
     token: str
+    prune: Prune
     create: tuple[AclBinding, ...]
     delete: tuple[AclBinding, ...]
     unchanged: int
@@ -79,10 +80,12 @@ class Limits:
                 f"{count} ACLs would be deleted, more than --max-deletes {self.max_deletes}; "
                 f"if that is meant, say --max-deletes {count}"
             )
-        if count * 100 > self.max_delete_percent * plan.prunable:
-            percent = -(-count * 100 // plan.prunable)
+        # INVARIANT: what goes is among what pruning looks at, so the part is of something, and never more than all.
+        whole = max(plan.prunable, count)
+        if count * 100 > self.max_delete_percent * whole:
+            percent = -(-count * 100 // whole)
             return (
-                f"{count} of {plan.prunable} ACLs would be deleted ({percent} %), more than --max-delete-percent "
+                f"{count} of {whole} ACLs would be deleted ({percent} %), more than --max-delete-percent "
                 f"{self.max_delete_percent}; if that is meant, say --max-delete-percent {percent}"
             )
         return None
@@ -94,6 +97,7 @@ def make_plan(desired: frozenset[AclBinding], there: frozenset[AclBinding], toke
     delete = [acl for acl in unwanted if prune.holds(acl)]
     return Plan(
         token=token,
+        prune=prune,
         create=_sorted(desired - there),
         delete=_sorted(delete),
         unchanged=len(desired & there),

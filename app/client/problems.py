@@ -14,6 +14,10 @@ from app.client.faults import ServiceError
 _MAX_FIELDS = 20
 _LOOK_FIRST = "nobody knows whether the change was made; look at the ACLs before you repeat it"
 _PROVE_IT = "show a token with --token-file or --command-config"
+_OTHER_PRINCIPAL = (
+    "the principal that asks (--as) needs Describe on the cluster to read ACLs, Alter to change them, and must be one "
+    "that this caller may speak for"
+)
 _SHOWN_CHARACTERS = 200
 
 
@@ -43,6 +47,8 @@ def error_of_reply(url: str, response: httpx.Response, body: bytes, *, update: b
     words = [f"{code}: {_details(problem)}"]
     if status == httpx.codes.UNAUTHORIZED:
         words.append(_PROVE_IT)
+    if status == httpx.codes.FORBIDDEN:
+        words.append(_OTHER_PRINCIPAL)
     if unknown:
         words.append(_LOOK_FIRST)
     return ServiceError("; ".join(words), code=code, status=status, outcome_unknown=unknown)

@@ -4,11 +4,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich.console import Console
-
 from app.client.acl_commands import command_for
 from app.client.acls_text import harmless
 from app.client.replies import binding_body
+from app.client.terminal import PipeConsole
 from app.client.why_reply import Asked, Explained
 from app.core.bindings import AclBinding
 from app.core.codes import WILDCARD, AclPermissionType, PatternType, ResourceType
@@ -93,7 +92,7 @@ class _Page:
     """Lines in their order. Nothing is wrapped, and nothing in a name reaches the terminal as a command."""
 
     def __init__(self, out: TextIO) -> None:
-        self._console = Console(file=out, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._console = PipeConsole(file=out, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def line(self, text: str, *, indent: int = 0, before: str = "", style: str = "") -> None:
         """One line; `before` stands at its beginning, in this style."""

@@ -149,20 +149,26 @@ class _Reader:
 
     def _next(self) -> _Token:
         while True:
-            found = _TOKEN.match(self._text, self._at)
+            found = self._match()
             if found is None:
                 return _Token("end", "")
             kind = str(found.lastgroup)
             if kind == "heredoc":
                 raise HclFault(self.line, "a heredoc (`<<`); write the text in quotes")
-            if found[0] == "/" and self._text.startswith("/*", self._at):
-                raise HclFault(self.line, "a comment (`/*`) without an end")
             self._at = found.end()
             if kind == "quote":
                 text = self._quoted(0)
                 return _Token("text", text or "", is_literal=text is not None)
             if kind != "space":
                 return _Token(kind, found[0])
+
+    def _match(self) -> re.Match[str] | None:
+        """What stands here, which stays to be read; None at the end."""
+        found = _TOKEN.match(self._text, self._at)
+        # Told at the first: to look from each for an end that none has would go over the text again and again.
+        if found is not None and found[0] == "/" and self._text.startswith("/*", self._at):
+            raise HclFault(self.line, "a comment (`/*`) without an end")
+        return found
 
     def _quoted(self, depth: int) -> str | None:
         """What stands up to the closing quote, or None if it is a template."""
@@ -219,7 +225,7 @@ class _Reader:
             raise HclFault(self.line, f"it nests deeper than {MAX_DEPTH} levels")
         open_braces = 1
         while open_braces:
-            found = _TOKEN.match(self._text, self._at)
+            found = self._match()
             if found is None:
                 raise HclFault(self.line, "a template (`${`) without an end")
             self._at = found.end()

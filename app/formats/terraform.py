@@ -36,6 +36,10 @@ _DEFAULT_PATTERN = "Literal"
 _ABOUT = ("provider", "depends_on", "lifecycle")
 """What Terraform allows in any resource, and what says nothing about the ACL."""
 _MANY = ("count", "for_each")
+_MODULE = (
+    f"`module`: it may hold resources `{KIND}`, which are not read; "
+    "write the ACLs out in place of it, for example those of klamm export"
+)
 
 _HCL_BEGINS = re.compile(
     rb"^[ \t]*(?:resource|provider|terraform|variable|locals|module|data|output|moved|import)[ \t]*[\"{]", re.MULTILINE
@@ -52,7 +56,7 @@ def is_terraform(head: bytes) -> bool:
 
 
 def read_terraform(stream: IO[bytes]) -> Iterator[Entry]:
-    """The ACLs of all `kafka_acl` resources; blocks of other types are passed over."""
+    """The ACLs of all `kafka_acl` resources. Modules are told; blocks of other types are passed over."""
     start = stream.tell()
     head = stream.read(1)
     while head.isspace():
@@ -70,6 +74,8 @@ def read_terraform(stream: IO[bytes]) -> Iterator[Entry]:
         for block in read_blocks(raw.decode()):
             if block.type == "resource":
                 yield from _resource(block, names)
+            elif block.type == "module":
+                yield block.line, [_MODULE]
     except UnicodeDecodeError as fault:
         yield raw.count(b"\n", 0, fault.start) + 1, ["not UTF-8; encode it as UTF-8"]
     except HclFault as fault:
@@ -182,7 +188,9 @@ def _binding(name: str, given: Sequence[tuple[str, object]], names: set[str]) ->
 def _json_entries(walk: JsonWalk) -> Iterator[Entry]:
     for line, name in walk.members():
         if name != "resource":
-            walk.value()
+            value = walk.value()
+            if name == "module" and value:
+                yield line, [_MODULE]
         elif walk.next() != "{":
             yield line, ["`resource`: write an object of types, names and resources"]
             walk.value()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from app.core.authorize import Authorization
+from app.core.codes import WILDCARD_PRINCIPAL
 from app.core.explain import Explanation, explain, near_misses_of
 from app.core.image import AuthorizerImage
 from app.core.misses import Question
@@ -34,9 +35,9 @@ async def explain_all(
             return found
     # The store changes all the time: so many answers take a while in one step, but they are one state's.
     image = loader.image
-    authorization, _ = permission()
+    rights = permission()
     return [
-        explain(image, authorization, question, each) for question, each in zip(questions, near, strict=True)
+        _explained(image, rights, question, each) for question, each in zip(questions, near, strict=True)
     ], image.token
 
 
@@ -74,6 +75,17 @@ async def _paced(
         await pace.breathe()
         if loader.image is not image:
             return None
-        authorization, _ = permission()
-        found.append(explain(image, authorization, question, each))
+        found.append(_explained(image, permission(), question, each))
     return found, image.token
+
+
+def _explained(
+    image: AuthorizerImage, rights: tuple[Authorization, bool], question: Question, near: Sequence[NearMiss]
+) -> Explanation:
+    """The answer, by what `permission` has just given against this image."""
+    authorization, of_others = rights
+    # INVARIANT: the asker sees what it may see at the offset of the answer, whatever it might when it was searched.
+    if not of_others:
+        seen = (question.principal, WILDCARD_PRINCIPAL)
+        near = [each for each in near if each.acl.binding.principal in seen]
+    return explain(image, authorization, question, near)

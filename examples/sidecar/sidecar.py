@@ -55,8 +55,12 @@ class Klamm:
 
 
 if __name__ == "__main__":
-    url, principal, operation, resource_type, resource_name = sys.argv[1:]
-    action = Action(AclOperation(operation), ResourceType(resource_type), resource_name)
-    (is_allowed,) = Klamm(url).allowed(AuthorizableRequestContext(principal, "127.0.0.1"), action)
+    try:
+        url, principal, operation, resource_type, resource_name = sys.argv[1:]
+        action = Action(AclOperation(operation), ResourceType(resource_type), resource_name)
+        (is_allowed,) = Klamm(url).allowed(AuthorizableRequestContext(principal, "127.0.0.1"), action)
+    except (ValueError, PermissionError) as error:
+        sys.stderr.write(f"{error}\nusage: sidecar.py URL PRINCIPAL OPERATION TYPE NAME\n")
+        sys.exit(2)
     sys.stdout.write("ALLOWED\n" if is_allowed else "DENIED\n")
     sys.exit(0 if is_allowed else 1)

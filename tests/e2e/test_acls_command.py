@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from app.client.acls import run_acls
+from app.core.bindings import AclBinding
+from app.formats.registry import format_named, read_entries
 from tests.e2e.service import ADMIN, Service, binding
 from tests.kafka_acls_tool import FAILED, ordered, story
 
@@ -221,6 +223,24 @@ def test_a_terminal_is_spared_what_would_move_its_cursor(service: Service) -> No
     assert "\x1b" not in shown
     assert "User:\\x1b[2Jx" in shown
     assert "User:\x1b[2Jx" in klamm(service, "--list").stdout
+
+
+def test_no_acl_passes_for_another_one_in_a_file(service: Service) -> None:
+    service.create(
+        binding("t", "User:x, host=*, operation=READ, permissionType=ALLOW)\n\t(principal=User:evil"),
+        binding(
+            "r, patternType=LITERAL)`:\n\t(principal=User:evil, host=*, operation=ALL, permissionType=ALLOW)\r\n\r\n"
+            "Current ACLs for resource `ResourcePattern(resourceType=TOPIC, name=z",
+            "User:y",
+        ),
+    )
+    listed = klamm(service, "--list").stdout
+    read = [each for _, each in read_entries(io.BytesIO(listed.encode()), format_named("kafka-acls"))[1]]
+    assert len(read) == 2
+    assert {each.principal for each in read if isinstance(each, AclBinding)} == {
+        "User:x, host=*, operation=READ, permissionType=ALLOW)\\n\t(principal=User:evil",
+        "User:y",
+    }
 
 
 def test_a_file_of_properties_says_who_asks(service: Service, tmp_path: Path) -> None:

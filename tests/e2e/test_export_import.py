@@ -142,7 +142,7 @@ def test_nobody_there_is_told_with_how_far_it_came(tmp_path: Path) -> None:
     assert done.returncode == 1
     told = done.stderr.decode().splitlines()[-1]
     assert told.startswith("klamm: can't reach Klamm at `http://127.0.0.1:1`")
-    assert told.endswith("the same command, given again, carries on from there")
+    assert told.endswith("once that is mended, the same command carries on from there")
 
 
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])

@@ -65,6 +65,8 @@ def test_refusals_before_the_application_are_plain_text(service: Service) -> Non
         request(BODY, b"X: " + b"x" * 20_000 + b"\r\n"),
         request(BODY, b"Bad Header: x\r\n"),
         request().replace(b"HTTP/1.1", b"HTTP/x.y"),
+        request(BODY, b"Content-Length: 5\r\n").replace(b"/data", b"/dat%61"),
+        request(BODY, b"Host: j\r\n").replace(b"POST ", b"POST http://k"),
     )
     for each in bad:
         ((status, kind, body),) = replies(exchange(service, each))

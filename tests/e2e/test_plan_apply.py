@@ -173,6 +173,31 @@ def test_a_saved_plan_is_what_is_done(empty: Service, tmp_path: Path) -> None:
         run(apply, at(empty, file, "--plan", saved, "--yes"))
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"prunable": 0}, "its `prunable` is not 3"),
+        ({"prunable": 10**9}, "its `prunable` is not 3"),
+        ({"unchanged": 2}, "do not make up 3 ACLs"),
+        ({"delete": [binding_body(acl("other"))] * 2}, "is no plan that this version of klamm has saved"),
+        ({"delete": [binding_body(acl("other"))]}, "it deletes what is not there"),
+        ({"create": [binding_body(acl("a"))]}, "it creates what is there"),
+        ({"prune": {"wanted": True, "principals": ["User:zoe"], "prefixes": []}}, "its `prune` leaves alone"),
+    ],
+)
+def test_a_plan_that_somebody_has_edited_is_refused(
+    empty: Service, tmp_path: Path, change: dict[str, object], why: str
+) -> None:
+    empty.create(binding("a"), binding("b"), binding("c"))
+    saved = tmp_path / "plan.json"
+    run(plan, at(empty, written(tmp_path / "file", [acl("a")]), "--prune", "--save", str(saved)))
+    saved.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
+    before = there(empty)
+    with pytest.raises(UsageError, match=why):
+        run(apply, at(empty, "--plan", str(saved), "--yes", "--max-delete-percent", "100"))
+    assert there(empty) == before
+
+
 @pytest.mark.parametrize("foreign", ["acl", "config"])
 def test_a_foreign_change_between_plan_and_apply_is_not_overwritten(
     empty: Service, tmp_path: Path, foreign: str

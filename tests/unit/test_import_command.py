@@ -122,7 +122,7 @@ def test_a_store_that_refuses_is_told_with_how_far_it_came(
     assert main(["import", str(path)]) == 1
     assert capsys.readouterr().err == (
         f"klamm: PostgreSQL can't be reached; retry; 0 of the 2 ACLs in `{path}` are in the store; "
-        "the same command, given again, carries on from there\n"
+        "once that is mended, the same command carries on from there\n"
     )
 
 

@@ -18,6 +18,7 @@ from app.rest.callers.certificates import names_of
 from app.rest.connections import bounds
 from app.rest.connections.bounds import Connections, Refusal
 from app.rest.connections.joined import Joined
+from app.rest.connections.target import path_of
 from app.rest.opa_wire import OPA_BELOW
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _READER_BYTES = 64 * 1024
 """A client that takes less of its replies in that time doesn't read them."""
 _LINGER_S = 2.0
 _LINGER_BYTES = 8 * 1024 * 1024
-_OPA_BELOW = OPA_BELOW.encode()
+_OPA_BELOW = f"{OPA_BELOW}/".encode()
 
 
 class TimedProtocol(HttpToolsProtocol):
@@ -279,7 +280,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     def is_asked_plainly(self) -> bool:
         """Whether the message that came last, as far as its target is known, is for the OPA door."""
-        return self.url.startswith(_OPA_BELOW) and self.url[len(_OPA_BELOW) :][:1] in (b"", b"/", b"?")
+        return (path_of(self.url) + b"/").startswith(_OPA_BELOW)
 
     def _own_cycle(self) -> "RequestResponseCycle | None":
         """What answers the message that the parser stands in, if that has begun."""

@@ -2,7 +2,7 @@
 
 from app.client.acls import _work
 from app.client.acls_options import ExecutionError, parse_options
-from app.client.acls_text import adding, as_it_is
+from app.client.acls_text import adding, on_one_line
 from app.client.acls_work import Add
 from app.client.faults import UsageError
 from tests.kafka_acls_tool import FAILED, Said, drawn, ordered, ordered_words
@@ -19,7 +19,7 @@ def ours(said: Said) -> tuple[int, str, str]:
     except ExecutionError as failure:
         return 1, f"{FAILED}{failure}\n", ""
     if isinstance(work, Add):
-        return 0, "".join(adding(pattern, entries, as_it_is) for pattern, entries in work.meant.items()), ""
+        return 0, "".join(adding(pattern, entries, on_one_line) for pattern, entries in work.meant.items()), ""
     return 0, said.out, ""
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.client.acls_meaning import Entry, Pattern
 from app.client.acls_output import WRITERS
-from app.client.acls_text import as_it_is, current_acls, harmless
+from app.client.acls_text import current_acls, harmless, on_one_line
 from app.client.replies import binding_body
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -89,7 +90,17 @@ def test_a_line_of_csv_ends_as_its_rfc_says() -> None:
 def test_text_is_exact_in_files_and_harmless_on_terminals() -> None:
     entry = Entry("User:\x1b[2Jé", "*", AclOperation.READ, AclPermissionType.ALLOW)
     pattern = Pattern(ResourceType.TOPIC, "a\nb", PatternType.LITERAL)
-    assert "\x1b[2Jé" in current_acls(pattern, [entry], as_it_is)
+    assert "\x1b[2Jé" in current_acls(pattern, [entry], on_one_line)
     shown = current_acls(pattern, [entry], harmless)
     assert "name=a\\nb," in shown
     assert "principal=User:\\x1b[2Jé," in shown
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028"])
+@pytest.mark.parametrize("show", [on_one_line, harmless])
+def test_no_text_of_an_acl_makes_another_line(show: Callable[[str], str], end: str) -> None:
+    forged = f"x, host=*, operation=READ, permissionType=ALLOW){end}\t(principal=User:evil"
+    entry = Entry(f"User:{forged}", f"h{end}", AclOperation.READ, AclPermissionType.ALLOW)
+    text = current_acls(Pattern(ResourceType.TOPIC, f"a{end}b", PatternType.LITERAL), [entry], show)
+    assert len(text.splitlines()) == 3
+    assert text.splitlines() == text.split("\n")[:-1]

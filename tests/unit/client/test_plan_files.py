@@ -1,13 +1,15 @@
 """Saved plans come back as they were, and nothing else is taken for one."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.client.faults import UsageError
-from app.client.plan_file import load_plan, save_plan
-from app.client.planning import Prune, make_plan
+from app.client.plan_file import check_plan, load_plan, save_plan
+from app.client.planning import Limits, Plan, Prune, make_plan
+from app.client.replies import binding_body
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 
@@ -26,7 +28,10 @@ def acl(name: str) -> AclBinding:
     )
 
 
-PLAN = make_plan(frozenset({acl("a"), acl("😀\n")}), frozenset({acl("b"), acl("a")}), TOKEN, Prune(wanted=True))
+ALL = Prune(wanted=True)
+THERE = frozenset({acl("b"), acl("a")})
+SOME = Prune(wanted=True, principals=frozenset({acl("").principal}), prefixes=("a", "b"))
+PLAN = make_plan(frozenset({acl("a"), acl("😀\n")}), THERE, TOKEN, SOME)
 
 
 def test_a_plan_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -56,6 +61,16 @@ def test_a_plan_that_can_not_be_saved_leaves_nothing(tmp_path: Path) -> None:
         {"create": None},
         {"unchanged": "1"},
         {"prunable": -1},
+        {"prunable": True},
+        {"klamm_plan": True},
+        {"klamm_plan": 1.0},
+        {"url": {}},
+        {"prune": None},
+        {"prune": {"wanted": 1, "principals": [], "prefixes": []}},
+        {"prune": {"wanted": True, "principals": [], "prefixes": "a"}},
+        {"prune": {"wanted": True, "principals": [7], "prefixes": []}},
+        {"delete": [binding_body(acl("b"))] * 3},
+        {"create": [binding_body(acl("b"))]},
         {"more": 1},
     ],
 )
@@ -89,3 +104,47 @@ def test_garbage_is_refused(tmp_path: Path, raw: bytes) -> None:
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(UsageError, match=r"--plan: `none.json` can't be read"):
         load_plan("none.json")
+
+
+@pytest.mark.parametrize(
+    ("key", "again"), [('"prunable": 2', '"prunable": 99999'), ('"resource_name": "a"', '"resource_name": "z"')]
+)
+def test_a_key_that_comes_twice_is_refused(tmp_path: Path, key: str, again: str) -> None:
+    path = tmp_path / "plan.json"
+    save_plan(str(path), "", make_plan(frozenset({acl("a")}), frozenset({acl("b"), acl("c")}), TOKEN, ALL))
+    text = path.read_text()
+    assert text.count(key) == 1
+    path.write_text(text.replace(key, f"{key}, {again}"))
+    with pytest.raises(UsageError, match="is no plan"):
+        load_plan(str(path))
+
+
+@pytest.mark.parametrize("prune", [Prune(), ALL, SOME, replace(SOME, prefixes=("b",))])
+def test_a_plan_fits_what_it_was_made_of(prune: Prune) -> None:
+    for desired in (frozenset[AclBinding](), frozenset({acl("a"), acl("x")}), THERE):
+        check_plan("plan.json", make_plan(desired, THERE, TOKEN, prune), THERE)
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        (replace(PLAN, delete=(acl("c"),)), "it deletes what is not there"),
+        (replace(PLAN, create=(acl("a"),)), "it creates what is there"),
+        (replace(PLAN, prune=replace(SOME, prefixes=("a",)), prunable=1), "it deletes what its `prune` leaves alone"),
+        (replace(PLAN, prune=Prune(), prunable=0), "it deletes what its `prune` leaves alone"),
+        (replace(PLAN, prunable=0), "its `prunable` is not 2"),
+        (replace(PLAN, prunable=10**9), "its `prunable` is not 2"),
+        (replace(PLAN, unchanged=0), "its `unchanged`, `left_alone` and deletes do not make up 2 ACLs"),
+        (replace(PLAN, left_alone=1), "its `unchanged`, `left_alone` and deletes do not make up 2 ACLs"),
+    ],
+)
+def test_a_plan_that_was_made_of_nothing_like_it_is_refused(plan: Plan, why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_plan("plan.json", plan, THERE)
+    assert str(refused.value) == f"--plan: `plan.json` does not fit the ACLs that it was made of: {why}; plan again"
+
+
+def test_the_bound_on_deletes_holds_whatever_the_plan_says() -> None:
+    refusal = Limits().refusal(replace(PLAN, prunable=0))
+    assert refusal is not None
+    assert refusal.startswith("1 of 1 ACLs would be deleted (100 %)")

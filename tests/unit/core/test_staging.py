@@ -68,7 +68,7 @@ def test_nothing_is_seen_before_the_commit_and_everything_after(
 
 @pytest.mark.slow
 @given(bases, toggles, callers, filters)
-@settings(LAW, max_examples=300)
+@settings(LAW, max_examples=150)
 def test_nothing_is_seen_before_the_commit_and_everything_after_thoroughly(
     base: list[AclBinding], wanted: list[AclBinding | int], caller: tuple[str, str], acl_filter: AclBindingFilter
 ) -> None:

@@ -136,6 +136,7 @@ def test_the_texts_of_each_acl_stand_in_the_file(acl_format: AclFormat) -> None:
         b'resource "a" ' + b"{a " * 100_000,
         b"locals { a = " + b"(" * 200_000,
         b'locals { a = "' + b"${" * 200_000,
+        b'locals { a = "${' + b"/* " * 300_000,
         b"principal,resourcetype,\n" + b'"' * 500_001,
         b"principal,resourcetype,patterntype,resourcename,operation,permissiontype,host\n" + b",TOPIC,READ" * 50_000,
         b"Current ACLs for resource `" + b", name=, patternType=" * 40_000,
@@ -145,7 +146,7 @@ def test_the_texts_of_each_acl_stand_in_the_file(acl_format: AclFormat) -> None:
         b"Current ACLs for resource `Topic:a`:\n\t" + b" has Allow permission for operations: x from hosts:" * 15_000,
         b"Acl (pattern=" + b", entry=(principal=" * 40_000 + b") already exists.",
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_files_made_to_be_slow_or_deep_are_read_in_short_time(raw: bytes) -> None:
     for acl_format in FORMATS:

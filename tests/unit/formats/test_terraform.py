@@ -195,6 +195,8 @@ def test_terraform_itself_reads_the_same() -> None:
         (resource(acl_principal='"User:${'), "8: a text in quotes that does not end on its line"),
         (resource().rstrip().rstrip("}"), "1: `resource`: its `}` is missing"),
         ("/* a\n", "1: a comment (`/*`) without an end"),
+        (resource(acl_principal='"User:${/* }"'), "4: a comment (`/*`) without an end"),
+        (resource() + 'module "more" {\n  source = "./more"\n}\n', "9: `module`: it may hold resources `kafka_acl`"),
         ("a = 1\n", "1: `a`: expected a block"),
         ("}\n", "1: `}` where a block should begin"),
         ('resource "kafka_acl" "a" {\n 7\n}', "2: `7` where a name should stand"),
@@ -230,6 +232,13 @@ def test_resources_in_json_are_read() -> None:
     raw = in_json({"kafka_topic": {"t": {"name": "t"}}, "kafka_acl": {"a": fields}}, terraform={"a": 1})
     assert recognise(raw) is FORMAT
     assert bindings_of(raw) == [acl(principal="User:${é}%{$${$%{")]
+
+
+def test_a_module_in_json_is_told_by_its_line() -> None:
+    resources = {"kafka_acl": {"a": JSON_FIELDS}}
+    (problem,) = problems_of(in_json(resources, terraform={}, module={"more": {"source": "./more"}}), FORMAT)
+    assert problem.startswith("3: `module`: it may hold resources `kafka_acl`, which are not read; write the ACLs out")
+    assert bindings_of(in_json(resources, module={}), FORMAT) == [acl()]
 
 
 @pytest.mark.parametrize(

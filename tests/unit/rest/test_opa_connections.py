@@ -53,7 +53,41 @@ async def test_bad_heads_are_refused_in_plain_text(
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/authorize", "/v1/database", "/v1/dat", "/v1/acls?/v1/data", "/v1/acls/v1/data/kafka/authz/allow"]
+    "target",
+    [
+        "/v1/dat%61/kafka/authz/allow",
+        "/v1%2Fdata",
+        "/v1/data#x",
+        "/v1/data/%ff",
+        f"http://k{OPA_PATH}",
+        "https://u@[::1]:80/%761/data?x#y",
+    ],
+)
+@pytest.mark.parametrize("repeated", [LENGTH, b"Host: a"])
+async def test_those_who_spell_the_path_otherwise_are_refused_in_plain_text(
+    shared: Connections, target: str, repeated: bytes
+) -> None:
+    connection, wire = connected(shared=shared)
+    connection.data_received(b"\r\n".join((f"POST {target} HTTP/1.1".encode(), TYPE, repeated, repeated, b"", b"")))
+    await turns()
+    assert refusal(wire) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/authorize",
+        "/v1/database",
+        "/v1/dat",
+        "/v1/acls?/v1/data",
+        "/v1/acls/v1/data/kafka/authz/allow",
+        "/v1/data%3Fx",
+        "//v1/data",
+        "http://v1/data",
+        "http://k/v1/acls#/v1/data",
+        "http://k?/v1/data",
+        "*",
+    ],
 )
 async def test_all_others_are_refused_as_ever(shared: Connections, path: str) -> None:
     connection, wire = connected(shared=shared)

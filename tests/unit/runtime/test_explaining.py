@@ -15,7 +15,19 @@ from app.runtime import pace
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import ADDRESS, ALICE, ROOT, acl, cluster_acl, create, delete, replica, running, serving
+from tests.unit.runtime.world import (
+    ADDRESS,
+    ALICE,
+    ROOT,
+    acl,
+    cluster_acl,
+    create,
+    delete,
+    replica,
+    running,
+    serving,
+    until,
+)
 from tests.virtual_time import in_virtual_time, now
 
 BOB = RequestContext("User:bob", ADDRESS)
@@ -198,3 +210,37 @@ async def test_a_right_that_goes_while_it_is_searched_is_gone() -> None:
         authorizer.image.index.remove(cluster_acl(DESCRIBE, "User:bob"))
         with pytest.raises(ClusterAuthorizationException):
             await task
+
+
+@pytest.mark.parametrize("restless", [True, False])
+@in_virtual_time
+async def test_acls_of_others_that_were_found_before_the_right_went_are_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+    restless: bool,  # noqa: FBT001 - parametrized
+) -> None:
+    store = FakeStore()
+    right = cluster_acl(DESCRIBE, "User:bob")
+    others = [acl("a", "User:carol"), acl("a", "User:dave"), acl("b", "User:*"), acl("b", "User:bob")]
+    store.commit([CreateAcls([right, *others], "User:root")])
+    async with serving(store) as authorizer:
+        found, first = await explain(authorizer, BOB, BOB, "a")
+        assert "User:carol" in {each.acl.binding.principal for each in found[0].near_misses}
+        breaths = 0
+
+        async def breathe(_: pace.Pace) -> None:
+            # So little takes no breath while it is searched: the first one is taken when all has been found.
+            nonlocal breaths
+            breaths += 1
+            if breaths == 1:
+                store.commit([delete("kafka-cluster")])
+                await until(lambda: authorizer.image.token != first)
+            if restless:
+                authorizer._loader._publish(replace(authorizer.image))
+
+        monkeypatch.setattr(pace.Pace, "breathe", breathe)
+        found, token = await explain(authorizer, BOB, BOB, "a", "a")
+        assert breaths > 1
+        assert token == authorizer.image.token != first
+        for each in found:
+            assert {miss.acl.binding.principal for miss in each.near_misses} == {"User:*", "User:bob"}
+            assert (each.matching_acls, each.matching_acl_count, each.denying_acl_count) == ((), 0, 0)
