@@ -196,7 +196,8 @@ async def test_a_write_storm_changes_nothing_of_the_cut_and_is_never_waited_for(
     transactions = [(pid, began) for pid, began, query in seen if query in asked]
     assert len(transactions) == len(set(transactions))
     assert all(query.startswith("SELECT") for query in asked)
-    assert modes == {"AccessShareLock"}
+    # Whether a lock of a few milliseconds is seen at all is chance; whatever is seen stands in nobody's way.
+    assert modes <= {"AccessShareLock"}
     left = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'klamm_report'"
     async with asyncio.timeout(60):
         while await admin.fetchval(left):  # noqa: ASYNC110 - PostgreSQL tells nobody of it
