@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
+# Tests start hundreds of processes; where bytecode may not be kept each would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -67,7 +70,7 @@ check: $(STAMP) ## Format, lint, types, layers, unit tests: green at every commi
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow' -q -p no:cacheprovider -n 3 --dist worksteal
+	$(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow' -q -p no:cacheprovider -n 4 --dist worksteal
 
 .PHONY: openapi
 openapi: $(STAMP) ## Write openapi.json from the code

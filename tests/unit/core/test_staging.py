@@ -59,7 +59,7 @@ def findable(image: AuthorizerImage, ids: Sequence[UUID]) -> list[StandardAcl | 
 
 
 @given(bases, toggles, callers, filters)
-@settings(LAW, max_examples=30)
+@settings(LAW, max_examples=12)
 def test_nothing_is_seen_before_the_commit_and_everything_after(
     base: list[AclBinding], wanted: list[AclBinding | int], caller: tuple[str, str], acl_filter: AclBindingFilter
 ) -> None:
