@@ -82,7 +82,7 @@ openapi-lint: ## Lint openapi.json with spectral and redocly (needs node)
 	npx --yes @redocly/cli@2.77.0 lint openapi.json
 
 .PHONY: run
-run: $(STAMP) ## Serve on embedded PostgreSQL at 127.0.0.1:8080, with the example's ACLs and three decisions; Ctrl-C ends it
+run: $(STAMP) ## Serve on embedded PostgreSQL at 127.0.0.1:8080, with the example's ACLs and three decisions; Ctrl-C ends it, KLAMM_PORT=8081 chooses another port
 	@KLAMM_SUPER_USERS="$${KLAMM_SUPER_USERS-User:admin}" KLAMM_LOG_FORMAT="$${KLAMM_LOG_FORMAT-TEXT}" exec $(BIN)/klamm serve --example examples/acls.json
 
 .PHONY: pipeline-demo

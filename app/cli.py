@@ -3,12 +3,17 @@
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from app.client.names import COMMANDS
+from app.client.faults import one_line
+from app.client.names import COMMANDS, MEANT, OTHERS
+from app.client.spelling import nearest
 
+_ASKED_WRONGLY = 2
 _INTERRUPTED = 130
+_SHOWN = 100
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,23 +24,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     (`app.pipeline.job`), and so have commands that speak to a service (`app.client_command`).
     """
     given = sys.argv[1:] if arguments is None else arguments
+    interrupted = _INTERRUPTED if given[:1] and given[0] in ("import", "pipeline", *COMMANDS) else 0
     _open_what_is_closed()
     try:
-        # SIGTERM unwinds as Ctrl-C does, so that whatever has been started is stopped in order.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if given[:1] and not given[0].startswith("-") and given[0] not in (*COMMANDS, *OTHERS):
+            return _unknown(given[0])
         if given[:1] == ["pipeline"]:
-            from app.pipeline_command import run_pipeline  # noqa: PLC0415 - as below
+            with _nothing_begun(interrupted):
+                from app.pipeline_command import run_pipeline  # noqa: PLC0415 - as below
 
             return run_pipeline(given[1:])
         if given[:1] and given[0] in COMMANDS:
-            from app.client_command import run_client  # noqa: PLC0415 - as below
+            with _nothing_begun(interrupted):
+                from app.client_command import run_client  # noqa: PLC0415 - as below
 
             return run_client(given)
-        from app.commands import run_command  # noqa: PLC0415 - takes half a second, which may be interrupted as well
+        with _nothing_begun(interrupted):
+            from app.commands import run_command  # noqa: PLC0415 - takes half a second, which may be interrupted as well
 
         return run_command(given)
     except KeyboardInterrupt:
-        return _INTERRUPTED if given[:1] and given[0] in ("import", "pipeline", *COMMANDS) else 0
+        return interrupted
+
+
+@contextmanager
+def _nothing_begun(code: int) -> Iterator[None]:
+    """Ends the process with this code at once on SIGTERM or Ctrl-C. Afterwards both unwind, as Ctrl-C does.
+
+    An exception could come out of whatever is being loaded as another one, with a stack.
+    """
+    ends = (signal.SIGTERM, signal.SIGINT)
+    # Who started it with Ctrl-C ignored meant it so.
+    heard = [each for each in ends if each is signal.SIGTERM or signal.getsignal(each) is not signal.SIG_IGN]
+    for each in heard:
+        signal.signal(each, lambda *_: os._exit(code))
+    yield
+    for each in heard:
+        # So that whatever has been started is stopped in order.
+        signal.signal(each, signal.default_int_handler)
+
+
+def _unknown(word: str) -> int:
+    """Says so in one line, with the command that was probably meant."""
+    meant = nearest(word, MEANT)
+    question = "" if meant is None else f"did you mean `klamm {MEANT[meant]}`? "
+    sys.stderr.write(f"klamm: there is no command `{one_line(word)[:_SHOWN]}`; {question}see klamm --help\n")
+    return _ASKED_WRONGLY
 
 
 def _open_what_is_closed() -> None:

@@ -4,6 +4,8 @@ Nothing of the service itself is loaded, and no setting is read: what a command 
 """
 
 import argparse
+import codecs
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -36,6 +38,7 @@ COMMANDS: dict[str, ClientCommand] = {"acls": acls, "why": why, "export": export
 
 def run_client(arguments: Sequence[str]) -> int:
     """Runs one command: 0 done; 1 refused, or failed; 2 asked for wrongly; further codes are the command's own."""
+    _write_utf_8()
     name = arguments[0]
     command = COMMANDS[name]
     parser = OneLineParser(prog=f"klamm {name}", description=command.DESCRIPTION)
@@ -55,6 +58,16 @@ def run_client(arguments: Sequence[str]) -> int:
     except OSError as error:
         return _failed(name, f"standard output can't be written ({error.strerror})", _REFUSED)
     return status
+
+
+def _write_utf_8() -> None:
+    """Whatever the locale: files and pipes get UTF-8; a terminal gets escapes for what it can't show."""
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and codecs.lookup(out.encoding).name != "utf-8":
+        if out.isatty():
+            out.reconfigure(errors="backslashreplace")
+        else:
+            out.reconfigure(encoding="utf-8")
 
 
 def _failed(name: str, text: str, status: int) -> int:

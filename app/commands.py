@@ -18,7 +18,7 @@ from app import __version__, token_command
 from app.client import faults
 from app.client.names import COMMANDS
 from app.client.terminal import OneLineParser
-from app.core.errors import ApiException
+from app.core.errors import ApiException, InconsistentClusterIdException, StoreUnavailableException
 from app.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
 from app.import_command import (
     DESCRIPTION,
@@ -29,12 +29,14 @@ from app.import_command import (
     run_import_over_http,
 )
 from app.main import create_app
+from app.ops import command_flags
 from app.ops.acl_files import AclFileError
+from app.ops.command_flags import SETTINGS_HELP
 from app.ops.decision_log_files import prepare_folder
 from app.ops.example import Example, ExampleError, read_example, show_example
 from app.ops.metrics import Metrics
 from app.ops.redaction import conceal_url
-from app.ops.settings import Settings, read_settings
+from app.ops.settings import Settings, as_given, read_settings
 from app.ops.settings_sources import SettingsError
 from app.ops.sockets import ListenError, address_of, listening, turn_away
 from app.ops.token_file import TokenFileError
@@ -45,13 +47,9 @@ from app.ops.workers.supervisor import Drain, Supervisor, WorkersError
 from app.rest.openapi import build_openapi
 from app.server import serve
 from app.store.migrate import migrate
+from app.store.place import place_of
 
 _log = logging.getLogger(__name__)
-
-_EPILOG = (
-    "Every property can be set as a variable (super.users: KLAMM_SUPER_USERS) or in klamm.toml in the working folder; "
-    "a flag stands over a variable, a variable over the file."
-)
 
 _INTERRUPTED = 130
 """What shells say of a command that Ctrl-C has ended."""
@@ -68,7 +66,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     try:
         run(parsed)
     except (SettingsError, ListenError, ExampleError, AclFileError, TokenFileError, TracingError, UsageError) as error:
-        return _failed(str(error), 2)
+        return _failed(as_given(str(error), vars(parsed)), 2)
     except faults.UsageError as error:
         return _failed(str(error), 2)
     except ApiException as error:
@@ -87,42 +85,41 @@ def _failed(text: str, status: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog="klamm", description="Apache Kafka's Authorizer as a REST/JSON service.", epilog=_EPILOG
+        prog="klamm", description="Apache Kafka's Authorizer as a REST/JSON service.", epilog=SETTINGS_HELP
     )
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    server = commands.add_parser("serve", help="serve the REST API until SIGTERM or Ctrl-C", epilog=_EPILOG)
-    server.add_argument("--host", metavar="ADDRESS", help="address to listen on (127.0.0.1)")
-    server.add_argument("--port", metavar="PORT", help="port to listen on; 0 takes a free one (8080)")
-    server.add_argument("--uds", metavar="PATH", help="Unix socket to listen on instead of address and port")
-    server.add_argument("--workers", metavar="N", help="processes that serve, each a whole replica, 1 to 64 (1)")
-    _add_data_dir(server)
-    server.add_argument(
-        "--example",
-        metavar="FILE",
-        type=Path,
-        help="load these ACLs (a body of createAcls) if the store has none, and print the decisions of the file "
-        "decisions.json beside it",
+    server = commands.add_parser(
+        "serve",
+        help="serve the REST API until SIGTERM or Ctrl-C",
+        description=command_flags.SERVE_DESCRIPTION,
+        epilog=command_flags.SERVE_HELP,
     )
+    command_flags.add_serve_arguments(server)
     server.set_defaults(run=_serve)
 
-    migration = commands.add_parser("migrate", help="bring the database's schema to this version", epilog=_EPILOG)
-    _add_data_dir(migration)
+    migration = commands.add_parser(
+        "migrate",
+        help="bring the database's schema to this version",
+        description=command_flags.MIGRATE_DESCRIPTION,
+        epilog=command_flags.MIGRATE_HELP,
+    )
+    command_flags.add_data_dir(migration)
     migration.set_defaults(run=_migrate)
 
     importing = commands.add_parser(
         "import",
         help="add a file's ACLs to the store, or to a running service",
         description=DESCRIPTION,
-        epilog=_EPILOG,
+        epilog=command_flags.IMPORT_HELP,
     )
     add_arguments(importing)
-    _add_data_dir(importing)
+    command_flags.add_data_dir(importing)
     importing.set_defaults(run=_import)
 
     token = commands.add_parser(
-        "token", help="make a token for a caller", description=token_command.DESCRIPTION, epilog=_EPILOG
+        "token", help="make a token for a caller", description=token_command.DESCRIPTION, epilog=SETTINGS_HELP
     )
     token_command.add_arguments(token)
     token.set_defaults(run=lambda arguments: token_command.run_token(arguments, read_settings(), _say))
@@ -142,14 +139,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_data_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data-dir",
-        metavar="FOLDER",
-        help="folder of the embedded PostgreSQL, which runs unless KLAMM_DATABASE_URL is set (.klamm)",
-    )
-
-
 def _serve(arguments: argparse.Namespace) -> None:
     flags = {name: getattr(arguments, name) for name in ("host", "port", "uds", "workers", "data_dir")}
     settings = read_settings(flags)
@@ -164,7 +153,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     if settings.decision_log_path is not None:
         prepare_folder(settings.decision_log_path)
     example = _example(arguments.example, settings)
-    _log.info("settings", extra=settings.redacted())
+    _log.info("settings", extra=settings.redacted() if settings.log_format == "JSON" else settings.given())
     with (
         _database(settings) as (database_url, each_second),
         listening(settings.host, settings.port, settings.uds) as listener,
@@ -224,7 +213,8 @@ def _migrate(arguments: argparse.Namespace) -> None:
     if settings.database_url is None:
         with _database(settings):  # which migrates it
             return
-    asyncio.run(migrate(settings.database_url.get_secret_value(), cluster_id=settings.cluster_id))
+    with _named(settings):
+        asyncio.run(migrate(settings.database_url.get_secret_value(), cluster_id=settings.cluster_id))
 
 
 def _import(arguments: argparse.Namespace) -> None:
@@ -233,7 +223,19 @@ def _import(arguments: argparse.Namespace) -> None:
         return
     settings = read_settings({"data_dir": arguments.data_dir})
     begin_logging(settings)
-    _say(run_import(arguments, lambda: _database(settings)))
+    with _named(settings):
+        _say(run_import(arguments, lambda: _database(settings)))
+
+
+@contextmanager
+def _named(settings: Settings) -> Iterator[None]:
+    """Have what a database of the operator's own refuses begin with which one it is, and as whom it was asked."""
+    try:
+        yield
+    except (StoreUnavailableException, InconsistentClusterIdException) as error:
+        if settings.database_url is None:
+            raise
+        raise type(error)(f"{place_of(settings.database_url.get_secret_value())}: {error.message}") from None
 
 
 def _openapi(arguments: argparse.Namespace) -> None:
@@ -276,13 +278,16 @@ def _database(settings: Settings) -> Iterator[tuple[str, Callable[[], None] | No
 
 
 async def _started(listener: socket.socket, example: Example | None, *, tls: bool) -> None:
-    _log.info("serving", extra={"address": address_of(listener, tls=tls)})
-    if example is None:
-        return
-    try:
-        await show_example(example, address_of(listener), _say)
-    except ExampleError as error:
-        _failed(f"--example: {error}", 0)
+    address = address_of(listener, tls=tls)
+    _log.info("serving", extra={"address": address})
+    if example is not None:
+        try:
+            await show_example(example, address, _say)
+        except ExampleError as error:
+            _failed(f"--example: {error}", 0)
+        _say(f"\n{command_flags.greeting(address)}")
+    elif sys.stdout.isatty():
+        _say(command_flags.greeting(address))
 
 
 def _say(text: str) -> None:

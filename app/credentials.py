@@ -110,12 +110,11 @@ def refuse_open_doors(settings: Settings) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether every address of this host is one of this machine only."""
+    """Whether every address of this host is one of this machine only. Raises SettingsError if it has none."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError:
-        # To listen there will fail, and say why.
-        return False
+    except OSError as error:
+        raise SettingsError(f"host: `{host}` is no address ({error.strerror}); serve on one of this machine") from None
     return bool(found) and all(ip_address(str(each[4][0]).partition("%")[0]).is_loopback for each in found)
 
 

@@ -26,9 +26,9 @@ from app.store.bulk import PostgresBulkStore
 
 DESCRIPTION = (
     "Adds a file's ACLs to the store or, with --klamm, to a running service. The file is in one of these formats, "
-    f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md). The whole of it is checked before anything is "
-    "written, and its DENYs go first. An import that was cut off is carried on by giving it again; ACLs that are there "
-    "already are left as they are."
+    f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md).\nNothing is deleted or changed: ACLs that are there "
+    "already are left as they are and counted (klamm apply --prune deletes). The whole file is checked before anything "
+    "is written, and its DENYs go first. An import that was cut off is carried on by giving it again."
 )
 
 EachSecond = Callable[[], None] | None
@@ -48,6 +48,7 @@ class ImportInterruptedError(Exception):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
+    parser.usage = "%(prog)s FILE [OPTIONS]"
     defaults = ImportOptions()
     parser.add_argument("file", metavar="FILE", help="the file; - for standard input")
     parser.add_argument(
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=lambda text: _number(text, 1, MAX_RECORDS_PER_USER_OP),
         default=defaults.batch_acls,
-        help=f"ACLs a transaction, 1 to {MAX_RECORDS_PER_USER_OP} (%(default)s)",
+        help=f"ACLs a transaction, or with --klamm a call, 1 to {MAX_RECORDS_PER_USER_OP} (%(default)s)",
     )
     parser.add_argument(
         "--rate",

@@ -71,9 +71,9 @@ def serve(  # noqa: PLR0913 - all that a server has to do with meets here
     clients to leave; a second SIGTERM doesn't wait for that, nor does SIGINT. A second SIGINT waits for nothing.
     With `supervision`, SIGTERM is left to it.
 
-    `answer` is asked for plain authorize requests before `app` is; `each_second` is called on the event loop,
-    `once_started` is run there as a task. With `admission` other processes share the listener: this one takes
-    connections between its entry and its exit. `tls` makes the context of a server that speaks TLS.
+    `answer` is asked for plain requests of authorize and the OPA door before `app` is; `each_second` is called on the
+    event loop, `once_started` is run there as a task. With `admission` other processes share the listener: this one
+    takes connections between its entry and its exit. `tls` makes the context of a server that speaks TLS.
     Raises SystemExit(3) if the start-up of `app` fails.
     """
     connections = connections or Connections()

@@ -1,15 +1,17 @@
 """Which service a command speaks to, as whom, and how it proves that: flags and a file of properties, no variables."""
 
 import argparse
-import os
 import socket
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
 
+from app.client.address import UNIX, checked_url
 from app.client.faults import UsageError
 from app.client.properties import parse_properties
+from app.client.secret_files import refuse_if_open
+from app.client.words import utf_8
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_TIMEOUT_S = 30.0
@@ -17,9 +19,6 @@ MAX_TIMEOUT_S = 3_600.0
 LOOPBACK = "127.0.0.1"
 
 _MAX_FILE_BYTES = 64 * 1024
-_READABLE_BY_OTHERS = 0o077
-_MAX_PORT = 65_535
-_UNIX = "unix:"
 _PROPERTIES = (
     "principal",
     "token",
@@ -44,6 +43,8 @@ class Access:
     client_address: str = LOOPBACK
     token: str | None = field(default=None, repr=False)
     token_file: Path | None = None
+    named_by: str = "--token-file"
+    """What has named the token's file, for errors."""
     ca_file: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -52,7 +53,7 @@ class Access:
     @property
     def socket_path(self) -> str | None:
         """The Unix socket; None if the service is on a network."""
-        return self.url.removeprefix(_UNIX) if self.url.startswith(_UNIX) else None
+        return self.url.removeprefix(UNIX) if self.url.startswith(UNIX) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,8 @@ def add_access_arguments(parser: argparse.ArgumentParser, *, without: str = DEFA
     group.add_argument(
         "--timeout",
         metavar="SECONDS",
-        help=f"how long one call to the service may take, repeats included ({DEFAULT_TIMEOUT_S:g})",
+        help="how long one call to the service (of import: one batch) may take in all, repeats included "
+        f"({DEFAULT_TIMEOUT_S:g})",
     )
 
 
@@ -111,7 +113,7 @@ def make_access(flags: AccessFlags) -> Access:
     """The access that these flags and their file describe. Raises UsageError for what can't be."""
     properties = {} if flags.command_config is None else _read_properties(Path(flags.command_config))
     access = Access(
-        url=_checked_url(flags.url or DEFAULT_URL),
+        url=checked_url(flags.url or DEFAULT_URL),
         principal=_checked_principal(flags.principal, properties.get("principal")),
         timeout_s=_timeout(flags.timeout, properties.get("request.timeout.ms")),
         ca_file=_path(flags.ca_file or properties.get("ssl.ca.location")),
@@ -120,42 +122,19 @@ def make_access(flags: AccessFlags) -> Access:
     )
     if flags.ca_file is not None and not access.url.startswith("https://"):
         raise UsageError(f"--ca: nothing would be checked by it at `{access.url}`; leave it out, or use https://")
-    token, token_file = _token(flags, properties)
-    return replace(access, token=token, token_file=token_file, client_address=_own_address(access))
-
-
-def _token(flags: AccessFlags, properties: dict[str, str]) -> tuple[str | None, Path | None]:
-    """The token itself, or the file that holds it. The flag stands over both properties."""
+    access = replace(access, client_address=_own_address(access))
     if flags.token_file is not None:
-        return None, Path(flags.token_file)
+        return replace(access, token_file=Path(flags.token_file))
     if "token" in properties and "token.file" in properties:
         raise UsageError(
             f"--command-config: `token` and `token.file` both stand in `{flags.command_config}`; keep one of them"
         )
-    return properties.get("token"), _path(properties.get("token.file"))
-
-
-def _checked_url(text: str) -> str:
-    if text.startswith(_UNIX):
-        # unix:///run/klamm.sock means the same to many tools.
-        path = text.removeprefix(_UNIX).removeprefix("//")
-        if not path.startswith("/"):
-            raise UsageError("--klamm: write the socket's whole path, such as unix:/run/klamm/klamm.sock")
-        return _UNIX + path
-    expected = "expected http://host:port, https://host:port or unix:/path"
-    try:
-        url = httpx.URL(text)
-    except (httpx.InvalidURL, ValueError):
-        raise UsageError(f"--klamm: {expected}") from None
-    if url.userinfo:
-        raise UsageError("--klamm: an address holds no name or password; put a token into a file (--token-file)")
-    if url.scheme not in ("http", "https") or not url.host:
-        raise UsageError(f"--klamm: {expected}, not `{text[:200]}`")
-    if url.port is not None and not 0 < url.port <= _MAX_PORT:
-        raise UsageError(f"--klamm: port {url.port} is none; write one from 1 to {_MAX_PORT}")
-    if url.query or url.fragment:
-        raise UsageError("--klamm: an address has no `?` or `#`; leave them out")
-    return text.rstrip("/")
+    return replace(
+        access,
+        token=properties.get("token"),
+        token_file=_path(properties.get("token.file")),
+        named_by="--command-config: `token.file`",
+    )
 
 
 def _checked_principal(flag: str | None, from_file: str | None) -> str:
@@ -168,7 +147,7 @@ def _checked_principal(flag: str | None, from_file: str | None) -> str:
         )
     if ":" not in principal:
         raise UsageError(f"{where}: `{principal[:200]}` has no type; write for example User:{principal[:200]}")
-    return principal
+    return utf_8(principal)
 
 
 def _timeout(flag: str | None, from_file_ms: str | None) -> float:
@@ -195,32 +174,34 @@ def _path(text: str | None) -> Path | None:
 
 
 def _read_properties(path: Path) -> dict[str, str]:
-    text, mode = _read_config(path)
     properties: dict[str, str] = {}
-    for number, key, value in parse_properties(text):
+    for number, key, value in parse_properties(_read_config(path)):
         where = f"--command-config: `{path}` line {number}"
         if key not in _PROPERTIES:
             raise UsageError(f"{where}: there is no property `{key[:100]}`; there are {', '.join(_PROPERTIES)}")
         if key in properties:
             raise UsageError(f"{where}: `{key}` stands there a second time; keep one of them")
         properties[key] = value
-    if "token" in properties and mode & _READABLE_BY_OTHERS:
-        raise UsageError(f"--command-config: others can read the token in `{path}`; make it yours alone: chmod 600")
     return properties
 
 
-def _read_config(path: Path) -> tuple[str, int]:
-    """The file's text and its mode, both of the same file."""
+def _read_config(path: Path) -> str:
+    """The file's text, if nobody else can get at a token in it."""
     try:
         with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            raw = file.read(_MAX_FILE_BYTES + 1)
+            text = _decoded(file.read(_MAX_FILE_BYTES + 1), path)
+            if any(key == "token" for _, key, _ in parse_properties(text)):
+                refuse_if_open(file, path, "--command-config", "the token")
     except OSError as error:
         raise UsageError(f"--command-config: can't read `{path}` ({error.strerror})") from None
+    return text
+
+
+def _decoded(raw: bytes, path: Path) -> str:
     if len(raw) > _MAX_FILE_BYTES:
         raise UsageError(f"--command-config: `{path}` is longer than {_MAX_FILE_BYTES} bytes; is it the right file?")
     try:
-        return raw.decode(), mode
+        return raw.decode()
     except UnicodeDecodeError:
         raise UsageError(f"--command-config: `{path}` is not UTF-8; save it as UTF-8") from None
 

@@ -4,19 +4,9 @@ import argparse
 import shlex
 from collections.abc import Sequence
 
-from app.client.words import operation_word
 from app.core.bindings import AclBinding
-from app.core.codes import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.operations import supported_operations
+from app.core.kafka_acls import beyond_kafka_acls, kafka_acls_flags
 
-_RESOURCES = {
-    ResourceType.TOPIC: "--topic",
-    ResourceType.GROUP: "--group",
-    ResourceType.TRANSACTIONAL_ID: "--transactional-id",
-    ResourceType.DELEGATION_TOKEN: "--delegation-token",
-    ResourceType.USER: "--user-principal",
-}
-_JAVA_TRIMS = "".join(map(chr, range(0x21)))
 _SIMPLE_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", "'": "\\'"}
 
 
@@ -26,18 +16,10 @@ def command_for(action: str, binding: AclBinding, access: Sequence[str] = ()) ->
     None where the flags, which are kafka-acls' own, have no way to say it: they trim names, and refuse operations that
     the resource type does not have.
     """
-    if not _can_be_said(binding):
+    if beyond_kafka_acls(binding) is not None:
         return None
-    kind = "allow" if binding.permission_type is AclPermissionType.ALLOW else "deny"
-    flags = [f"--{action}", f"--{kind}-principal", binding.principal]
-    if binding.host != WILDCARD:
-        flags += [f"--{kind}-host", binding.host]
-    flags += ["--operation", operation_word(binding.operation)]
-    resource = _RESOURCES.get(binding.resource_type)
-    flags += ["--cluster"] if resource is None else [resource, binding.resource_name]
-    if binding.pattern_type is PatternType.PREFIXED:
-        flags += ["--resource-pattern-type", "PREFIXED"]
-    return " ".join(map(quoted, ("klamm", "acls", *access, *flags)))
+    words = ("klamm", "acls", *access, f"--{action}", *kafka_acls_flags(binding, with_defaults=False))
+    return " ".join(map(quoted, words))
 
 
 def access_flags(arguments: argparse.Namespace) -> list[str]:
@@ -50,18 +32,6 @@ def access_flags(arguments: argparse.Namespace) -> list[str]:
         "--ca": arguments.ca,
     }
     return [word for flag, value in given.items() if value is not None for word in (flag, value)]
-
-
-def _can_be_said(binding: AclBinding) -> bool:
-    words = (binding.resource_name, binding.principal, binding.host)
-    if any(word != _trimmed(word) or not word for word in words):
-        return False
-    if binding.resource_type is ResourceType.CLUSTER:
-        if (binding.pattern_type, binding.resource_name) != (PatternType.LITERAL, CLUSTER_NAME):
-            return False
-    elif binding.resource_type not in _RESOURCES:
-        return False
-    return binding.operation in (AclOperation.ALL, *supported_operations(binding.resource_type))
 
 
 def quoted(word: str) -> str:
@@ -78,8 +48,3 @@ def _escaped(character: str) -> str:
     if character.isprintable():
         return character
     return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogatepass"))
-
-
-def _trimmed(text: str) -> str:
-    """As Java's String.trim has it."""
-    return text.strip(_JAVA_TRIMS)

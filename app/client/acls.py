@@ -24,12 +24,11 @@ from app.client.acls_output import writer_named
 from app.client.acls_work import Add, Console, List, Remove, Work
 from app.client.faults import ServiceError, UsageError, one_line
 from app.client.service import Service
+from app.client.words import utf_8
 from app.core.bindings import AclBinding
 from app.core.table import sort_key
 
-__all__ = ["DESCRIPTION", "HELP", "add_arguments", "run", "run_acls"]
-
-HELP = "list, add and remove ACLs with the options of kafka-acls"
+__all__ = ["DESCRIPTION", "add_arguments", "run", "run_acls"]
 
 _FAILED = 1
 
@@ -53,7 +52,7 @@ def run_acls(words: Sequence[str], out: TextIO, err: TextIO | None = None, answe
     """
     err = sys.stderr if err is None else err
     try:
-        given = parse_options([_utf_8(word) for word in words])
+        given = parse_options([utf_8(word) for word in words])
         if given.has("help") or not words:
             out.write(help_text())
             return 0 if words else _FAILED
@@ -65,7 +64,8 @@ def run_acls(words: Sequence[str], out: TextIO, err: TextIO | None = None, answe
             return _for_programs(given, out, err, answers)
         return _for_people(given, out, err, answers)
     except UsageError as error:
-        err.write(f"{error}\nklamm acls --help tells the options.\n")
+        question = "" if error.did_you_mean is None else f"Did you mean {error.did_you_mean}? "
+        err.write(f"{error}\n{question}klamm acls --help tells the options.\n")
         return _FAILED
 
 
@@ -124,10 +124,3 @@ def _access_flags(given: Given) -> AccessFlags:
 
 def _failure(error: Exception) -> str:
     return f"Error while executing ACL command: {error}\n"
-
-
-def _utf_8(word: str) -> str:
-    """The word, unless it came in another encoding."""
-    if not word.isascii() and any("\ud800" <= each <= "\udfff" for each in word):
-        raise UsageError(f"`{one_line(word)[:200]}` is not UTF-8; type it in a terminal whose locale is UTF-8")
-    return word

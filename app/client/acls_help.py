@@ -3,8 +3,8 @@
 import textwrap
 
 from app.client.acls_options import OPTIONS, Takes
-from app.client.words import operation_word
 from app.core.codes import AclOperation
+from app.core.kafka_acls import operation_word
 
 DESCRIPTION = (
     "Lists, adds and removes ACLs with the options of Kafka's kafka-acls, its rules, its texts and its exit codes; "
@@ -84,7 +84,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ),
             ("token-file", "FILE", "file that holds the caller's token and nothing else"),
             ("ca", "FILE", "PEM file of the authorities to trust, instead of the system's"),
-            ("timeout", "SECONDS", "how long one call to the service may take, repeats included (30)"),
+            ("timeout", "SECONDS", "how long one call to the service may take in all, repeats included (30)"),
         ),
     ),
     ("Other", (("help", "", "show this"), ("version", "", "show the version"))),
@@ -93,8 +93,12 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 _EXAMPLES = """\
 Examples:
   klamm acls --as User:admin --list --topic orders
-  klamm acls --as User:admin --add --allow-principal User:alice --producer --topic orders
-  klamm acls --as User:admin --remove --allow-principal User:alice --operation Read --topic orders
+  klamm acls --as User:admin --add --allow-principal User:alice \\
+      --producer --topic orders
+  klamm acls --as User:admin --remove --allow-principal User:alice \\
+      --operation Read --topic orders
+
+Exit codes: 0 done, or the answer was no; 1 refused or failed; 130 Ctrl-C.
 """
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from app.client.acls_options import ExecutionError, Given
 from app.client.faults import UsageError
-from app.client.words import operation_word
 from app.core.bindings import AclBinding
 from app.core.codes import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
+from app.core.kafka_acls import operation_word
 from app.core.operations import supported_operations
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from app.client.faults import UsageError
+from app.client.spelling import nearest
 
 
 class Takes(Enum):
@@ -121,7 +122,8 @@ def _read_option(word: str, rest: _Words, given: Given) -> None:
     takes = OPTIONS.get(name)
     if takes is None:
         # After one dash JOptSimple looks for options of a single letter, and there are none.
-        raise UsageError(f"{name if double else name[:1]} is not a recognized option")
+        meant = nearest(f"--{name}", [f"--{each}" for each in OPTIONS]) if double else None
+        raise UsageError(f"{name if double else name[:1]} is not a recognized option", did_you_mean=meant)
     if takes is Takes.NOTHING:
         given.note(name, None)
     elif equals:

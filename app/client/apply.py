@@ -13,16 +13,22 @@ from app.client.plan_options import Proposal, add_plan_arguments, limits_of, pro
 from app.client.plan_output import write_json
 from app.client.service import Service
 
-HELP = "make the ACLs those of a file, after showing what that means"
 DESCRIPTION = (
     "Creates the ACLs that a file has and a running service lacks; with --prune deletes those that the file does not "
     "have. Shows first what is done and who gains and loses access, and asks. If anybody else changes ACLs meanwhile, "
     "it stops and says how far it came."
 )
+_EPILOG = (
+    "Example:\n  klamm apply acls.csv --prune --as User:admin\n\n"
+    "Exit codes: 0 done, or nothing to do; 1 refused, failed, or the answer was no; 2 asked for wrongly, or the file "
+    "can't be read; 130 Ctrl-C."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
+    parser.usage = "%(prog)s (FILE | --plan PLAN) [OPTIONS]"
+    parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", nargs="?", help="the ACLs that are wanted; - for standard input")
     parser.add_argument("--plan", metavar="PLAN", help="do what this plan says, saved by plan --save, instead of FILE")
     parser.add_argument("--yes", action="store_true", help="do not ask")

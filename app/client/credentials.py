@@ -1,25 +1,51 @@
 """How a command proves who calls, by a token or a certificate; and whom it trusts."""
 
+import os
 import ssl
+import stat
 from pathlib import Path
 
 from app.client.access import Access
 from app.client.faults import UsageError
+from app.client.secret_files import refuse_if_open
 
 _MAX_TOKEN_BYTES = 16 * 1024
 
 
-def bearer_of(access: Access) -> dict[str, str]:
-    """The header that shows the token, if there is one; a file is read each time, for it may be renewed.
+class Bearer:
+    """The token that proves who calls, if there is one."""
 
-    Raises UsageError, without any part of the token, if it can't be read or sent.
-    """
-    if access.token is not None:
-        return {"authorization": f"Bearer {_checked(access.token, '--command-config: `token`')}"}
-    if access.token_file is None:
-        return {}
-    where = f"--token-file: `{access.token_file}`"
-    return {"authorization": f"Bearer {_checked(_read(access.token_file, where), where)}"}
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._kept: str | None = None
+        """What came out of a pipe, which says it once only."""
+
+    def header(self) -> dict[str, str]:
+        """The header that shows the token, if there is one; a file is read each time, for it may be renewed.
+
+        Raises UsageError, without any part of the token, if it can't be read or sent, or if others could read it.
+        """
+        access = self._access
+        if access.token is not None:
+            return {"authorization": f"Bearer {_checked(access.token, '--command-config: `token`')}"}
+        if access.token_file is None:
+            return {}
+        where = f"{access.named_by}: `{access.token_file}`"
+        return {"authorization": f"Bearer {_checked(self._read(access.token_file, where), where)}"}
+
+    def _read(self, path: Path, where: str) -> str:
+        if self._kept is not None:
+            return self._kept
+        try:
+            with path.open("rb") as file:
+                refuse_if_open(file, path, self._access.named_by, "the token")
+                # All of a pipe: it may come in pieces.
+                text = file.read(_MAX_TOKEN_BYTES + 1).decode("latin-1")
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    self._kept = text
+        except OSError as error:
+            raise UsageError(f"{where}: can't be read ({error.strerror})") from None
+        return text
 
 
 def tls_context(access: Access) -> ssl.SSLContext:
@@ -52,7 +78,9 @@ def _load_authorities(context: ssl.SSLContext, path: Path) -> None:
 def _load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     for path in (certificate, key):
         try:
-            path.open("rb").close()
+            with path.open("rb") as file:
+                if path == key:
+                    refuse_if_open(file, path, "--command-config: `ssl.key.location`", "the private key")
         except OSError as error:
             raise UsageError(f"--command-config: can't read `{path}` ({error.strerror})") from None
     try:
@@ -63,15 +91,6 @@ def _load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> 
             f"--command-config: `{certificate}` and `{key}` are no certificate and its key in PEM, or the key is "
             "encrypted, which it must not be"
         ) from None
-
-
-def _read(path: Path, where: str) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_TOKEN_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{where}: can't be read ({error.strerror})") from None
-    return raw.decode("latin-1")
 
 
 def _checked(text: str, where: str) -> str:

@@ -16,9 +16,9 @@ from app.core.bindings import AclBinding
 from app.core.configs import CONFIG_NAMES, AuthorizerConfig, parse_configs
 from app.core.errors import InvalidRequestException
 from app.core.filters import AclBindingFilter
-from app.formats.registry import format_named, read_entries
+from app.formats.registry import format_named, read_entries, unrecognised
 
-MAX_STANDARD_INPUT_BYTES = 64 * 1024 * 1024
+MAX_STREAM_BYTES = 64 * 1024 * 1024
 
 _PROBLEMS_SHOWN = 10
 _TRIES = 8
@@ -46,12 +46,14 @@ def read_desired(path: str, format_name: str | None) -> frozenset[AclBinding]:
         raise UsageError(f"--format: {error}") from None
     try:
         with _opened(path) as raw:
-            _, entries = read_entries(raw, given)
+            recognised, entries = read_entries(raw, given)
             found: set[AclBinding] = set()
             problems: list[str] = []
             for line, entry in entries:
                 if isinstance(entry, AclBinding):
                     found.add(entry)
+                elif recognised is None:
+                    raise UsageError(one_line(f"`{path}` {unrecognised(raw)}"))
                 else:
                     problems += [f"line {line}: {each}" for each in entry]
     except (OSError, EOFError, zlib.error) as error:
@@ -76,11 +78,20 @@ def read_state(service: Service) -> StoreState:
 
 
 def _opened(path: str) -> IO[bytes]:
-    if path != "-":
-        return Path(path).open("rb")
-    raw = sys.stdin.buffer.read(MAX_STANDARD_INPUT_BYTES + 1)
-    if len(raw) > MAX_STANDARD_INPUT_BYTES:
-        raise UsageError(f"standard input is longer than {MAX_STANDARD_INPUT_BYTES} bytes; give a file")
+    """The file; what can be read once only, as pipes, is held in memory."""
+    if path == "-":
+        return _held(sys.stdin.buffer, "standard input")
+    file = Path(path).open("rb")  # noqa: SIM115 - closed by who asked for it, or below
+    if file.seekable():
+        return file
+    with file:
+        return _held(file, f"`{path}`")
+
+
+def _held(stream: IO[bytes], name: str) -> IO[bytes]:
+    raw = stream.read(MAX_STREAM_BYTES + 1)
+    if len(raw) > MAX_STREAM_BYTES:
+        raise UsageError(f"{name} is longer than {MAX_STREAM_BYTES} bytes; give a file")
     return io.BytesIO(raw)
 
 

@@ -7,13 +7,11 @@ import ssl
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import httpx
 
 from app.client.access import Access
-from app.client.credentials import bearer_of, tls_context
+from app.client.credentials import Bearer, tls_context
 from app.client.faults import ServiceError, ServiceUnreachableError
 from app.client.problems import broken_off_text, error_of_reply, is_retriable, reason_of, unreachable_text
 
@@ -53,11 +51,12 @@ class _Failure:
 
 
 class Exchange:
-    """The connection to one service. To be closed, or used as a context manager."""
+    """The connection to one service. To be closed."""
 
     def __init__(self, access: Access) -> None:
         """Raises UsageError if a certificate, a key or an authority can't be used."""
         self._access = access
+        self._bearer = Bearer(access)
         verify = tls_context(access)
         self._reads = self._client(verify, kept=1)
         # A connection that was kept may be closed by the service just when an update goes out on it, and then nobody
@@ -74,14 +73,6 @@ class Exchange:
             follow_redirects=False,
             trust_env=False,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -109,7 +100,7 @@ class Exchange:
 
     def _attempt(self, request: Request, deadline: float) -> dict[str, object] | _Failure:
         client = self._reads if request.idempotent else self._updates
-        headers = {"content-type": "application/json", **bearer_of(self._access)}
+        headers = {"content-type": "application/json", **self._bearer.header()}
         left_s = max(_LEAST_STEP_S, deadline - time.monotonic())
         try:
             with client.stream(

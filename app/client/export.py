@@ -4,6 +4,7 @@ import argparse
 import os
 import secrets
 import sys
+import textwrap
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,17 +13,17 @@ from typing import TextIO
 from app.client.access import access_of, add_access_arguments
 from app.client.faults import UsageError
 from app.client.service import Service
-from app.client.words import principal_named
+from app.client.terminal import HELP_COLUMNS
+from app.client.words import principal_named, utf_8
 from app.core.codes import CLUSTER_NAME, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import FORMATS, AclFormat, format_named
 
-HELP = "write the ACLs of a running service, in a format of others"
 DESCRIPTION = (
-    "Writes the ACLs of a running service, all of them as of one offset and in a stable order. Needs DESCRIBE on the "
+    "Writes the ACLs of a running service, all of them as of one offset and in a stable order. Needs Describe on the "
     "cluster. The token of that state and the number of ACLs are told on standard error. What a format can't say is "
-    "told before anything is written. Formats: " + "; ".join(f"{each.name} ({each.description})" for each in FORMATS)
+    "told before anything is written."
 )
 
 _PATTERNS = ("ANY", "MATCH", "LITERAL", "PREFIXED")
@@ -36,15 +37,17 @@ _RESOURCES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
+    parser.usage = "%(prog)s [OPTIONS]"
+    parser.epilog = _epilog()
     parser.add_argument(
         "--format",
         metavar="NAME",
         default="jsonl",
-        help=f"{', '.join(each.name for each in FORMATS)} (%(default)s)",
+        help="one of the formats below (%(default)s)",
     )
     parser.add_argument("--output", metavar="FILE", help="file to write, all or nothing (standard output)")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
-    filters = parser.add_argument_group("which ACLs (all)")
+    filters = parser.add_argument_group("which ACLs (all); one resource at most")
     filters.add_argument("--principal", metavar="PRINCIPAL", help="of this principal, such as User:alice")
     resource = filters.add_mutually_exclusive_group()
     resource.add_argument("--topic", metavar="NAME", help="on this topic; the name is compared as it stands")
@@ -58,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=str.upper,
         choices=_PATTERNS,
         default="ANY",
-        help="LITERAL or PREFIXED ones alone; MATCH for all that apply to the name, prefixes and * included; ANY "
-        "(%(default)s)",
+        help="LITERAL or PREFIXED: those alone; MATCH: all that apply to the name, prefixes and * included; ANY: both, "
+        "of this very name (%(default)s)",
     )
     add_access_arguments(parser)
 
@@ -89,6 +92,23 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     return 0
 
 
+def _epilog() -> str:
+    names = 2 + max(len(each.name) for each in FORMATS)
+    lines = [
+        textwrap.fill(
+            f"  {each.name:<{names}}{each.description}",
+            HELP_COLUMNS,
+            subsequent_indent=" " * (names + 2),
+            break_on_hyphens=False,
+        )
+        for each in FORMATS
+    ]
+    codes = (
+        "Exit codes: 0 written; 1 refused or failed; 2 asked for wrongly, or more than the format can say; 130 Ctrl-C."
+    )
+    return "\n".join(["Formats:", *lines, "", codes])
+
+
 def _format(name: str) -> AclFormat:
     try:
         return format_named(name)
@@ -101,7 +121,7 @@ def _filter(arguments: argparse.Namespace) -> AclBindingFilter:
     for flag, kind in _RESOURCES.items():
         given: str | None = getattr(arguments, flag)
         if given is not None:
-            resource_type, name = kind, given
+            resource_type, name = kind, utf_8(given)
     if arguments.cluster:
         resource_type, name = ResourceType.CLUSTER, CLUSTER_NAME
     pattern_type = PatternType[arguments.resource_pattern_type]

@@ -10,7 +10,14 @@ MAX_LINE = 4_000
 
 
 class UsageError(Exception):
-    """What was asked for can't be done; one line for the operator that says the way out."""
+    """What was asked for can't be done; one line for the operator that says the way out.
+
+    `did_you_mean`: a flag that is spelt much the same.
+    """
+
+    def __init__(self, text: str, *, did_you_mean: str | None = None) -> None:
+        super().__init__(one_line(text))
+        self.did_you_mean = did_you_mean
 
 
 class ServiceError(Exception):

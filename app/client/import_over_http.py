@@ -28,8 +28,12 @@ _PAUSE_S = 0.5
 class AclCreator(Protocol):
     """Where the ACLs go: `app.client.service.Service`."""
 
-    def create_acls(self, bindings: Sequence[AclBinding]) -> tuple[list[CreateResult], str]:
-        """One result a binding, in order, and the token of the state that has them."""
+    @property
+    def timeout_s(self) -> float:
+        """All the time that a batch has, in seconds, however often it is tried."""
+
+    def create_acls(self, bindings: Sequence[AclBinding], *, timeout_s: float) -> tuple[list[CreateResult], str]:
+        """One result a binding, in order, and the token of the state that has them; within `timeout_s` seconds."""
 
 
 @dataclass(slots=True)
@@ -77,15 +81,19 @@ class HttpImporter:
                 time.sleep(max(0.0, (self.counts.created - before) / self._acls_per_s - took_s))
 
     def _create(self, batch: Sequence[AclBinding]) -> tuple[list[CreateResult], str]:
-        for attempt in range(1, _TRIES):
+        attempt, left_s = 1, self._service.timeout_s
+        deadline = time.monotonic() + left_s
+        while True:
             try:
-                return self._service.create_acls(batch)
+                return self._service.create_acls(batch, timeout_s=left_s)
             except ServiceError as error:
+                pause_s = random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt  # noqa: S311 - no secret
+                left_s = deadline - time.monotonic() - pause_s
                 # Creating an ACL twice is as good as once, so what became of the first time does not matter.
-                if not error.outcome_unknown:
+                if not error.outcome_unknown or attempt == _TRIES or left_s <= 0:
                     raise
-            time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt)  # noqa: S311 - no secret
-        return self._service.create_acls(batch)
+            time.sleep(pause_s)
+            attempt += 1
 
     def _count(self, batch: Sequence[AclBinding], results: Sequence[CreateResult], token: str) -> None:
         counts = self.counts

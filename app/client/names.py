@@ -1,4 +1,4 @@
-"""The commands of this room by name, each with what it does: for `klamm --help`, which loads none of them."""
+"""The commands by name: for `klamm --help`, and for who misspells one, without loading any of them."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,3 +12,20 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "apply": "make the ACLs those of a file, after showing what that means",
     }
 )
+"""Those of this room, each with what it does."""
+
+OTHERS = ("serve", "migrate", "import", "token", "pipeline", "openapi")
+
+MEANT: Mapping[str, str] = MappingProxyType(
+    {
+        **{name: name for name in (*COMMANDS, *OTHERS)},
+        "list": "acls --list",
+        "add": "acls --add",
+        "remove": "acls --remove",
+        "delete": "acls --remove",
+        "explain": "why",
+        "start": "serve",
+        "authorize": "why",
+    }
+)
+"""What is meant by a word: a command's own name, or one that other tools have for it."""

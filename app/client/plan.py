@@ -8,10 +8,15 @@ from app.client.plan_file import save_plan
 from app.client.plan_options import add_plan_arguments, limits_of, propose, prune_of
 from app.client.service import Service
 
-HELP = "show what `apply` would do with a file of ACLs, and who would gain and lose access"
 DESCRIPTION = (
     "Compares the ACLs of a file, in any format that klamm import reads, with those of a running service. Shows which "
     "would be created and deleted, and exactly who would gain and who would lose access. Changes nothing."
+)
+
+_EPILOG = (
+    "Example:\n  klamm plan acls.csv --prune --as User:admin\n\n"
+    "Exit codes: 0 shown; 1 refused or failed; 2 asked for wrongly, or the file can't be read; 3 there is something to "
+    "do (--detailed-exitcode only); 130 Ctrl-C."
 )
 
 _CHANGES = 3
@@ -19,6 +24,8 @@ _CHANGES = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
+    parser.usage = "%(prog)s FILE [OPTIONS]"
+    parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="the ACLs that are wanted; - for standard input")
     parser.add_argument("--save", metavar="PLAN", help="write the plan to this file, for apply --plan")
     parser.add_argument(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import httpx
 
 from app.client.access import Access
+from app.client.address import UNIX
 from app.client.faults import ServiceError
 
 _MAX_FIELDS = 20
@@ -18,6 +19,7 @@ _OTHER_PRINCIPAL = (
     "the principal that asks (--as) needs Describe on the cluster to read ACLs, Alter to change them, and must be one "
     "that this caller may speak for"
 )
+_NO_PATH = "leave its path out (--klamm http://host:port), unless a proxy wants one"
 _SHOWN_CHARACTERS = 200
 
 
@@ -40,6 +42,8 @@ def error_of_reply(url: str, response: httpx.Response, body: bytes, *, update: b
         return ServiceError(text, status=status)
     if problem is None:
         text = f"`{url}` answered {status} {response.reason_phrase}, and not as Klamm does; is it the right address?"
+        if _has_path(url):
+            text = f"{text} {_NO_PATH}"
         return ServiceError(f"{text} {_LOOK_FIRST}" if unknown else text, status=status, outcome_unknown=unknown)
     code = str(problem["code"])
     # Klamm's own 503 says that nothing was done.
@@ -49,6 +53,8 @@ def error_of_reply(url: str, response: httpx.Response, body: bytes, *, update: b
         words.append(_PROVE_IT)
     if status == httpx.codes.FORBIDDEN:
         words.append(_OTHER_PRINCIPAL)
+    if status == httpx.codes.NOT_FOUND and _has_path(url):
+        words.append(_NO_PATH)
     if unknown:
         words.append(_LOOK_FIRST)
     return ServiceError("; ".join(words), code=code, status=status, outcome_unknown=unknown)
@@ -109,6 +115,10 @@ def _problem(body: bytes) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and isinstance(value.get("code"), str) else None
+
+
+def _has_path(url: str) -> bool:
+    return not url.startswith(UNIX) and httpx.URL(url).path != "/"
 
 
 def _details(problem: dict[str, object]) -> str:

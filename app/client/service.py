@@ -88,6 +88,11 @@ class Service:
         return self._access.principal
 
     @property
+    def timeout_s(self) -> float:
+        """All the time that a call has, in seconds."""
+        return self._access.timeout_s
+
+    @property
     def context(self) -> dict[str, str]:
         """The context that calls carry: the principal that asks, from this side's address."""
         return {"principal": self._access.principal, "client_address": self._access.client_address}
@@ -106,17 +111,22 @@ class Service:
         """
         content = json.dumps({"context": self.context, **body}, separators=(",", ":")).encode()
         request = Request("POST", path, content, idempotent)
-        return self._exchange.answer(request, self._access.timeout_s if timeout_s is None else timeout_s)
+        return self._exchange.answer(request, self.timeout_s if timeout_s is None else timeout_s)
 
     def create_acls(
-        self, bindings: Sequence[AclBinding], *, if_unchanged_since: str | None = None
+        self,
+        bindings: Sequence[AclBinding],
+        *,
+        if_unchanged_since: str | None = None,
+        timeout_s: float | None = None,
     ) -> tuple[list[CreateResult], str]:
         """One result a binding, in order, and the token of the state that has them (KIP-140).
 
-        With `if_unchanged_since` nothing is created unless the store still stands at that token.
+        With `if_unchanged_since` nothing is created unless the store still stands at that token. `timeout_s` is all the
+        time it has, in seconds.
         """
         body = {"bindings": [binding_body(each) for each in bindings]}
-        reply = self._update("/v1/acls", body, if_unchanged_since)
+        reply = self._update("/v1/acls", body, if_unchanged_since, timeout_s)
         return [parse_created(each) for each in _results(reply, len(bindings))], parse_text(reply, "token")
 
     def delete_acls(
@@ -171,10 +181,13 @@ class Service:
         following = reply.get("next_cursor")
         return parse_text(reply, "token"), following if isinstance(following, str) else None
 
-    def _update(self, path: str, body: Mapping[str, object], if_unchanged_since: str | None) -> dict[str, Any]:
+    def _update(
+        self, path: str, body: Mapping[str, object], if_unchanged_since: str | None, timeout_s: float | None = None
+    ) -> dict[str, Any]:
         guard = {} if if_unchanged_since is None else {"if_unchanged_since": if_unchanged_since}
-        timeout_ms = int(self._access.timeout_s * 1_000 * _SERVICE_SHARE)
-        return self.post(path, {**body, **guard, "timeout_ms": min(timeout_ms, _MAX_SERVICE_TIMEOUT_MS)})
+        timeout_ms = int((self.timeout_s if timeout_s is None else timeout_s) * 1_000 * _SERVICE_SHARE)
+        body = {**body, **guard, "timeout_ms": max(1, min(timeout_ms, _MAX_SERVICE_TIMEOUT_MS))}
+        return self.post(path, body, timeout_s=timeout_s)
 
 
 def _results(reply: Mapping[str, object], expected: int) -> list[object]:

@@ -16,11 +16,14 @@ from app.client.words import operation_named, principal_named, resource_named
 from app.core.errors import Errors, InvalidRequestException
 from app.core.hosts import parse_address
 
-HELP = "say why somebody is allowed or denied something, and what would change it"
 DESCRIPTION = (
-    "Says what authorize answers, the rule and the ACL that decided, the ACLs that nearly matched, and what to type so "
-    "that it is allowed. For example: klamm why User:bob READ topic:orders --host 10.1.2.3 --as User:admin. To ask "
-    "about another principal than one's own (--as) takes Describe on the cluster."
+    "Says what authorize answers, and the rule and the ACL that decided. If it is denied, says which ACLs nearly "
+    "match, and what to type so that it is allowed. To ask about another principal than one's own (--as) takes "
+    "Describe on the cluster."
+)
+_EPILOG = (
+    "Example:\n  klamm why User:bob READ topic:orders --host 10.1.2.3 --as User:admin\n\n"
+    "Exit codes: 0 answered; 1 refused or failed; 2 asked for wrongly; 4 denied (--exit-code only); 130 Ctrl-C."
 )
 
 _DENIED = 4
@@ -29,6 +32,8 @@ _OUTPUTS = ("text", "json")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `klamm why` takes."""
+    parser.usage = "%(prog)s PRINCIPAL OPERATION RESOURCE --host ADDRESS [OPTIONS]"
+    parser.epilog = _EPILOG
     parser.add_argument("principal", metavar="PRINCIPAL", help="who would do it, such as User:bob")
     parser.add_argument("operation", metavar="OPERATION", help="what, such as READ or DescribeConfigs")
     parser.add_argument(
@@ -41,13 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host",
         metavar="ADDRESS",
         required=True,
-        help="the client's IP address, such as 10.1.2.3; ACLs can ask for it",
+        help="the client's IP address, such as 10.1.2.3; ACLs may be for some hosts only",
     )
     parser.add_argument(
         "--output",
         choices=_OUTPUTS,
         default="text",
-        help="text to read, or JSON as the service answers (default: text)",
+        help="text to read, or JSON, which is all that the service answers (text)",
     )
     parser.add_argument(
         "--exit-code", action="store_true", help=f"exit with {_DENIED} if it is denied, 0 if it is allowed"

@@ -33,9 +33,11 @@ def print_explanation(asked: Asked, found: Explained, access: Sequence[str], out
     if found.matching_count > (found.acl is not None):
         page.heading(_counted("Every ACL that matches", found.matching_count, len(found.matching)))
         page.lines(map(acl_text, found.matching))
-    if found.near_misses:
+    # What is allowed works; DENYs that don't meet it are for programs to look through (--output json).
+    near_misses = () if found.is_allowed else found.near_misses
+    if near_misses:
         page.heading("ACLs that nearly match")
-    for binding, detail in found.near_misses:
+    for binding, detail in near_misses:
         page.line(acl_text(binding), indent=1)
         page.line(detail, indent=2)
     _print_way_out(page, found, access)

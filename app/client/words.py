@@ -13,6 +13,13 @@ _NEVER_MEANT = ("UNKNOWN", "ANY", "MATCH")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+def utf_8(text: str) -> str:
+    """The text, unless it came from the command line in another encoding. Raises UsageError if it did."""
+    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
+        raise UsageError(f"`{text[:_MAX_SHOWN]}` is not UTF-8; type it in a terminal whose locale is UTF-8")
+    return text
+
+
 def operation_named(text: str) -> AclOperation:
     """The operation: `READ`, `read`, `DescribeConfigs`, `describe_configs`. Raises UsageError for what is none."""
     return _named(AclOperation, "operation", text)
@@ -43,19 +50,14 @@ def resource_named(text: str) -> tuple[ResourceType, str]:
         return ResourceType.CLUSTER, CLUSTER_NAME
     if not colon or not name:
         raise UsageError(f"`{text[:_MAX_SHOWN]}` is no resource; write its type and name, such as topic:orders")
-    return resource_type_named(word), name
+    return resource_type_named(word), utf_8(name)
 
 
 def principal_named(text: str) -> str:
     """The principal, if it has a type before a colon. Raises UsageError if not."""
     if ":" not in text:
         raise UsageError(f"`{text[:_MAX_SHOWN]}` is no principal; write type and name, such as User:alice")
-    return text
-
-
-def operation_word(operation: AclOperation) -> str:
-    """As Kafka's tools spell it: DESCRIBE_CONFIGS is DescribeConfigs."""
-    return "".join(part.capitalize() for part in operation.name.split("_"))
+    return utf_8(text)
 
 
 def _named(words: type[_Word], what: str, text: str) -> _Word:

@@ -18,7 +18,7 @@ from app.core.host_keys import address_within, host_of
 from app.core.operations import from_bit_field
 from app.core.regions import name_within, pattern_of
 
-MAX_QUESTIONS = 50_000
+MAX_QUESTIONS = 150_000
 """About how many regions are looked at; some seconds' work."""
 
 

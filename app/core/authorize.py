@@ -174,11 +174,8 @@ class Authorization:
         bit = 1 << (operation if verdict.allowed else DENY_SHIFT + operation)
         principal, pattern, entry = self._deciding_pattern(bit, resource_type, resource_name)
         index = self._image.index
-        if entry.__class__ is int:
-            rows = index.rows_at(pattern, principal, WILDCARD)
-        else:
-            hosts = entry.texts_at(self._address)  # type: ignore[union-attr]  # it is none of int
-            rows = [row for host in hosts for row in index.rows_at(pattern, principal, host)]
+        host = entry.first_text_at(self._address, bit) if isinstance(entry, HostMasks) else WILDCARD
+        rows = index.rows_at(pattern, principal, host)
         if rows[1:]:
             rows = self._rows_that_say(verdict, operation, rows)
         return min(rows, key=index.table.key) if rows[1:] else rows[0]
@@ -216,26 +213,28 @@ class Authorization:
                 found.append(row)
         return found
 
-    def speaking_rows(self, resource_type: int, resource_name: str) -> Iterator[int]:
+    def speaking_rows(self, resource_type: int, resource_name: str) -> Iterator[Iterator[int]]:
         """The rows of every ACL on this resource that speaks of this caller, whatever its operation; for `acl_at`.
 
-        Most specific first; the first with a verdict's permission and operation is its `deciding_acl`.
+        Pattern by pattern and principal by principal, most specific first, each one's in no order. Sorted by
+        `AclTable.key`, the first with a verdict's permission and operation is its `deciding_acl`.
         """
-        index = self._image.index
         speaking = self._speaking(resource_type)
         for pattern_type, name in _patterns(resource_name, [node.lengths for _, node in speaking]):
             for principal, node in speaking:
                 entry = node.entries(pattern_type).get(name)
-                hosts = entry.texts_at(self._address) if isinstance(entry, HostMasks) else (WILDCARD,)
-                pattern = (resource_type, pattern_type, name)
-                rows = (
-                    [] if entry is None else [row for host in hosts for row in index.rows_at(pattern, principal, host)]
+                yield (
+                    iter(()) if entry is None else self._rows_of(entry, (resource_type, pattern_type, name), principal)
                 )
-                yield from sorted(rows, key=index.table.key)
+
+    def _rows_of(self, entry: Entry, pattern: tuple[int, int, str], principal: str) -> Iterator[int]:
+        for host in entry.texts_at(self._address) if isinstance(entry, HostMasks) else (WILDCARD,):
+            yield from self._image.index.rows_at(pattern, principal, host)
 
     def matching_acls(self, resource_type: int, resource_name: str) -> Iterator[StandardAcl]:
-        """The ACLs of `speaking_rows`."""
-        return map(self.acl_at, self.speaking_rows(resource_type, resource_name))
+        """The ACLs of `speaking_rows`, in order."""
+        for rows in self.speaking_rows(resource_type, resource_name):
+            yield from map(self.acl_at, sorted(rows, key=self._image.index.table.key))
 
     def authorized_operations(self, resource_type: int, resource_name: str) -> int:
         """Bit field of the supported operations that `decide` allows on this resource (KIP-430)."""

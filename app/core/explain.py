@@ -1,27 +1,25 @@
 """Why a caller is allowed or denied something, and what would change it: one question against one image.
 
-The answer is `authorize`'s own; all else is said about it. Everything in here is done in one step of the event loop;
-what takes longer, the near misses, has been looked for before (`app.core.near_misses`).
+The answer is `authorize`'s own; all else is said about it. What takes long is done in short steps: the near misses are
+looked for beforehand (`app.core.near_misses`), the matching ACLs while the image stays the same (`app.core.matching`).
+
+Who has no right to see ACLs of others is told nothing that depends on them beyond what authorize answers: neither
+whether there are any, nor how many. A test holds that.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 from app.core.authorize import Authorization, Verdict
 from app.core.bindings import AclBinding, StandardAcl
-from app.core.buckets import Bucket, HotBucket, unpack
-from app.core.codes import WILDCARD, AclOperation, AclPermissionType, ResourceType
+from app.core.codes import AclOperation, AclPermissionType, ResourceType
 from app.core.image import AuthorizerImage
-from app.core.index import AclIndex
+from app.core.matching import Matching, listed
 from app.core.misses import Question
 from app.core.near_misses import NearMiss, NearMissSearch, still_there
-from app.core.operations import ALLOW_MASK, DENY_MASK, supported_operations
+from app.core.operations import supported_operations
 from app.core.smallest_acl import SmallestAcl, smallest_acl
 
-MAX_LISTED = 100
-"""So many matching ACLs, and so many denying ones, are listed; their counts say how many there are."""
-
-_ALLOW, _DENY = int(AclPermissionType.ALLOW), int(AclPermissionType.DENY)
 _NOTHING = SmallestAcl(None, None)
 
 _UNRESTRICTED = "`authorizer.enabled` is false: everyone is allowed everything, as super users are, and no ACL is asked"
@@ -36,6 +34,10 @@ _DEFAULT_STEPS_IN = (
     "; no other ACL is on this resource, so `allow.everyone.if.no.acl.found` lets everybody in once they are gone"
 )
 _ALLOW_LACKS = "; and then it still takes the ALLOW that is needed besides"
+_ALLOW_MAY_LACK = (
+    "; and then it takes the ALLOW that is needed besides, unless no other ACL is on this resource and "
+    "`allow.everyone.if.no.acl.found` is true"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,102 +78,118 @@ def near_misses_of(
     return NearMissSearch(image.index, question, wanted, of_others=of_others)
 
 
+class Explaining:
+    """An explanation in the making: first every step of `steps`, then `found`.
+
+    Without `of_others` the asker may see only ACLs of the question's principal and of `User:*`; so may `near` hold only
+    those.
+    """
+
+    def __init__(
+        self,
+        image: AuthorizerImage,
+        authorization: Authorization,
+        question: Question,
+        near: Iterable[NearMiss] = (),
+        *,
+        of_others: bool = True,
+    ) -> None:
+        """`authorization` is the question's caller against this image."""
+        self._image = image
+        self._question = question
+        self._of_others = of_others
+        self._near = tuple(near)
+        self._verdict = authorization.decide(question.operation, question.resource_type, question.resource_name)
+        self._unrestricted = authorization.is_super_user and question.principal not in image.config.super_users
+        self._matching = Matching(image.index, authorization, question)
+        self._denying: tuple[StandardAcl, ...] = ()
+        self._allowing: tuple[StandardAcl, ...] = ()
+        self._lacks_allow = False
+
+    def steps(self) -> Iterator[None]:
+        """Look at what the image holds, some hundred ACLs at a time."""
+        # INVARIANT: the image in use is the same from the first step to the last. Whoever takes them looks; where it
+        # is not, what was found is thrown away.
+        if self._unrestricted:
+            return
+        matching = self._matching
+        yield from matching.steps()
+        self._denying, self._allowing = matching.denying.acls(), matching.allowing.acls()
+        if not (self._verdict.allowed or self._allowing):
+            self._lacks_allow = not (yield from self._would_default_step_in())
+        self._near = self._of_use()
+
+    def found(self) -> Explanation:
+        """The explanation. It asks the image nothing."""
+        verdict, question = self._verdict, self._question
+        if self._unrestricted:
+            return Explanation(verdict, note=_UNRESTRICTED)
+        forbids = verdict is Verdict.DENIED_BY_ACL
+        least = smallest_acl(question) if self._lacks_allow else _NOTHING
+        matching = self._matching
+        return Explanation(
+            verdict,
+            acl=self._deciding(),
+            matching_acls=self._listed(),
+            matching_acl_count=matching.denying.count + matching.allowing.count,
+            near_misses=self._near,
+            smallest_acl=None if forbids else least.binding,
+            denying_acls=self._denying if forbids else (),
+            denying_acl_count=matching.denying.count if forbids else 0,
+            acl_needed_besides=least.binding if forbids else None,
+            note="; ".join([*self._notes(least), *_odd(question)]) or None,
+        )
+
+    def _would_default_step_in(self) -> Generator[None, None, bool]:
+        """Whether allow.everyone.if.no.acl.found would speak if the DENYs that forbid it were gone."""
+        # INVARIANT: whoever may not see others' ACLs is told nothing that depends on them, but what authorize answers.
+        # Where a DENY forbids it, authorize answers DENIED whoever else has ACLs on the resource, and so does this.
+        forbids = self._verdict is Verdict.DENIED_BY_ACL
+        if not (forbids and self._of_others and self._image.config.allow_everyone_if_no_acl_found):
+            return False
+        return (yield from self._matching.denies_are_all())
+
+    def _of_use(self) -> tuple[NearMiss, ...]:
+        """The near misses that would have turned this verdict, and that are there at its offset."""
+        verdict = self._verdict
+        if verdict is Verdict.SUPER_USER or not (verdict.allowed or self._lacks_allow):
+            return ()
+        wanted = AclPermissionType.DENY if verdict.allowed else AclPermissionType.ALLOW
+        there = still_there(self._image.index, self._near)
+        return tuple(each for each in there if each.acl.binding.permission_type is wanted)
+
+    def _listed(self) -> tuple[StandardAcl, ...]:
+        if len(self._denying) < self._matching.denying.count:
+            return self._denying
+        return listed(self._denying + self._allowing)
+
+    def _deciding(self) -> StandardAcl | None:
+        """The ACL behind the verdict: the first of those that match."""
+        if self._verdict is Verdict.DENIED_BY_ACL:
+            return self._denying[0]
+        return self._allowing[0] if self._verdict is Verdict.ALLOWED_BY_ACL else None
+
+    def _notes(self, least: SmallestAcl) -> Iterator[str]:
+        if self._verdict is Verdict.SUPER_USER:
+            yield _SUPER_USER
+        if self._verdict is Verdict.DEFAULT_ALLOW:
+            yield _DEFAULT_ALLOW
+        if self._verdict is Verdict.DENIED_BY_ACL:
+            lacks = _ALLOW_LACKS if self._of_others else _ALLOW_MAY_LACK
+            rest = lacks if least.binding is not None else "" if self._lacks_allow else _DEFAULT_STEPS_IN
+            yield _DENY_STANDS + (_ALLOW_STANDS if self._allowing else rest)
+        if least.note is not None:
+            yield least.note
+
+
 def explain(
     image: AuthorizerImage, authorization: Authorization, question: Question, near: Iterable[NearMiss] = ()
 ) -> Explanation:
-    """The verdict of `authorization`, which is the question's caller against this image, and its reasons."""
-    verdict = authorization.decide(question.operation, question.resource_type, question.resource_name)
-    if authorization.is_super_user and question.principal not in image.config.super_users:
-        return Explanation(verdict, note=_UNRESTRICTED)
-    denying, allowing = _matching_rows(image.index, authorization, question)
-    forbids = bool(denying) and not authorization.is_super_user
-    lacks_allow = not verdict.allowed and not allowing and not (forbids and _default_steps_in(image, question, denying))
-    least = smallest_acl(question) if lacks_allow else _NOTHING
-    notes = [*_notes(verdict, least, lacks_allow=lacks_allow, allowed_too=bool(allowing)), *_odd(question)]
-    return Explanation(
-        verdict,
-        acl=_deciding(authorization, verdict, denying, allowing),
-        matching_acls=tuple(map(authorization.acl_at, (denying + allowing)[:MAX_LISTED])),
-        matching_acl_count=len(denying) + len(allowing),
-        near_misses=_of_use(image.index, verdict, near, lacks_allow=lacks_allow),
-        smallest_acl=None if forbids else least.binding,
-        denying_acls=tuple(map(authorization.acl_at, denying[:MAX_LISTED])) if forbids else (),
-        denying_acl_count=len(denying) if forbids else 0,
-        acl_needed_besides=least.binding if forbids else None,
-        note="; ".join(notes) or None,
-    )
-
-
-def _matching_rows(index: AclIndex, authorization: Authorization, question: Question) -> tuple[list[int], list[int]]:
-    """The rows of the DENYs and of the ALLOWs that match, most specific first."""
-    denying: list[int] = []
-    allowing: list[int] = []
-    codes_of = index.table.codes
-    for row in authorization.speaking_rows(question.resource_type, question.resource_name):
-        operation, permission_type = codes_of[row] >> 6 & 15, codes_of[row] >> 10
-        if permission_type == _DENY and DENY_MASK[operation] >> question.operation & 1:
-            denying.append(row)
-        if permission_type == _ALLOW and ALLOW_MASK[operation] >> question.operation & 1:
-            allowing.append(row)
-    return denying, allowing
-
-
-def _deciding(
-    authorization: Authorization, verdict: Verdict, denying: list[int], allowing: list[int]
-) -> StandardAcl | None:
-    """The ACL behind the verdict: the first of those that match."""
-    if verdict is Verdict.DENIED_BY_ACL:
-        return authorization.acl_at(denying[0])
-    return authorization.acl_at(allowing[0]) if verdict is Verdict.ALLOWED_BY_ACL else None
-
-
-def _default_steps_in(image: AuthorizerImage, question: Question, going: list[int]) -> bool:
-    """Whether allow.everyone.if.no.acl.found would speak if the ACLs in these rows were gone."""
-    if not image.config.allow_everyone_if_no_acl_found:
-        return False
-    gone = set(going)
-    return all(row in gone for bucket in _covering(image.index, question) for row in _rows_in(bucket))
-
-
-def _covering(index: AclIndex, question: Question) -> Iterator[Bucket]:
-    """The rows on each pattern that covers the resource."""
-    names = index.types[question.resource_type]
-    if names is None:
-        return
-    name = question.resource_name
-    prefixes = (names.prefixes.get(each) for each in names.prefixes_of(name))
-    for bucket in (names.literals.get(name), names.literals.get(WILDCARD), *prefixes):
-        if bucket is not None:
-            yield bucket
-
-
-def _rows_in(bucket: Bucket) -> Iterator[int]:
-    if not isinstance(bucket, HotBucket):
-        yield from unpack(bucket)
-        return
-    for rows in bucket.by_principal.values():
-        for packed in (rows,) if isinstance(rows, bytes) else rows.values():
-            yield from unpack(packed)
-
-
-def _of_use(index: AclIndex, verdict: Verdict, near: Iterable[NearMiss], *, lacks_allow: bool) -> tuple[NearMiss, ...]:
-    """The near misses that would have turned this verdict, and that are there at its offset."""
-    if verdict is Verdict.SUPER_USER or not (verdict.allowed or lacks_allow):
-        return ()
-    wanted = AclPermissionType.DENY if verdict.allowed else AclPermissionType.ALLOW
-    return tuple(each for each in still_there(index, near) if each.acl.binding.permission_type is wanted)
-
-
-def _notes(verdict: Verdict, least: SmallestAcl, *, lacks_allow: bool, allowed_too: bool) -> Iterator[str]:
-    if verdict is Verdict.SUPER_USER:
-        yield _SUPER_USER
-    if verdict is Verdict.DEFAULT_ALLOW:
-        yield _DEFAULT_ALLOW
-    if verdict is Verdict.DENIED_BY_ACL:
-        rest = _ALLOW_LACKS if least.binding is not None else "" if lacks_allow else _DEFAULT_STEPS_IN
-        yield _DENY_STANDS + (_ALLOW_STANDS if allowed_too else rest)
-    if least.note is not None:
-        yield least.note
+    """All that `Explaining` finds for who may see ACLs of others, in one go."""
+    explaining = Explaining(image, authorization, question, near)
+    for _ in explaining.steps():
+        pass
+    return explaining.found()
 
 
 def _odd(question: Question) -> Iterator[str]:

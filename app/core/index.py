@@ -7,7 +7,7 @@ place; whoever changes it does so in one step of the event loop, so that no read
 from collections.abc import Iterable, Iterator, MutableMapping
 
 from app.core.bindings import AclBinding, AclRow, StandardAcl
-from app.core.buckets import Bucket, first_row, rows_at, rows_of, with_row, without_row
+from app.core.buckets import Bucket, first_row, rows_at, with_row, without_row
 from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, ResourceType
 from app.core.containers import ShardedDict, Slots, SortedNames
 from app.core.hosts import ClientAddress
@@ -219,14 +219,6 @@ class AclIndex:
         """The ACL with this id (16 bytes), or None."""
         at = self.table.find(acl_id)
         return None if at is None else self.table.acl(at)
-
-    def acls_of(self, principal: str, resource_type: int, pattern_type: int, name: str) -> list[StandardAcl]:
-        """The ACLs of this principal on this very pattern, in list order."""
-        names = self.types[resource_type]
-        if names is None:
-            return []
-        rows = rows_of(names.buckets(pattern_type).get(name), principal, self.table)
-        return [self.table.acl(at) for at in sorted(rows, key=self.table.key)]
 
     def rows_at(self, pattern: tuple[int, int, str], principal: str, host: str) -> list[int]:
         """The table's rows of this principal, with this host, on a pattern (types and name), in no order."""

@@ -81,6 +81,16 @@ class HostMasks:
                 texts += networks.get(address.value >> drop, _NO_RANGE)
         return texts
 
+    def first_text_at(self, address: ClientAddress, bit: int) -> str:
+        """Of `texts_at` the first in list order whose mask has this bit, as `at` has it."""
+        masks = {WILDCARD: self.any_host, address.text: self.exact.get(address.text, 0)}
+        found = [text for text, mask in masks.items() if mask & bit]
+        for (version, drop), networks in self.ranges.items():
+            if version == address.version:
+                ranges = networks.get(address.value >> drop, _NO_RANGE)
+                found += [text for text, mask in ranges.items() if mask & bit]
+        return min(found)
+
     def put(self, host: str, mask: int) -> None:
         """Set what all ACLs with this host bring together; 0 takes the host out."""
         cidr = _range(host) if "/" in host else None

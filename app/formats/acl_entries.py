@@ -1,6 +1,6 @@
 """One entry of a file of ACLs: what every format has to give, and what makes a binding of words and texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from app.core.bindings import AclBinding
@@ -53,6 +53,11 @@ def binding_of(  # noqa: PLR0913 - a binding has seven fields
         return problems
     refusal = validate_new_acl(binding)
     return binding if refusal is None else [refusal.message]
+
+
+def binding_from(fields: Mapping[str, str], **called: str) -> AclBinding | list[str]:
+    """The same of fields in a file that calls some of the seven otherwise: `permission_type="permission"`."""
+    return binding_of(**{name: fields[called.get(name, name)] for name in AclBinding.__dataclass_fields__})
 
 
 def shown(binding: AclBinding) -> str:

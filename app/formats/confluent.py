@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, TextIO
 
 from app.core.bindings import AclBinding
-from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
+from app.formats.acl_entries import MAX_SHOWN, Entry, binding_from
 from app.formats.acl_json import binding_json, object_of_texts, write_json_list
 from app.formats.json_walk import JsonWalk, read_walked
 
@@ -67,14 +67,4 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
 
 def _binding(text: bytes) -> AclBinding | list[str]:
     found = object_of_texts(text, required=_ACL_FIELDS, known=_ACL_FIELDS, passed_over=_ABOUT)
-    if isinstance(found, list):
-        return found
-    return binding_of(
-        resource_type=found["resource_type"],
-        resource_name=found["resource_name"],
-        pattern_type=found["pattern_type"],
-        principal=found["principal"],
-        host=found["host"],
-        operation=found["operation"],
-        permission_type=found["permission"],
-    )
+    return found if isinstance(found, list) else binding_from(found, permission_type="permission")

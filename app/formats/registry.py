@@ -58,8 +58,21 @@ class AclFormat:
         self._write(bindings, out)
 
 
+_STRANGERS = (
+    (b"\xff\xfe", "is UTF-16; save it as UTF-8"),
+    (b"\xfe\xff", "is UTF-16; save it as UTF-8"),
+    (b"PK\x03\x04", "is packed by zip; unpack it first"),
+    (b"\xfd7zXZ", "is packed by xz; unpack it first"),
+    (b"BZh", "is packed by bzip2; unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "is packed by zstd; unpack it first"),
+)
+"""How files begin that are no text, and what to do with them."""
+
+
 def _is_json_lines(head: bytes) -> bool:
-    return head.lstrip()[:1] in (b"{", b"")
+    line, end, _ = head.lstrip().partition(b"\n")
+    # JSON of another shape, over several lines, would be a fault in each of them.
+    return not line or (line[:1] == b"{" and (line.rstrip()[-1:] == b"}" or b'"resource_' in line or not end))
 
 
 FORMATS = (
@@ -149,6 +162,20 @@ def read_entries(raw: IO[bytes], given: AclFormat | None = None) -> tuple[AclFor
     `raw` can be sought in. Unless a format is `given`, it is recognised; what looks like none is read as JSON Lines.
     Raises OSError, EOFError or zlib.error, also while entries are read, if it can't be read or unpacked.
     """
+    stream, head = _begun(raw)
+    found = given or recognise(head)
+    return found, (found or JSON_LINES).read(stream)
+
+
+def unrecognised(raw: IO[bytes]) -> str:
+    """What to say behind the name of a file that looks like no format, with the way out. Raises as `read_entries`."""
+    _, head = _begun(raw)
+    told = next((text for magic, text in _STRANGERS if head.startswith(magic)), None)
+    return told or f"looks like no format that Klamm reads; name its format with --format: {', '.join(FORMAT_NAMES)}"
+
+
+def _begun(raw: IO[bytes]) -> tuple[IO[bytes], bytes]:
+    """The file from its beginning, unpacked and behind a byte order mark, and how it begins."""
     raw.seek(0)
     packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     raw.seek(0)
@@ -156,5 +183,4 @@ def read_entries(raw: IO[bytes], given: AclFormat | None = None) -> tuple[AclFor
     head = stream.read(_HEAD_BYTES)
     mark = len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0
     stream.seek(mark)
-    found = given or recognise(head[mark:])
-    return found, (found or JSON_LINES).read(stream)
+    return stream, head[mark:]

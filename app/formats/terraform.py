@@ -11,7 +11,7 @@ from typing import IO, TextIO
 
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_of
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_from
 from app.formats.hcl import Block, HclFault, read_blocks
 from app.formats.json_walk import MAX_BODY_BYTES, JsonWalk, Pairs, read_walked
 from app.formats.quoting import wide_quoted
@@ -174,14 +174,13 @@ def _binding(name: str, given: Sequence[tuple[str, object]], names: set[str]) ->
     words = {field: word_of(field, texts[field], known, problems) for field, known in _WORDS.items()}
     if problems:
         return problems
-    return binding_of(
-        resource_type=words["resource_type"],
-        resource_name=texts["resource_name"],
-        pattern_type=words["resource_pattern_type_filter"],
-        principal=texts["acl_principal"],
-        host=texts["acl_host"],
-        operation=words["acl_operation"],
-        permission_type=words["acl_permission_type"],
+    return binding_from(
+        {**texts, **words},
+        pattern_type=_OPTIONAL,
+        principal="acl_principal",
+        host="acl_host",
+        operation="acl_operation",
+        permission_type="acl_permission_type",
     )
 
 

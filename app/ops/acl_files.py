@@ -17,7 +17,7 @@ from typing import IO
 from app.core.bindings import AclBinding
 from app.core.codes import AclPermissionType
 from app.formats.acl_entries import Entry
-from app.formats.registry import AclFormat, read_entries
+from app.formats.registry import AclFormat, read_entries, unrecognised
 
 STANDARD_INPUT = "-"
 MAX_PROBLEMS = 20
@@ -61,6 +61,8 @@ class AclFile:
         for at, (line, found) in enumerate(self.entries(), 1):
             if isinstance(found, AclBinding):
                 self._denials += found.permission_type is AclPermissionType.DENY
+            elif self._recognised is None:
+                raise AclFileError(f"nothing was written; `{self.name}` {unrecognised(self._raw)}")
             else:
                 problems += [f"{self.name}:{line}: {_shown(each)}" for each in found]
                 if len(problems) >= MAX_PROBLEMS:
@@ -68,8 +70,6 @@ class AclFile:
                     break
             if at % _ENTRIES_BETWEEN_REPORTS == 0:
                 report(self.position)
-        if problems and self._recognised is None:
-            problems.append(f"{self.name}: it looks like no format, and was read as JSON Lines; name it with --format")
         if problems:
             raise AclFileError("\n".join(["nothing was written; mend this first:", *problems]))
         return at

@@ -1,9 +1,11 @@
 """Can this `database.url` be used? Found out before anything is started, for a replica would try for ever."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import SecretStr
 
@@ -39,6 +41,13 @@ _LIBPQS: Final = frozenset(
     }
 )
 """Options that libpq has, and asyncpg hasn't: PostgreSQL would be asked for a setting of that name."""
+_KNOWN_VALUES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {
+        "sslnegotiation": ("postgres", "direct"),
+        "target_session_attrs": ("any", "primary", "standby", "read-write", "read-only", "prefer-standby"),
+    }
+)
+_HIGHEST_PORT: Final = 65_535
 _ALIKE = 0.75
 """From here on an unknown name is one of the above misspelt. PostgreSQL's other settings are less alike (a test)."""
 
@@ -50,19 +59,50 @@ def usable_database_url(url: SecretStr) -> SecretStr:
         parts = urlsplit(url.get_secret_value())
     except ValueError:
         parts = urlsplit("")
-    ports = [host.rpartition("]")[2].partition(":")[2] for host in parts.netloc.rpartition("@")[2].split(",")]
+    listed = parts.netloc.rpartition("@")[2]
+    hosts = [host.rpartition("]") for host in listed.split(",")] if listed else []
+    ports = [rest.partition(":")[2] for _, _, rest in hosts]
     if parts.scheme not in {"postgresql", "postgres"} or not all(port.isdecimal() for port in ports if port):
         raise ValueError(
             "expected postgresql://user:password@host:port/database, a password's special characters written as %40"
         )
+    _check_ports(port for port in ports if port)
+    _check_hosts(listed.split(",") if listed else [])
     try:
         query = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
     except ValueError:
         raise ValueError("expected each option behind its ? as name=value, with & between them") from None
     for name in query:
         _check_option(name)
+    _check_values(query)
+    _check_variable()
     _check_tls(query)
     return url
+
+
+def _check_ports(ports: Iterable[str]) -> None:
+    for port in ports:
+        if not port.isdecimal() or not 1 <= int(port[:9]) <= _HIGHEST_PORT:
+            raise ValueError(f"its port must be a number from 1 to {_HIGHEST_PORT}")
+
+
+def _check_hosts(hosts: Iterable[str]) -> None:
+    for host in hosts:
+        name = unquote(host.partition(":")[0])
+        try:
+            usable = host != "" and "\0" not in name and (name.startswith("/") or name.encode("idna") is not None)
+        except UnicodeError:
+            usable = host.startswith("[")
+        if not usable:
+            raise ValueError("it has a host that is empty, or no name of one; correct it")
+
+
+def _check_values(query: Mapping[str, Sequence[str]]) -> None:
+    for name, known in _KNOWN_VALUES.items():
+        if not set(query.get(name, ())) <= set(known):
+            raise ValueError(f"its {name} must be one of {', '.join(known)}")
+    _check_ports(port for ports in query.get("port", ()) for port in ports.split(","))
+    _check_hosts(host for hosts in query.get("host", ()) for host in hosts.split(","))
 
 
 def _check_option(name: str) -> None:
@@ -75,6 +115,13 @@ def _check_option(name: str) -> None:
         known = difflib.get_close_matches(name.lower(), _DRIVERS, n=1, cutoff=0.0)
     if known:
         raise ValueError(f"it has an option that there is not; did you mean `{known[0]}`?")
+
+
+def _check_variable() -> None:
+    try:
+        _check_ports(port for port in os.environ.get("PGPORT", "").split(",") if port)
+    except ValueError as fault:
+        raise ValueError(f"the variable PGPORT counts for it, and {fault}") from None
 
 
 def _check_tls(query: Mapping[str, Sequence[str]]) -> None:

@@ -202,6 +202,11 @@ class Settings(BaseSettings):
         shown |= {name: ",".join(getattr(self, name)) for name in TABLES}
         return shown | describe(self.authorizer_config)
 
+    def given(self) -> dict[str, str]:
+        """Those of `redacted` that are not at their defaults."""
+        shown, defaults = self.redacted(), type(self).model_construct()
+        return {property_of(name): shown[property_of(name)] for name, value in self if value != getattr(defaults, name)}
+
 
 def read_settings(flags: Mapping[str, object] | None = None) -> Settings:
     """The settings of this process. `flags` are values from the command line by field name; None: not given.
@@ -223,6 +228,16 @@ def read_settings(flags: Mapping[str, object] | None = None) -> Settings:
         if not path and reason.startswith(tuple(f"`{table}." for table in TABLES)):
             raise SettingsError(f"`{TOML_FILE}`: {reason}") from None
         raise SettingsError(f"{_origin(path, given)}: {reason}") from None
+
+
+def as_given(text: str, flags: Mapping[str, object]) -> str:
+    """The text of a SettingsError; properties that it begins with are named as they were given: flag, variable, key."""
+    names, _, rest = text.partition(": ")
+    fields = [name.replace(".", "_") for name in names.split(", ")]
+    if not rest or not all(field in Settings.model_fields for field in fields):
+        return text
+    given = {name: value for name, value in flags.items() if value is not None}
+    return f"{', '.join(_origin([field], given) for field in fields)}: {rest}"
 
 
 def _origin(path: Sequence[int | str], flags: Mapping[str, object]) -> str:

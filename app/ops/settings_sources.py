@@ -77,8 +77,14 @@ def toml_fields(fields: Collection[str]) -> dict[str, object]:
         content = tomllib.loads(TOML_FILE.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"`{TOML_FILE}` can't be read: {error}") from None
+    except OSError as error:
+        raise SettingsError(
+            f"`{TOML_FILE}` can't be read ({error.strerror}); let this user read it, or move it away"
+        ) from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"`{TOML_FILE}` is not UTF-8 text; save it as that") from None
+    except ValueError as error:
+        raise SettingsError(f"`{TOML_FILE}` is not TOML: {error}") from None
     found = {name: content.pop(name) for name in TABLES if name in content}
     known = [property_of(field) for field in fields]
     for name, value in _flat(content):

@@ -14,6 +14,8 @@ from pathlib import Path
 TLS_HANDSHAKE_TIMEOUT_S = 10.0
 """How long a client that has connected may take until TLS stands; nothing else is known of it before."""
 _BACKLOG = 2048
+_LONGEST_PATH = 107 if sys.platform == "linux" else 103
+"""Bytes of a Unix socket's path, as the kernel's address has room for."""
 _REST_S = 0.001
 _TROUBLE_REST_S = 1.0
 _LAST_CALL_S = 0.5
@@ -86,7 +88,11 @@ def _unix_socket(path: Path) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise ListenError(f"can't serve on `{path}` ({error}); choose another with --uds (KLAMM_UDS)") from None
+        # A path that is too long is told without a number.
+        raise ListenError(
+            f"can't serve on `{path}` ({error.strerror or error}); choose another with --uds (KLAMM_UDS), "
+            f"of {_LONGEST_PATH} bytes at most, in a folder that this user may write to"
+        ) from None
     except ListenError:
         listener.close()
         raise

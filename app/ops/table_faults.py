@@ -23,6 +23,16 @@ _FORMS: Final = MappingProxyType(
         "path_type": "expected the name of a file, in quotes",
     }
 )
+_NUMBERS: Final = MappingProxyType(
+    {
+        "int_parsing": "expected a whole number",
+        "int_parsing_size": "expected a whole number, and none so large",
+        "int_type": "expected a whole number",
+        "int_from_float": "expected a whole number",
+        "float_parsing": "expected a number",
+        "float_type": "expected a number",
+    }
+)
 _IN_A_TABLE = 3
 """Steps to what stands in one: callers, NAME, key."""
 
@@ -32,7 +42,7 @@ def reason_of(fault: ErrorDetails) -> str:
     own = fault.get("ctx", {}).get("error")
     if own is not None:
         return str(own)
-    text = fault["msg"]
+    text = _NUMBERS.get(fault["type"], fault["msg"])
     for kind in ("Input", "String", "Tuple"):
         text = text.replace(f"{kind} should", "it should", 1)
     return text

@@ -23,8 +23,14 @@ def alone(home: Home, job: str = "export") -> Iterator[None]:
     if folder is None:
         yield
         return
-    # Spark passes over names that begin with a dot.
-    with (folder / ".lock").open("wb") as lock:
+    try:
+        # Spark passes over names that begin with a dot.
+        lock = (folder / ".lock").open("wb")
+    except OSError as error:
+        raise PipelineError(
+            f"can't write into `{folder}` ({error.strerror}); name another --home, or let this user write there"
+        ) from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

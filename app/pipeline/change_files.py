@@ -114,7 +114,7 @@ def read_candidate(files: Sequence[tuple[str, str]]) -> Candidate:
 
     Raises PipelineError with the file and the JSON pointer of everything that createAcls or deleteAcls would refuse.
     """
-    return Candidate([_create(path) if kind == "create" else _delete(path) for kind, path in files])
+    return Candidate([_step(kind, path) for kind, path in files])
 
 
 def refuse_excessive(step: Step, created: int, deleted: int) -> None:
@@ -147,6 +147,15 @@ def _any_covered(names: Sequence[str], binding: AclBinding) -> bool:
     if binding.pattern_type is PatternType.PREFIXED:
         return names[at].startswith(binding.resource_name)
     return names[at] == binding.resource_name
+
+
+def _step(kind: str, path: str) -> Step:
+    if not path:
+        raise PipelineError(f"--{kind}: the name of a file is empty; leave it out")
+    try:
+        return _create(path) if kind == "create" else _delete(path)
+    except PipelineError as fault:
+        raise PipelineError(f"--{kind} {fault}") from None
 
 
 def _create(path: str) -> Step:

@@ -16,8 +16,8 @@ from app.core.records import record_hash
 from app.pipeline.errors import PipelineError
 from app.pipeline.jdbc import JdbcSource
 from app.pipeline.manifests import Base, Batch, Exported, read_exported, write_base, write_batch
-from app.pipeline.records import record_of
-from app.pipeline.schemas import ACLS, DAY, RECORDS
+from app.pipeline.records import CREATED, record_of
+from app.pipeline.schemas import ACLS, BINDING_FIELDS, DAY, RECORDS
 from app.pipeline.source import Head, ranges, read_records, read_table
 from app.pipeline.storage import Home
 
@@ -131,8 +131,16 @@ def whole_export(spark: SparkSession, home: Home) -> Exported:
     if exported is None:
         raise PipelineError(f"nothing has been exported into `{home.root}` yet; run `klamm pipeline export`")
     if faults := exported.faults():
-        raise PipelineError(f"the export is damaged: {faults[0]}; run `klamm pipeline reconcile` for all of it")
+        raise PipelineError(damage(faults))
     return exported
+
+
+def damage(faults: Sequence[str]) -> str:
+    """What to say of manifests that don't follow each other (`Exported.faults`), with the way out."""
+    return (
+        f"the export is damaged: {faults[0]}; run `klamm pipeline reconcile` for all of it, and restore what is "
+        "missing, or export into a new --home"
+    )
 
 
 def records_of(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
@@ -143,6 +151,14 @@ def records_of(spark: SparkSession, home: Home, exported: Exported) -> DataFrame
 def base_acls(spark: SparkSession, home: Home, exported: Exported) -> DataFrame | None:
     """The ACLs that the export began with (schemas.ACLS); None if it began with the first record."""
     return None if exported.base is None else _base_acls(spark, home)
+
+
+def acls_ever(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
+    """Every ACL (schemas.ACLS) that there was at any offset of this export, whether or not it is there now."""
+    created = records_of(spark, home, exported).where(sf.col("kind") == CREATED)
+    acls = created.select(sf.col("acl_id").alias("id"), *BINDING_FIELDS)
+    base = base_acls(spark, home, exported)
+    return acls if base is None else acls.unionByName(base)
 
 
 def measured(records: DataFrame) -> dict[int, BatchFacts]:
@@ -245,9 +261,9 @@ def _read(spark: SparkSession, home: Home, days: dict[int, Sequence[str]]) -> Da
     except AnalysisException as fault:
         if fault.getCondition() != "PATH_NOT_FOUND":
             raise
+        missing = (fault.getMessageParameters() or {}).get("path", root)
         raise PipelineError(
-            f"the export lacks Parquet that its manifests name ({fault.getMessageParameters()}); restore it, or export "
-            "into a new --home"
+            f"the export lacks Parquet that its manifests name (`{missing}`); restore it, or export into a new --home"
         ) from None
 
 

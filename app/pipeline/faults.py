@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 
 from app.pipeline.errors import PipelineError
 from app.pipeline.jdbc import password_of
+from app.pipeline.row_output import one_line
 
 SPARK_FAILED = 3
 
@@ -42,6 +43,12 @@ _HINTS_OF_ALL = (
     ("grpcio", "Spark Connect needs packages of its own: pip install 'pyspark[connect]'"),
     ("No suitable driver", "name PostgreSQL's JDBC driver with --jdbc-jar"),
     ("ClassNotFoundException: org.postgresql", "name PostgreSQL's JDBC driver with --jdbc-jar"),
+    ("No space left on device", "make room there and run it again: what was written before stands"),
+    ("Disk quota exceeded", "make room there and run it again: what was written before stands"),
+    ("Read-only file system", "name a --home that can be written"),
+    ("Permission denied", "name a --home that this user may write, or let this user"),
+    ("ChecksumException", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
+    ("not a Parquet file", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
     ("unresolved dependency", "without a way to Maven Central, name PostgreSQL's JDBC driver with --jdbc-jar"),
 )
 """By a word anywhere in what Java said."""
@@ -49,6 +56,11 @@ _HINTS_OF_ALL = (
 
 def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
     """A line for whoever runs the job, without secrets, and the exit code."""
+    text, status = _explained(fault, environ)
+    return one_line(text), status
+
+
+def _explained(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
     if isinstance(fault, PipelineError):
         return masked(str(fault), environ), fault.exit_code
     if isinstance(fault, PySparkException | Py4JError):
@@ -105,6 +117,7 @@ def _first_line(text: str) -> str:
 
 
 def _with_hint(said: str, text: str) -> str:
-    hint = next((hint for sign, hint in _HINTS if sign in said), None)
+    # What begins so is of Spark itself, which reads files as well.
+    hint = None if said.startswith("[") else next((hint for sign, hint in _HINTS if sign in said), None)
     hint = hint or next((hint for sign, hint in _HINTS_OF_ALL if sign in text), None)
     return f"{said.rstrip('.')}; {hint}" if hint else said

@@ -17,6 +17,7 @@ PASSWORD_FILE_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD_FILE"  # noqa: S105 - the
 READER, TELLER = "klamm-pipeline", "klamm-pipeline tells"
 """What the database calls our sessions: those that read, and those that note how far an export has come."""
 
+_PORT_DIGITS, _MOST_PORT = 5, 65_535
 _SECRETS = frozenset({"password", "sslpassword"})
 _SCHEME = "jdbc:postgresql://"
 _EXPECTED = f"expected {_SCHEME}host:port/database"
@@ -115,7 +116,7 @@ def check_url(url: str, where: str) -> None:
         )
     if "user" in names:
         raise PipelineError(f"{where} names a user; use --jdbc-user or {USER_VARIABLE} for it")
-    if not parts.netloc or not all(port.isdecimal() for port in ports if port) or len(parts.path) <= 1:
+    if not parts.netloc or not all(map(_is_port, filter(None, ports))) or len(parts.path) <= 1:
         raise PipelineError(f"{where}: {_EXPECTED}")
 
 
@@ -137,6 +138,10 @@ def _tls(url: str, properties: Mapping[str, str]) -> dict[str, str]:
     if mode == "verify-full" and named == "system" and "sslfactory" not in said:
         options["sslfactory"] = _JAVA_TRUST
     return options
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _PORT_DIGITS and 0 < int(text) <= _MOST_PORT
 
 
 def _host(listed: str) -> str:

@@ -23,9 +23,10 @@ from app.pipeline.context import Job, JobContext
 from app.pipeline.errors import PipelineError
 from app.pipeline.faults import explain, masked
 from app.pipeline.java import find_java
-from app.pipeline.jdbc import jdbc_source
+from app.pipeline.jdbc import check_url, jdbc_source
 from app.pipeline.jdbc_driver import find_driver
-from app.pipeline.jobs import FIRST_THE_DATABASE, JOBS, MAY_READ_THE_DATABASE
+from app.pipeline.jobs import FIRST_THE_DATABASE, JOBS, MAY_READ_THE_DATABASE, READ_ONLY
+from app.pipeline.named_files import check_files
 from app.pipeline.options import (
     Service,
     add_common_arguments,
@@ -103,17 +104,20 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
     spark: SparkSession | None = None
     try:
         refuse_unknown_variables(os.environ)
+        if arguments.jdbc_url is not None:
+            check_url(arguments.jdbc_url, "--jdbc-url")
         if arguments.check is not None:
             arguments.check(arguments)
         if job in FIRST_THE_DATABASE:
             # Nobody wants to wait for Spark to learn that a password is missing.
             jdbc_source(arguments, os.environ)
+        home = home_of(arguments, os.environ)
+        check_files(arguments, home, os.environ, writes_home=job not in READ_ONLY)
         options = _options(job, arguments, console)
         with _quiet_python(debug=arguments.debug):
             with console.step(f"starting Spark ({_where(options)})"):
                 spark = spark_session(options)
-            home = Home(home_of(arguments, os.environ))
-            return job.run(JobContext(spark, home, console, runs[0], runs), arguments)
+            return job.run(JobContext(spark, Home(home), console, runs[0], runs), arguments)
     except KeyboardInterrupt:
         console.warn("interrupted; what was written is whole, and the job can be run again")
         return INTERRUPTED

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from app.pipeline.row_output import csv_line
+from app.pipeline.row_output import csv_line, one_line
 from app.pipeline.schemas import FINDINGS
 
 _HEAD = """\
@@ -24,13 +24,14 @@ def csv_lines(findings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def script_lines(findings: Iterable[Mapping[str, Any]], cluster_id: str, offset: int) -> Iterator[str]:
     """A shell script with the commands of all findings; a command that several findings need stands once."""
-    yield _HEAD.format(cluster=_one_line(cluster_id), offset=offset)
+    yield _HEAD.format(cluster=one_line(cluster_id), offset=offset)
     done: set[str] = set()
     for finding in findings:
         commands = [command for command in finding["mend"] if command not in done]
         done.update(commands)
         if commands:
-            yield f"\n# {finding['kind']} {finding['acl_id']}: {_one_line(finding['why'])}"
+            # A comment must not end before its text does.
+            yield f"\n# {finding['kind']} {finding['acl_id']}: {one_line(finding['why'])}"
             yield from commands
 
 
@@ -38,8 +39,3 @@ def _field(value: Any) -> str:  # noqa: ANN401 - a column of any type
     if value is None:
         return ""
     return "\n".join(value) if isinstance(value, list) else str(value)
-
-
-def _one_line(text: str) -> str:
-    """A comment must not end before its text does: whatever is no printable character is escaped."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -28,6 +28,9 @@ DEFAULT_DRIVER_MEMORY = "2g"
 
 _PREFIX = "KLAMM_PIPELINE_"
 _LEAST_PARTITIONS = 8
+_MASTER = re.compile(
+    r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]*)?\])?|local-cluster\[[0-9, ]+\]|(spark|k8s)://\S+|yarn"
+)
 _SECRET_SETTING = re.compile(r"(?i)secret|password|token|access[._]?key|credential")
 
 
@@ -100,7 +103,7 @@ def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -
     """How the session of these arguments is made. Raises PipelineError for what can't be."""
     if arguments.remote and arguments.master:
         raise PipelineError("--remote and --master are both given; Spark runs at one of them")
-    if arguments.remote and not arguments.remote.startswith("sc://"):
+    if arguments.remote and not re.match(r"sc://[^/;\s]", arguments.remote):
         raise PipelineError("--remote: expected sc://host:port")
     if arguments.remote and "token=" in arguments.remote:
         raise PipelineError(
@@ -110,6 +113,10 @@ def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -
         if given and (is_submitted(environ) or arguments.remote):
             whose = "spark-submit's" if is_submitted(environ) else "the Spark Connect server's"
             raise PipelineError(f"{flag} is {whose} to say here; leave it out")
+    if arguments.master and not _MASTER.fullmatch(arguments.master):
+        raise PipelineError(
+            f"--master: expected local, local[4], spark://host:port, k8s://host:port or yarn, not `{arguments.master}`"
+        )
     if arguments.driver_memory and not re.fullmatch(r"[1-9]\d*[mg]", arguments.driver_memory, re.IGNORECASE):
         raise PipelineError(f"--driver-memory: expected a size such as 512m or 4g, not `{arguments.driver_memory}`")
     options = SessionOptions(
@@ -143,7 +150,7 @@ def _settings(given: list[str]) -> dict[str, str]:
     settings = {}
     for each in given:
         name, equals, value = each.partition("=")
-        if not equals or not name.startswith("spark."):
+        if not equals or not re.match(r"spark\.\w", name):
             raise PipelineError(f"--conf: expected spark.NAME=VALUE; the name given is `{name}`")
         if _SECRET_SETTING.search(name):
             raise PipelineError(

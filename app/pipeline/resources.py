@@ -22,19 +22,22 @@ _KNOWN = (
 )
 
 
+def resource_list(path: str) -> str:
+    """The path of a list of resources, as far as its name tells. Raises PipelineError for one of no known format."""
+    if not path or _extension(path) not in _READERS:
+        raise PipelineError(f"`{path}`: unknown format of a resource list; {_KNOWN}")
+    return path
+
+
 def read_resources(spark: SparkSession, path: str) -> DataFrame:
     """The resources in this file or folder, each once, names kept to the character (RESOURCES).
 
     Its name's end tells the format; .csv, .jsonl and .txt may be compressed (.gz). Raises PipelineError, with the row
     or column, for anything that is not a list of resources.
     """
-    last = path.rstrip("/").rpartition("/")[2].lower().removesuffix(".gz")
-    extension = last.rpartition(".")[2] if "." in last else "parquet"
-    reader = _READERS.get(extension)
-    if reader is None:
-        raise PipelineError(f"`{path}`: unknown format of a resource list; {_KNOWN}")
+    extension = _extension(resource_list(path))
     try:
-        found = reader(spark, path)
+        found = _READERS[extension](spark, path)
         _check_rows(found, path)
     except (PySparkException, Py4JError) as fault:
         if isinstance(fault, PySparkException) and fault.getCondition() == "PATH_NOT_FOUND":
@@ -46,6 +49,11 @@ def read_resources(spark: SparkSession, path: str) -> DataFrame:
 def seen_resources(decisions: DataFrame) -> DataFrame:
     """Every resource that a decision of the log was about (RESOURCES)."""
     return decisions.select(*_NAMES).distinct()
+
+
+def _extension(path: str) -> str:
+    last = path.rstrip("/").rpartition("/")[2].lower().removesuffix(".gz")
+    return last.rpartition(".")[2] if "." in last else "parquet"
 
 
 def _csv(spark: SparkSession, path: str) -> DataFrame:

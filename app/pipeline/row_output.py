@@ -40,6 +40,11 @@ def csv_line(fields: Sequence[str]) -> str:
     return line.getvalue().removesuffix("\r\n")
 
 
+def one_line(text: str) -> str:
+    """The text with every character that can't be printed, line ends among them, escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """The lines as a file. Raises PipelineError where none can be."""
     try:
@@ -63,5 +68,4 @@ def _text(value: Value) -> str:
 
 def _shown(value: Value) -> str:
     """A text on one line of a screen; what can't be seen is escaped."""
-    text = _text(value)
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return one_line(_text(value))

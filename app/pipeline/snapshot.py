@@ -14,7 +14,7 @@ from app.pipeline.manifests import Exported, versions
 from app.pipeline.records import refuse_unreadable
 from app.pipeline.schemas import ACLS
 from app.pipeline.source import moment, timestamp
-from app.pipeline.storage import Home, read_documents, write_document
+from app.pipeline.storage import Home, existing, read_documents, write_document
 
 _JOB = "snapshot"
 
@@ -44,9 +44,22 @@ def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) ->
             f"run `klamm pipeline snapshot --offset {wanted}`"
         )
     document = saved[wanted]
-    acls = spark.read.schema(ACLS).parquet(_room(home, wanted, "acls"))
+    acls = _saved_acls(spark, home, wanted, document["acls"])
     as_of = datetime.fromisoformat(document["as_of"])
     return Snapshot(acls, document["configs"], document["cluster_id"], document["epoch"], wanted, as_of)
+
+
+def _saved_acls(spark: SparkSession, home: Home, offset: int, wanted: int) -> DataFrame:
+    # INVARIANT: no answer is ever given from a part of the ACLs: where a DENY is missing it would be a wrong one.
+    path = _room(home, offset, "acls")
+    acls = existing(spark, path)
+    found = 0 if acls is None else acls.count()
+    if acls is None or found != wanted:
+        raise PipelineError(
+            f"the snapshot at offset {offset} has {found:,} of its {wanted:,} ACLs; remove "
+            f"`{_room(home, offset, '').rstrip('/')}` and run `klamm pipeline snapshot --offset {offset}` again"
+        )
+    return spark.read.schema(ACLS).parquet(path)
 
 
 def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
@@ -85,10 +98,13 @@ def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epoch: str) ->
 def snapshot_at(spark: SparkSession, home: Home, offset: int | None = None, time: datetime | None = None) -> Snapshot:
     """The state at an offset or a time, or at the last whole transaction of the export.
 
-    Raises PipelineError for what lies outside of the export or inside a transaction.
+    Raises PipelineError for what lies outside of the export or inside a transaction, and for an export of which Parquet
+    is missing.
     """
     exported = whole_export(spark, home)
     records = records_of(spark, home, exported)
+    base = base_acls(spark, home, exported)
+    _refuse_partial(records, base, exported)
     end = _end(records, exported, offset, time)
     if end is None:
         at, as_of = exported.start_offset, _start_time(exported)
@@ -98,13 +114,25 @@ def snapshot_at(spark: SparkSession, home: Home, offset: int | None = None, time
     refuse_unreadable(before)
     configs = dict(exported.base.configs) if exported.base is not None else {}
     return Snapshot(
-        fold_acls(before, base_acls(spark, home, exported)),
+        fold_acls(before, base),
         configs_after(configs, before),
         exported.cluster_id,
         exported.epoch,
         at,
         as_of,
     )
+
+
+def _refuse_partial(records: DataFrame, base: DataFrame | None, exported: Exported) -> None:
+    """Of all that the manifests name, nothing may be missing: records that remove or deny may be among it."""
+    wanted, found = exported.last_offset - exported.start_offset, records.count()
+    if base is not None and exported.base is not None:
+        wanted, found = wanted + exported.base.acls, found + base.count()
+    if found != wanted:
+        raise PipelineError(
+            f"the export has {found:,} of the {wanted:,} rows that its manifests name; run `klamm pipeline reconcile` "
+            "to see where, and restore them, or export into a new --home"
+        )
 
 
 def configs_after(configs: dict[str, str], records: DataFrame) -> dict[str, str]:

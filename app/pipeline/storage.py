@@ -11,6 +11,8 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from app.pipeline.errors import PipelineError
+
 _NOT_THERE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 
 
@@ -32,11 +34,27 @@ def write_document(spark: SparkSession, path: str, document: Mapping[str, Any]) 
 
 
 def read_documents(spark: SparkSession, path: str) -> list[dict[str, Any]]:
-    """Every JSON object in the folders that this path (with wildcards) names; none if there is no such folder."""
+    """Every JSON object in the folders that this path (with wildcards) names; none if there is no such folder.
+
+    Raises PipelineError, with the file, for what is none: half a file, or somebody else's.
+    """
     frame = existing(spark, path, "text")
     if frame is None:
         return []
-    return [json.loads(row["value"]) for row in frame.collect()]
+    return [_document(*row) for row in frame.select("value", "_metadata.file_path").collect()]
+
+
+def _document(text: str, file: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise PipelineError(
+            f"`{file}` is damaged, it holds no whole JSON object; restore it, or remove its folder and run the job "
+            "again that wrote it"
+        )
+    return document
 
 
 def existing(spark: SparkSession, path: str, kind: str = "parquet") -> DataFrame | None:

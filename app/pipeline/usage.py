@@ -123,7 +123,8 @@ def broad_acls(acls: DataFrame, longest_prefix: int = LONGEST_PREFIX) -> DataFra
 def closed_without_acl(acls: DataFrame, decisions: DataFrame) -> DataFrame:
     """Resources without any of these ACLs that somebody was denied for want of one that allows.
 
-    Where resources without ACLs are open to all there are none, but for ACLs that went since.
+    Where resources without ACLs are open to all there are none, if `acls` are all that there were at any of these
+    decisions: what was closed by an ACL that has gone since may be open now.
     """
     denied = _denied_by_default(decisions)
     covered = _covering(denied, _by_pattern(acls).select(*PATTERN).distinct()).select(*_RESOURCE).distinct()

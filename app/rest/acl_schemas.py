@@ -23,7 +23,8 @@ IfUnchangedSince = Annotated[
     str | None,
     Field(
         description="A token: nothing is written unless the store stands exactly there (else 412). The reply's token "
-        "is then the state that this very call has left, to be sent with the next one."
+        "is then the state that this very call has left, to be sent with the next one. Absent or null is no guard: "
+        "the change is written whatever the store holds, so who means to guard has to see that there is a token."
     ),
 ]
 

@@ -1,8 +1,9 @@
 """Admission: how many requests are worked on at once, by what they need; who is one too many hears so at once.
 
 A pool has places, a queue in which one waits for a place for a short time, and a budget of bytes for the bodies of
-those who have one. Nothing of a body is read before its request has a place. Plain authorize requests need none: they
-are answered in the step in which they came, and refused there if it takes too long (`app.rest.connections.bounds`).
+those who have one. Nothing of a body is read before its request has a place. Plain requests of authorize and the OPA
+door need none: they are answered in the step in which they came, and refused there if it takes too long
+(`app.rest.connections.bounds`).
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The REST application: the endpoints in front, FastAPI behind them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,17 +21,16 @@ from app.rest.admission import Admission
 from app.rest.authorize import AuthorizeEndpoint
 from app.rest.callers.authentication import Callers
 from app.rest.connections.protocol import Answer
+from app.rest.connections.target import AUTHORIZE_TARGET, asks_opa
 from app.rest.correlation import MarkedRequests
 from app.rest.endpoint import endpoints_of
 from app.rest.errors import MethodNotAllowedException, problem_response
 from app.rest.opa import OpaDoor
-from app.rest.opa_wire import OPA_BELOW
 from app.rest.routing import CountedRequests, Services, no_route
 from app.runtime.authorizer import Authorizer
 from app.runtime.counters import BUCKET_BOUNDS_S
 
-AUTHORIZE_PATH = "/v1/authorize"
-_OPA_BELOW = f"{OPA_BELOW}/"
+AUTHORIZE_PATH = AUTHORIZE_TARGET.decode()
 ROUTERS = (decisions.router, explain.router, acls.router, service.router, health.router, health.metrics_router)
 
 
@@ -47,10 +46,11 @@ class RestApp:
         face: Face,
         traced: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
-        self.answer: Answer = authorize.answer if traced is None else _takes_the_long_way
-        """What the server's protocol asks before it puts a plain authorize request to this application."""
+        self.answer: Answer = self._at_once if traced is None else _takes_the_long_way
+        """What the server's protocol asks before it puts a plain request to this application."""
         self.face = face
         """What the supervisor of several workers asks each of them."""
+        self._authorize = authorize
         self._endpoints: Mapping[str, ASGIApp] = {AUTHORIZE_PATH: authorize, **endpoints}
         self._opa = opa
         self._rest = rest
@@ -60,13 +60,24 @@ class RestApp:
         """Answer one request."""
         await self._marked(scope, receive, send)
 
+    def _at_once(
+        self,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        names: Sequence[str],
+        target: bytes = AUTHORIZE_TARGET,
+    ) -> bytes | None:
+        if target == AUTHORIZE_TARGET:
+            return self._authorize.answer(headers, body, names)
+        return self._opa.answer(headers, body, names, target)
+
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None and scope["method"] == "POST":
                 await endpoint(scope, receive, send)
                 return
-            if f"{scope['path']}/".startswith(_OPA_BELOW):
+            if asks_opa(scope["path"].encode(errors="replace")):
                 await self._opa(scope, receive, send)
                 return
             if scope["path"] == AUTHORIZE_PATH:

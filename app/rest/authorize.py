@@ -16,10 +16,10 @@ from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource
 from app.ops.decision_log import Asker, Decided, DecisionLog, Stand
 from app.ops.logs import REQUEST_MARK, RequestMark
 from app.rest.admission import body_bytes_of
-from app.rest.callers.authentication import shows_one_at_most
-from app.rest.callers.roles import ANYBODY, Caller
+from app.rest.at_once import caller_at_once, mark_at_once
+from app.rest.callers.roles import Caller
 from app.rest.context import check_principal, client_address
-from app.rest.correlation import mark_of, mark_of_headers, reply_headers
+from app.rest.correlation import reply_headers
 from app.rest.endpoint import BodyReader, respond
 from app.rest.errors import FieldError, InvalidFieldsException
 from app.rest.routing import Services, caller_of
@@ -74,17 +74,13 @@ class AuthorizeEndpoint:
         began = perf_counter()
         try:
             fields = dict(headers)
-            came_once = len(fields) == len(headers)
-            caller = self._callers.known(fields, names) if came_once or shows_one_at_most(headers) else None
-            if caller is None or _AUTHORIZE not in caller.operations or len(body) > OFF_LOOP_BYTES:
+            caller = caller_at_once(self._callers, _AUTHORIZE, headers, fields, names)
+            if caller is None or len(body) > OFF_LOOP_BYTES:
                 return None
-            check_headers(headers, MAX_BODY_BYTES)
             request = decode_authorize(body)
             if request.at_least is not UNSET or (caller.limit is not None and not self._is_within(caller, request)):
                 return None
-            mark = mark_of(fields) if came_once else mark_of_headers(headers)
-            if caller is not ANYBODY:
-                mark.caller = caller.name
+            mark = mark_at_once(headers, fields, caller)
             reply = self._answer(request, caller, mark)
         except Exception:  # noqa: BLE001 - the ASGI application meets it again, answers and logs it
             return None
@@ -129,6 +125,10 @@ class AuthorizeEndpoint:
         # INVARIANT: who the super users are is asked of the image that decides.
         caller.check_principal(principal, self._authorizer.image.config.super_users)
         return self._authorizer.authorization(principal, client_address(context.client_address))
+
+    def check(self, request: AuthorizeRequest, caller: Caller) -> None:
+        """Raise what `results` would; nothing is counted or logged."""
+        _decide(self.authorization(request.context, caller), request.actions)
 
     def results(self, request: AuthorizeRequest, caller: Caller, mark: RequestMark) -> list[bytes]:
         """ALLOWED or DENIED for each action; decided, counted and logged, all at once."""

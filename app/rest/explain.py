@@ -20,7 +20,7 @@ from app.rest.strict_json import check_count
 from app.rest.wire import Action
 from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES
 from app.runtime.authorizer import LiteralAction
-from app.runtime.pace import each_paced
+from app.runtime.pace import Pace
 
 router = strict_router("decisions")
 
@@ -41,8 +41,11 @@ async def explain(body: ExplainBody, authorizer: CurrentAuthorizer) -> bytes:
     about, actions = _about(body, context), [_action(each, body.actions) for each in body.actions]
     await authorizer.wait_for(given(body.at_least))
     found, token = await authorizer.explain(context, about, actions)
-    results = b",".join(await each_paced(found, _explanation))
-    return b'{"results":[%b],"token":%b}' % (results, _TO_JSON(None if token is None else str(token)))
+    pace, results = Pace(), []
+    for each in found:
+        results.append(_explanation(each))
+        await pace.breathe()
+    return b'{"results":[%b],"token":%b}' % (b",".join(results), _TO_JSON(None if token is None else str(token)))
 
 
 def _about(body: explain_wire.ExplainRequest, context: RequestContext) -> RequestContext:
@@ -87,14 +90,4 @@ def _listed(acls: tuple[StandardAcl, ...]) -> list[Any]:
 
 
 def _proposed(binding: AclBinding | None) -> dict[str, str] | None:
-    if binding is None:
-        return None
-    return {
-        "resource_type": binding.resource_type.name,
-        "resource_name": binding.resource_name,
-        "pattern_type": binding.pattern_type.name,
-        "principal": binding.principal,
-        "host": binding.host,
-        "operation": binding.operation.name,
-        "permission_type": binding.permission_type.name,
-    }
+    return None if binding is None else dict(zip(schemas.ProposedAcl.model_fields, binding.words, strict=True))

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from app.core.authorize import AuthorizationResult
-from app.core.explain import MAX_LISTED
+from app.core.matching import MAX_LISTED
 from app.core.near_misses import MAX_NEAR_MISSES
 from app.rest.acl_schemas import Acl
 from app.rest.schemas import Action, AuthorizableRequestContext, Entries, Reply, Request, Token

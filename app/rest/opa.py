@@ -6,7 +6,7 @@ denial; what is no JSON is a failure, after which it asks again. So a decision i
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic, perf_counter
 from typing import NamedTuple
 
@@ -19,19 +19,20 @@ from app.core.errors import (
     RequestTimedOutException,
     ResourceNotFoundException,
 )
-from app.ops.logs import REQUEST_MARK
+from app.ops.logs import REQUEST_MARK, RequestMark
 from app.rest.admission import body_bytes_of
+from app.rest.at_once import caller_at_once, mark_at_once
 from app.rest.authorize import ALLOWED, NO_MARK, AuthorizeEndpoint
 from app.rest.callers.roles import Caller
+from app.rest.correlation import reply_headers
 from app.rest.endpoint import CLIENT_CLOSED_REQUEST, send_json
 from app.rest.errors import MethodNotAllowedException, plain_response, status_of, unexpected
-from app.rest.opa_wire import OPA_BELOW, OPA_DEADLINE_S, ByResourceType, decode_opa
+from app.rest.opa_wire import OPA_DEADLINE_S, OPA_PATH, ByResourceType, decode_opa
 from app.rest.routing import Services, caller_of
-from app.rest.strict_json import MAX_BODY_BYTES, check_headers, off_loop, read_body
+from app.rest.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers, off_loop, read_body
 from app.rest.wire import AuthorizeRequest
 
 OPA_OPERATION = "opaAuthorize"
-_PATH = f"{OPA_BELOW}/kafka/authz/allow"
 _ANSWERS = {True: b'{"result":true}', False: b'{"result":false}'}
 _LOG_EACH_S = 1.0
 
@@ -45,7 +46,7 @@ class _Route(NamedTuple):
     path_format: str
 
 
-_ROUTE = _Route(OPA_OPERATION, f"{_PATH}/{{cluster}}")
+_ROUTE = _Route(OPA_OPERATION, f"{OPA_PATH}/{{cluster}}")
 
 
 class OpaDoor:
@@ -79,6 +80,33 @@ class OpaDoor:
         operation = OPA_OPERATION if scope.get("route") is _ROUTE else "other"
         self._services.metrics.count_request(operation, status, perf_counter() - began)
 
+    def answer(
+        self, headers: Sequence[tuple[bytes, bytes]], body: bytes, names: Sequence[str], target: bytes
+    ) -> bytes | None:
+        """The reply, its own headers first, to a question that can be decided at once; None for every refusal.
+
+        What it has no answer to has left no trace: the request can be put to the ASGI application as it came.
+        """
+        began = perf_counter()
+        try:
+            fields = dict(headers)
+            caller = caller_at_once(self._services.callers, OPA_OPERATION, headers, fields, names)
+            if caller is None or len(body) > OFF_LOOP_BYTES:
+                return None
+            request = decode_opa(body)
+            self._check_cluster(_cluster_of(target.decode("ascii")))
+            if caller.limit is not None:
+                self._check(request, caller)
+                if not caller.limit.take():
+                    return None
+            mark = mark_at_once(headers, fields, caller)
+            reply = _ANSWERS[self._decided(request, caller, mark)]
+        except Exception:  # noqa: BLE001 - the ASGI application meets it again, answers and logs it
+            return None
+        self._services.metrics.count_request(OPA_OPERATION, 200, perf_counter() - began)
+        # The order of the long way.
+        return b"content-length: %d\r\n%b\r\n%b" % (len(reply), reply_headers(mark), reply)
+
     async def _reply(self, scope: Scope, receive: Receive) -> bool:
         cluster = _cluster_of(scope["path"])
         scope["route"] = _ROUTE
@@ -94,9 +122,7 @@ class OpaDoor:
             raise RequestTimedOutException(f"the request took longer than {OPA_DEADLINE_S:g} s; try again") from None
         # INVARIANT: no await from here on, as in authorize; what is decided now is true when it is said.
         self._check_cluster(cluster)
-        if isinstance(request, ByResourceType):
-            return self._by_resource_type(request, caller)
-        return self._authorize.results(request, caller, REQUEST_MARK.get() or NO_MARK) == [ALLOWED]
+        return self._decided(request, caller, REQUEST_MARK.get() or NO_MARK)
 
     async def _asked(self, scope: Scope, receive: Receive) -> tuple[Caller, AuthorizeRequest | ByResourceType]:
         services, headers = self._services, scope["headers"]
@@ -105,6 +131,18 @@ class OpaDoor:
         async with pool.admitted(body_bytes_of(headers, MAX_BODY_BYTES), scope.get("klamm.began"), caller.share):
             check_headers(headers, MAX_BODY_BYTES)
             return caller, await off_loop(decode_opa, await read_body(receive, MAX_BODY_BYTES))
+
+    def _check(self, request: AuthorizeRequest | ByResourceType, caller: Caller) -> None:
+        """Raise what deciding would: who is refused pays once, and that is on the long way."""
+        if isinstance(request, ByResourceType):
+            self._authorize.authorization(request.context, caller)
+        else:
+            self._authorize.check(request, caller)
+
+    def _decided(self, request: AuthorizeRequest | ByResourceType, caller: Caller, mark: RequestMark) -> bool:
+        if isinstance(request, ByResourceType):
+            return self._by_resource_type(request, caller)
+        return self._authorize.results(request, caller, mark) == [ALLOWED]
 
     def _by_resource_type(self, request: ByResourceType, caller: Caller) -> bool:
         # As the route of this name has it: neither audited nor in the decision log, for no resource was asked about.
@@ -134,10 +172,10 @@ class OpaDoor:
 
 def _cluster_of(path: str) -> str | None:
     """The cluster that a path names, if any. Raises ResourceNotFoundException for all other paths."""
-    below = path.removeprefix(_PATH)
+    below = path.removeprefix(OPA_PATH)
     if below == "":
         return None
     cluster = below[1:]
     if below == path or below[0] != "/" or not cluster or "/" in cluster:
-        raise ResourceNotFoundException(f"there is nothing at `{path[:200]}`; the plugin's path is {_PATH}")
+        raise ResourceNotFoundException(f"there is nothing at `{path[:200]}`; the plugin's path is {OPA_PATH}")
     return cluster

@@ -1,10 +1,12 @@
 """explain: near misses looked for in short steps, and then every answer of the batch at one offset."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 
 from app.core.authorize import Authorization
 from app.core.codes import WILDCARD_PRINCIPAL
-from app.core.explain import Explanation, explain, near_misses_of
+from app.core.errors import OffsetNotAvailableException
+from app.core.explain import Explaining, Explanation, near_misses_of
 from app.core.image import AuthorizerImage
 from app.core.misses import Question
 from app.core.near_misses import NearMiss
@@ -13,6 +15,8 @@ from app.runtime.loader import Loader
 from app.runtime.pace import Pace
 
 _PACED_ATTEMPTS = 3
+_MOST_STEPS_AT_ONCE = 25
+"""So many steps, each of some hundred ACLs, are taken in one go where the store changes all the time: milliseconds."""
 
 Permission = Callable[[], tuple[Authorization, bool]]
 """Checks the asker's rights against the image in use, and gives whom is asked about against the same image, and
@@ -24,21 +28,27 @@ async def explain_all(
 ) -> tuple[list[Explanation], Token | None]:
     """One explanation a question, in order, all at the offset of the token; the questions are all of one caller.
 
-    Raises what `permission` raises, before any look-up and at the offset of the answer.
+    Raises what `permission` raises, before any look-up and at the offset of the answer; OffsetNotAvailableException if
+    the store changes all the time and it takes too long to look at one state of it.
     """
     pace = Pace()
     permission()
-    near = [await _near_misses(loader, question, permission, pace) for question in questions]
+    near = []
+    for question in questions:
+        near.append(await _near_misses(loader, question, permission, pace))
+        await pace.breathe()
     for _ in range(_PACED_ATTEMPTS):
         found = await _paced(loader, questions, near, permission)
         if found is not None:
-            return found
-    # The store changes all the time: so many answers take a while in one step, but they are one state's.
-    image = loader.image
-    rights = permission()
-    return [
-        _explained(image, rights, question, each) for question, each in zip(questions, near, strict=True)
-    ], image.token
+            break
+    else:
+        found = _at_once(loader.image, questions, near, permission)
+    explaining, token = found
+    told = []
+    for each in explaining:
+        told.append(each.found())
+        await pace.breathe()
+    return told, token
 
 
 async def _near_misses(loader: Loader, question: Question, permission: Permission, pace: Pace) -> list[NearMiss]:
@@ -66,26 +76,45 @@ async def _near_misses_in(
 
 async def _paced(
     loader: Loader, questions: Sequence[Question], near: Sequence[list[NearMiss]], permission: Permission
-) -> tuple[list[Explanation], Token | None] | None:
+) -> tuple[list[Explaining], Token | None] | None:
     """None if the image has changed between the first answer and the last."""
     pace = Pace()
     image = loader.image
-    found: list[Explanation] = []
+    found: list[Explaining] = []
     for question, each in zip(questions, near, strict=True):
         await pace.breathe()
         if loader.image is not image:
             return None
-        found.append(_explained(image, permission(), question, each))
+        found.append(_explaining(image, permission(), question, each))
+        for _ in found[-1].steps():
+            await pace.breathe()
+            if loader.image is not image:
+                return None
     return found, image.token
 
 
-def _explained(
+def _at_once(
+    image: AuthorizerImage, questions: Sequence[Question], near: Sequence[list[NearMiss]], permission: Permission
+) -> tuple[list[Explaining], Token | None]:
+    """All answers in one step of the event loop, which is bounded: raises OffsetNotAvailableException beyond that."""
+    rights = permission()
+    found = [_explaining(image, rights, question, each) for question, each in zip(questions, near, strict=True)]
+    steps = chain.from_iterable(each.steps() for each in found)
+    if any(True for _ in islice(steps, _MOST_STEPS_AT_ONCE, None)):
+        raise OffsetNotAvailableException(
+            "so many ACLs match, and they change so often, that no one state of them could be looked at; "
+            "ask about fewer actions at once, or try again"
+        )
+    return found, image.token
+
+
+def _explaining(
     image: AuthorizerImage, rights: tuple[Authorization, bool], question: Question, near: Sequence[NearMiss]
-) -> Explanation:
-    """The answer, by what `permission` has just given against this image."""
+) -> Explaining:
+    """The explanation to be made, by what `permission` has just given against this image."""
     authorization, of_others = rights
     # INVARIANT: the asker sees what it may see at the offset of the answer, whatever it might when it was searched.
     if not of_others:
         seen = (question.principal, WILDCARD_PRINCIPAL)
         near = [each for each in near if each.acl.binding.principal in seen]
-    return explain(image, authorization, question, near)
+    return Explaining(image, authorization, question, near, of_others=of_others)

@@ -4,20 +4,25 @@ Why no change is lost, doubled or reordered: DESIGN, store and change feed. `Pos
 `ChangeFeed`.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from uuid import UUID
 
+from app.core.errors import StoreUnavailableException
 from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.store.engine import Connection, KeptConnection, StoreTimeouts, close_gently, connect
 from app.store.epoch import renounce
 from app.store.faults import NotMigratedError, faults_told
 from app.store.listener import FeedListener
+from app.store.place import place_of
 from app.store.retention import trim
 from app.store.rows import OrderCheck, Row, head_of, record_of
 from app.store.slices import in_slices
 from app.store.snapshot import PostgresSnapshot, open_snapshot
+
+_log = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE = 1_000
 """What a driver decodes in one step of the event loop: a few milliseconds."""
@@ -50,10 +55,14 @@ class PostgresChangeFeed:
         self._timeouts = timeouts or StoreTimeouts()
         self._polls = KeptConnection(dsn, self._timeouts, "feed")
         self._listener = FeedListener(dsn, self._timeouts)
+        self._in_trouble = False
 
-    def snapshot(self) -> AbstractAsyncContextManager[PostgresSnapshot]:
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:
         """Head, configs and all ACLs of one offset. Raises StoreUnavailableException."""
-        return open_snapshot(self._dsn, self._timeouts)
+        with self._trouble_logged():
+            async with open_snapshot(self._dsn, self._timeouts) as snapshot:
+                yield snapshot
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """The head, the hash at this offset, and whole transactions after it: about `limit` records, at least one.
@@ -62,6 +71,10 @@ class PostgresChangeFeed:
         snapshot. Raises StoreUnavailableException, or PoisonedRecordException for a hole in the feed and for
         a record that this version can't read.
         """
+        with self._trouble_logged():
+            return await self._poll(applied_offset, limit)
+
+    async def _poll(self, applied_offset: int, limit: int) -> FeedPoll:
         async with self._polls.lease() as connection:
             rows: list[Row] = list(await connection.fetch(_POLL, applied_offset, limit, GENESIS_HASH, _ROWS_AT_ONCE))
             if not rows:
@@ -115,6 +128,18 @@ class PostgresChangeFeed:
         """Ends all connections and wakes who waits."""
         await self._listener.close()
         await self._polls.close()
+
+    @contextmanager
+    def _trouble_logged(self) -> Iterator[None]:
+        """Once an outage, the log says which database it is; callers hear why, but not where."""
+        try:
+            yield
+        except StoreUnavailableException as fault:
+            if not self._in_trouble:
+                _log.warning("database_in_trouble", extra={"where": place_of(self._dsn), "why": fault.message})
+            self._in_trouble = True
+            raise
+        self._in_trouble = False
 
 
 async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:

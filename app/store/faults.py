@@ -1,5 +1,8 @@
 """What a fault of PostgreSQL means to the caller of the store, in words that name the way out."""
 
+import errno
+import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,30 +11,50 @@ import asyncpg
 from app.core.errors import StoreUnavailableException
 from app.store.tls import answer_to_tls_fault
 
+_OLDER = "the store's schema is older than this version of Klamm; run `klamm migrate`"
+
 _ANSWERS = {
     "25006": "PostgreSQL is a hot standby or read-only and takes no updates; point `database.url` at the primary",
     "25P03": "PostgreSQL gave up a transaction that stood idle too long; retry",
-    "3D000": "the database that `database.url` names does not exist; create it",
-    "28000": "PostgreSQL refused the role of `database.url` or its way there; see pg_hba.conf: it may want TLS, "
-    "or a client certificate",
-    "42501": "the role of `database.url` lacks a privilege on the store's tables; see docs/database.md",
-    "42883": "the store's schema is older than this version of Klamm; run `klamm migrate`",
+    "28P01": "PostgreSQL refused the credentials of `database.url`: no such user, or another password; correct them",
+    "3D000": "the database that `database.url` names does not exist; create it, or correct the name",
+    "28000": "PostgreSQL refused the role of `database.url` or its way there; see that the role exists and has LOGIN, "
+    "and pg_hba.conf: it may want TLS, or a client certificate",
+    "42501": "the role of `database.url` lacks a privilege on the database or the store's tables; see docs/database.md",
+    "42703": _OLDER,
+    "42883": _OLDER,
     "42P01": "the store's tables are missing; run `klamm migrate`",
     "53100": "PostgreSQL's disk is full; free space there and retry",
-    "53300": "PostgreSQL takes no more connections; raise max_connections or retry later",
+    "53300": "PostgreSQL takes no more connections, or no more of this role or to this database; raise max_connections "
+    "or the CONNECTION LIMIT, or retry later",
     "55P03": "another writer holds the store's lock; retry",
     "57014": "PostgreSQL took too long over a statement; retry",
+    "57P04": "the database that `database.url` names was dropped; point it at another",
+    "57P05": "PostgreSQL ended a session that stood idle too long; retry",
 }
 _ANSWERS_BY_CLASS = {
     "08": "the connection to PostgreSQL broke; retry",
     "28": "PostgreSQL refused the credentials of `database.url`; correct them",
     "57": "PostgreSQL is starting or shutting down; retry",
 }
+_ANSWERS_BY_ERRNO = {
+    errno.ECONNREFUSED: "nobody listens at the host and port of `database.url`; start PostgreSQL, or correct them",
+    errno.EHOSTUNREACH: "there is no way to the host of `database.url`; correct it, or look at the network",
+    errno.ENETUNREACH: "there is no way to the host of `database.url`; correct it, or look at the network",
+    errno.ENOENT: "there is no socket in the folder that `database.url` names as host; start PostgreSQL, or correct it",
+    errno.EACCES: "this process may not use the socket that `database.url` names as host; change its permissions",
+    errno.EMFILE: "this process has no file descriptors left to connect with; raise its limit (ulimit -n)",
+}
 # Classes of SQLSTATE that blame what was sent: data, integrity, limits of a statement. They pass through as they are,
 # so that the mutator retries the group's updates one by one.
 _BLAMES_THE_SENDER = ("22", "23", "54")
 
-_UNREACHABLE = "PostgreSQL can't be reached or does not answer in time; retry"
+_UNREACHABLE = "PostgreSQL can't be reached; see that host and port of `database.url` are right, and retry"
+_SILENT = (
+    "PostgreSQL does not answer in time; see that host and port of `database.url` are right, and that no firewall is "
+    "on the way, or retry"
+)
+_UNKNOWN_HOST = "the host of `database.url` has no address; correct its name, or look at the name server"
 
 
 class NotMigratedError(Exception):
@@ -58,7 +81,22 @@ def faults_told() -> Iterator[None]:
     except NotMigratedError as fault:
         raise StoreUnavailableException(_ANSWERS["42P01"]) from fault
     except (OSError, TimeoutError, asyncpg.InternalClientError) as fault:
-        raise StoreUnavailableException(answer_to_tls_fault(fault) or _UNREACHABLE) from fault
+        raise StoreUnavailableException(answer_to_tls_fault(fault) or _answer_to_network(fault)) from fault
+
+
+def _answer_to_network(fault: BaseException) -> str:
+    if isinstance(fault, TimeoutError):
+        return _SILENT
+    if isinstance(fault, socket.gaierror):
+        return _UNKNOWN_HOST
+    # The event loop's fault for several addresses that failed in turn has the numbers in its text only.
+    numbers = {fault.errno} if isinstance(fault, OSError) and fault.errno else _numbers_in(str(fault))
+    answers = {_ANSWERS_BY_ERRNO.get(number, _UNREACHABLE) for number in numbers}
+    return answers.pop() if len(answers) == 1 else _UNREACHABLE
+
+
+def _numbers_in(text: str) -> set[int]:
+    return {int(number) for number in re.findall(r"\[Errno ([0-9]{1,4})\]", text)}
 
 
 def answer_to(sqlstate: str) -> str:

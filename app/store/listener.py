@@ -8,6 +8,7 @@ from app.core.errors import StoreUnavailableException
 from app.store.engine import STAYS, StoreTimeouts, close_gently, connect, wait_before_retry
 from app.store.faults import answer_to, faults_told
 from app.store.journal import CHANNEL
+from app.store.place import place_of
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class FeedListener:
                 await self._listen()
             except StoreUnavailableException as fault:
                 if self._failures == 0:
-                    _log.warning("feed_listener_lost", extra={"why": fault.message})
+                    _log.warning("feed_listener_lost", extra={"where": place_of(self._dsn), "why": fault.message})
             self._wake.set()
             await asyncio.sleep(wait_before_retry(self._failures))
             self._failures += 1

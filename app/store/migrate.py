@@ -12,6 +12,8 @@ from uuid import uuid4
 import asyncpg
 from alembic import command
 from alembic.config import Config
+from alembic.script.revision import ResolutionError
+from alembic.util import CommandError
 from sqlalchemy import Connection, func, insert, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -49,7 +51,7 @@ async def migrate(database_url: str, *, cluster_id: str | None = None) -> None:
     """
 
     def upgrade(connection: Connection) -> None:
-        command.upgrade(_config(connection, cluster_id or _random_cluster_id()), "head")
+        _upgrade(_config(connection, cluster_id or _random_cluster_id()))
         _name_codes(connection)
         grant(connection)
         if cluster_id is not None:
@@ -57,6 +59,18 @@ async def migrate(database_url: str, *, cluster_id: str | None = None) -> None:
         connection.commit()
 
     await _run_locked(database_url, upgrade)
+
+
+def _upgrade(config: Config) -> None:
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        if not isinstance(error.__cause__, ResolutionError):
+            raise
+        raise StoreUnavailableException(
+            "the store's schema is of a newer version of Klamm than this one, or of another program; run that version, "
+            "or point `database.url` at the right database"
+        ) from None
 
 
 async def downgrade(database_url: str, revision: str) -> None:

@@ -1,9 +1,18 @@
 #!/bin/bash
 # What the pipeline's image runs: any command, or what Spark's Kubernetes scheduler asks of the pods that it makes,
-# `driver` and `executor`, as in Spark's own image (resource-managers/kubernetes in its source).
+# `driver` and `executor`, as in Spark's own image (resource-managers/kubernetes in its source); or `submit`, spark-submit in
+# cluster mode that fails if the driver does.
 set -euo pipefail
 
 case "${1:-}" in
+    submit)
+        shift
+        said="$(mktemp)"
+        "$SPARK_HOME/bin/spark-submit" "$@" 2>&1 | tee "$said"
+        # It ends with 0 however the driver ended (Spark 4.3.0): what counts is what it says of the driver in the end.
+        phase="$(grep -oE '^[[:space:]]+phase: [A-Za-z]+$' "$said" | tail -n 1)"
+        [[ "$phase" == *" Succeeded" ]]
+        ;;
     driver)
         shift
         exec "$SPARK_HOME/bin/spark-submit" \
@@ -21,7 +30,7 @@ case "${1:-}" in
         done
         exec "$JAVA_HOME/bin/java" "${options[@]}" \
             "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
-            -cp "$SPARK_HOME/conf:$SPARK_HOME/jars/*:${SPARK_CLASSPATH:-}:${SPARK_EXTRA_CLASSPATH:-}" \
+            -cp "${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*:${SPARK_CLASSPATH:-}:${SPARK_EXTRA_CLASSPATH:-}" \
             org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
             --driver-url "$SPARK_DRIVER_URL" \
             --executor-id "$SPARK_EXECUTOR_ID" \

@@ -81,6 +81,16 @@ def test_a_result_runs_as_nobody_in_particular_and_says_what_it_is(name: str) ->
     assert stage.image == "user"
 
 
+def test_python_s_own_library_is_compiled_and_cannot_install_a_pip() -> None:
+    (script,) = STAGES["user"].of("RUN")
+    version = re.search(r":(\d+\.\d+)\.\d+-slim", STAGES["python"].image)
+    assert version is not None
+    library = f"/usr/local/lib/python{version[1]}"
+    steps = script.split(" && ")
+    assert f"python -m compileall -q {library}" in steps
+    assert f"rm -r {library}/ensurepip" in steps
+
+
 def test_the_version_is_the_code_s() -> None:
     assert re.search(r"^ARG VERSION=(\S+)$", TEXT, re.MULTILINE)[1] == __version__  # type: ignore[index]  # the test fails
     assert set(re.findall(r"--tag klamm(?:-pipeline)?:(\S+)", TEXT)) == {__version__}

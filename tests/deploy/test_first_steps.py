@@ -69,6 +69,12 @@ def test_the_central_service_starts_with_its_settings_and_the_tokens_that_the_pa
                 assert answer.status_code == status, answer.text
 
 
+def test_the_namespace_is_applied_and_first_so_that_nothing_in_it_is_unguarded_or_warned_about() -> None:
+    commands = [line.strip() for line in PAGE.splitlines() if line.startswith("    kubectl ")]
+    assert commands[0] == "kubectl apply -f deploy/kubernetes/base/namespace.yaml"
+    assert not [line for line in commands if "create namespace" in line]
+
+
 def test_the_page_s_rule_for_the_operator_holds_every_alert() -> None:
     (command,) = re.findall(r"^    (\{ printf .*?\}) \| kubectl apply -f -$", PAGE, re.MULTILINE | re.DOTALL)
     made = yaml.safe_load(shell(command, ROOT))

@@ -122,7 +122,7 @@ def test_what_is_started_exists(container: Container) -> None:
         if "args" in container.spec:
             _parser().parse_args(container.spec["args"])
     else:
-        assert container.spec["command"][0] in {"klamm", "spark-submit"}
+        assert container.spec["command"][0] in {"klamm", "klamm-pipeline-entrypoint"}
 
 
 @pytest.mark.parametrize("container", serving(), ids=lambda each: each.where)

@@ -62,6 +62,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     (folder / "klamm.toml").write_text(TOML)
     token = plant(add_token(folder / "klamm.tokens", "root", ("root", "platform")))
     (folder / "token").write_text(f"{token}\n")
+    (folder / "token").chmod(0o600)
     with Service(["--data-dir", "data"], {"KLAMM_SUPER_USERS": ADMIN}, folder=folder) as service:
         yield World(service.url, folder)
 

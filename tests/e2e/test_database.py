@@ -12,6 +12,7 @@ import pytest
 
 from app.core.records import GENESIS_HASH
 from app.store.change_feed import PostgresChangeFeed
+from app.store.place import place_of
 from tests.certificates import Authority
 from tests.database_roles import DatabaseRoles, make_roles
 from tests.e2e.postgres import OwnPostgres, Store, run, sql
@@ -84,7 +85,7 @@ def roles(own_server: OwnPostgres) -> DatabaseRoles:
 def test_migrator_and_app_each_do_their_part_and_no_more(roles: DatabaseRoles, tmp_path: Path) -> None:
     code, said = klamm(roles.serve, "migrate")
     assert code == 1
-    assert said.startswith("klamm: the role of `database.url` lacks a privilege")
+    assert said.startswith(f"klamm: {place_of(roles.serve)}: the role of `database.url` lacks a privilege")
     assert klamm(roles.migrate, "migrate") == (0, "")
 
     with replica_on(roles.serve) as service:
@@ -173,7 +174,7 @@ def test_the_service_over_verified_tls(store: Store, tmp_path: Path) -> None:
         dsn = relay.dsn(sslmode="verify-full", sslrootcert=str(root))
         code, said = klamm(dsn, "migrate")
         assert (code, said.count("\n")) == (1, 1)
-        assert said.startswith("klamm: PostgreSQL's certificate is not trusted (")
+        assert said.startswith(f"klamm: {place_of(dsn)}: PostgreSQL's certificate is not trusted (")
         with replica_on(dsn) as service:
             eventually(lambda: "not trusted" in "\n".join(service.lines), "the log says why")
             assert service.http.get("/readyz").status_code == 503

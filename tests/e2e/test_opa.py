@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.raw import connected, exchange, received
 from tests.e2e.service import Service, action, binding, replica_on
-from tests.unit.rest.opa_bodies import OPA_PATH, asked, by_type, check_plain, decision_of, refusal_of
+from tests.unit.rest.opa_bodies import NEAR_PATHS, OPA_PATH, asked, by_type, check_plain, decision_of, refusal_of
 
 OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQ\r\n"
 BODY = json.dumps(asked()).encode()
@@ -72,6 +72,16 @@ def test_refusals_before_the_application_are_plain_text(service: Service) -> Non
         ((status, kind, body),) = replies(exchange(service, each))
         assert status in (400, 431)
         check_plain(kind, body)
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_paths_that_are_nearly_the_door_s_are_refused_in_plain_text(service: Service, method: str) -> None:
+    for path in (*NEAR_PATHS, "/v1/data", f"{OPA_PATH}/"):
+        for line in (f"{method} {path} HTTP/1.1", f"{method} {path} HTTP/x"):
+            whole = request().replace(f"POST {OPA_PATH} HTTP/1.1".encode(), line.encode())
+            ((status, kind, body),) = replies(exchange(service, whole))
+            assert status == (400 if line.endswith("x") else 404), path
+            check_plain(kind, body)
 
 
 @pytest.mark.parametrize(

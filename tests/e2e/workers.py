@@ -61,9 +61,16 @@ def kill(pid: int, sig: signal.Signals = signal.SIGKILL) -> None:
 
 def metrics(service: Service) -> dict[str, float]:
     """Every sample of the page, by name and labels as they are printed; over a connection of its own."""
-    page = httpx.get(f"{service.url}/metrics", timeout=PATIENCE_S)
-    assert page.status_code == httpx.codes.OK, page.text
-    lines = [line.rpartition(" ") for line in page.text.splitlines() if not line.startswith("#")]
+    pages: list[str] = []
+
+    def comes() -> bool:
+        # The supervisor, who adds up, answers in a second or not at all, on whatever machine.
+        page = httpx.get(f"{service.url}/metrics", timeout=PATIENCE_S)
+        pages.append(page.text)
+        return page.status_code == httpx.codes.OK
+
+    eventually(comes, "the metrics are there")
+    lines = [line.rpartition(" ") for line in pages[-1].splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
 
 

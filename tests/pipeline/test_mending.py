@@ -88,11 +88,22 @@ class Notes(Console):
         self.notes.append(text)
 
 
-def _find(spark: SparkSession, folder: Path, *, logged_with: bool, asked: list[Question], options: list[str]) -> Found:
+def _find(
+    spark: SparkSession,
+    folder: Path,
+    *,
+    logged_with: bool,
+    asked: list[Question],
+    options: list[str],
+    gone: list[StandardAcl] | None = None,
+) -> Found:
+    """By a log of the snapshot's offset; where ACLs have `gone` since, of the one before it."""
     home = Home(str(folder))
     as_of = datetime(2026, 11, 22, tzinfo=UTC)
     save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", str(UUID(int=1)), 9, as_of))
-    rows = log_frame(spark, logged(loaded(ACLS, allow_everyone=logged_with), asked))
+    there = [*ACLS, *(gone or [])]
+    log = logged(loaded(there, allow_everyone=logged_with), asked)
+    rows = log_frame(spark, [{**row, "epoch": str(UUID(int=1)), "offset": 8 if gone else 9} for row in log])
     rows = rows.withColumns({"day": sf.to_date("time"), "batch": sf.lit(0)})
     rows.write.partitionBy("day", "batch").parquet(home.room("decisions", "log"))
     write_document(spark, home.room("decisions", "manifests", "batch=0"), {"batch": 0, "decisions": len(asked)})
@@ -144,3 +155,15 @@ def test_what_nobody_knows_is_taken_for_open(spark: SparkSession, tmp_path: Path
     )
     assert not any("--allow-everyone-if-no-acl-found false" in note for note in known.said)
     assert OPENING[1] in known.of("UNUSED")
+
+
+def test_what_an_acl_closed_that_has_gone_since_tells_nothing_of_what_is_open_now(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    denied = [_asked("User:alice", "a0"), _asked("User:eve", "g5", "GROUP"), _asked("User:eve", "gone", "USER")]
+    gone = StandardAcl(UUID(int=1 << 100), AclBinding(ResourceType.USER, "gone", LITERAL, "User:zoe", "*", ALL, ALLOW))
+    found = _find(spark, tmp_path, logged_with=True, asked=denied, options=[], gone=[gone])
+    left = loaded(_mended(found.rows), allow_everyone=True)
+    # Nobody but dora may read it; nor may everybody once her ACL, which nobody used, has gone.
+    assert answer(left, denied[1])[0] == "DENIED"
+    assert any("--allow-everyone-if-no-acl-found false" in note for note in found.said)

@@ -4,12 +4,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from app import __version__, commands
 from app.cli import main
+from app.client.names import COMMANDS, MEANT, OTHERS
 from app.core.errors import StoreUnavailableException
 from app.rest.openapi import build_openapi
 
@@ -83,7 +85,7 @@ def test_a_database_that_refuses_is_told_in_one_line(
     monkeypatch.setattr(commands, "migrate", _Migrations(StoreUnavailableException("PostgreSQL can't be reached")))
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
     assert main(["migrate"]) == 1
-    assert _told(capsys) == "PostgreSQL can't be reached"
+    assert _told(capsys) == "database `127.0.0.1:1/klamm`, user `klamm`: PostgreSQL can't be reached"
 
 
 def test_an_interruption_is_an_orderly_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +138,7 @@ def test_an_example_needs_a_port(capsys: pytest.CaptureFixture[str]) -> None:
     assert _told(capsys) == "--example speaks to host and port; leave out --uds (KLAMM_UDS)"
 
 
-@pytest.mark.parametrize("arguments", [[], ["sing"], ["serve", "--threads", "2"]])
+@pytest.mark.parametrize("arguments", [[], ["serve", "--threads", "2"], ["serve", "now"]])
 def test_what_is_no_command_gets_one_line_that_leads_to_help(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,12 +150,62 @@ def test_what_is_no_command_gets_one_line_that_leads_to_help(
     assert line.endswith(" --help")
 
 
-@pytest.mark.parametrize("command", [[], ["serve"], ["migrate"], ["openapi"]])
-def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([*command, "--help"])
-    assert ended.value.code == 0
-    assert "klamm" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("sing", "there is no command `sing`; see klamm --help"),
+        ("lits", "there is no command `lits`; did you mean `klamm acls --list`? see klamm --help"),
+        ("aplly", "there is no command `aplly`; did you mean `klamm apply`? see klamm --help"),
+        ("Serve", "there is no command `Serve`; did you mean `klamm serve`? see klamm --help"),
+        ("explain", "there is no command `explain`; did you mean `klamm why`? see klamm --help"),
+        ("\x1b[2J\n", "there is no command `\\x1b[2J\\n`; see klamm --help"),
+        ("", "there is no command ``; see klamm --help"),
+    ],
+)
+def test_a_misspelt_command_is_asked_about(word: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word, "--flag"]) == 2
+    assert _told(capsys) == told
+
+
+def _commands() -> list[str]:
+    """All there are, as the parser of them has them."""
+    (choices,) = (each.choices for each in commands._parser()._actions if isinstance(each.choices, dict))
+    return list(choices)
+
+
+def test_the_door_knows_every_command() -> None:
+    assert sorted(_commands()) == sorted([*COMMANDS, *OTHERS])
+    assert {meant.partition(" ")[0] for meant in MEANT.values()} <= set(_commands())
+
+
+def _help(command: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with suppress(SystemExit):  # `klamm acls` is a door of its own
+        assert main([*command, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_the_help_of_every_command_fits_a_terminal_of_80_columns(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    for command in [[], *([each] for each in _commands())]:
+        if command == ["pipeline"]:
+            continue  # below
+        shown = _help(command, capsys)
+        assert shown.startswith(" ".join(["usage: klamm", *command]))
+        assert [line for line in shown.splitlines() if len(line) >= 80] == []
+
+
+def test_the_help_of_every_job_fits_a_terminal_of_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = pytest.importorskip("app.pipeline.jobs", exc_type=ImportError).JOBS
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in (["pipeline"], *(["pipeline", job.NAME] for job in jobs)):
+        shown = _help(command, capsys)
+        assert shown.startswith(" ".join(["usage: klamm", *command]))
+        assert [line for line in shown.splitlines() if len(line) >= 80] == []
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

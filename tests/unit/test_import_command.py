@@ -121,7 +121,8 @@ def test_a_store_that_refuses_is_told_with_how_far_it_came(
     store.unreachable = True
     assert main(["import", str(path)]) == 1
     assert capsys.readouterr().err == (
-        f"klamm: PostgreSQL can't be reached; retry; 0 of the 2 ACLs in `{path}` are in the store; "
+        "klamm: database `127.0.0.1:1/klamm`, user `klamm`: "
+        f"PostgreSQL can't be reached; retry; 0 of the 2 ACLs in `{path}` are in the store; "
         "once that is mended, the same command carries on from there\n"
     )
 
@@ -208,7 +209,9 @@ def test_timeouts_are_told_as_the_stores(
 
     monkeypatch.setattr(Importer, "run", run)
     assert main(["import", str(path)]) == 1
-    assert capsys.readouterr().err.startswith("klamm: PostgreSQL does not answer in time; 0 of the 2 ACLs")
+    assert capsys.readouterr().err.startswith(
+        "klamm: database `127.0.0.1:1/klamm`, user `klamm`: PostgreSQL does not answer in time; 0 of the 2 ACLs"
+    )
 
 
 @pytest.mark.parametrize(

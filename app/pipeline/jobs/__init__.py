@@ -26,3 +26,6 @@ FIRST_THE_DATABASE: tuple[Job, ...] = (export, reconcile, nightly)
 
 MAY_READ_THE_DATABASE: tuple[Job, ...] = (*FIRST_THE_DATABASE, snapshot)
 """Jobs that need its driver."""
+
+READ_ONLY: tuple[Job, ...] = (reconcile, who, what, report)
+"""Jobs that write nothing into the home, but for a report that is told no other place."""

@@ -10,7 +10,7 @@ from app.core.records import GENESIS_HASH
 from app.pipeline.alone import alone
 from app.pipeline.context import JobContext
 from app.pipeline.errors import PipelineError
-from app.pipeline.export import Copying, export_batch, refuse_other_history, take_base
+from app.pipeline.export import Copying, damage, export_batch, refuse_other_history, take_base
 from app.pipeline.faults import explain
 from app.pipeline.jdbc import JdbcSource, jdbc_source
 from app.pipeline.manifests import Exported, exporter_of, read_exported
@@ -58,7 +58,7 @@ def _begin(context: JobContext, source: JdbcSource) -> Exported | None:
 
 def _refuse_damaged(exported: Exported | None) -> None:
     if exported is not None and (faults := exported.faults()):
-        raise PipelineError(f"the export is damaged: {faults[0]}; run `klamm pipeline reconcile` for all of it")
+        raise PipelineError(damage(faults))
 
 
 def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None, most_ranges: int) -> None:

@@ -16,15 +16,15 @@ from app.pipeline.decision_log import log_window, read_decisions
 from app.pipeline.detached import detached
 from app.pipeline.effective import masks_of, nodes_of
 from app.pipeline.errors import PipelineError
-from app.pipeline.export import exported_records
+from app.pipeline.export import acls_ever, exported_records
 from app.pipeline.hygiene_tables import HygieneFindings, in_order, save_findings
 from app.pipeline.jobs.inputs import add_offset
 from app.pipeline.jobs.what_if import add_replay_arguments, allows_everyone
 from app.pipeline.manifests import read_exported
 from app.pipeline.mending import csv_lines, script_lines
-from app.pipeline.parsing import number_from
+from app.pipeline.parsing import number_from, told_by
 from app.pipeline.replay import questions, replay
-from app.pipeline.resources import read_resources, seen_resources
+from app.pipeline.resources import read_resources, resource_list, seen_resources
 from app.pipeline.row_output import lines_of, write_lines
 from app.pipeline.schemas import ACLS, FINDINGS
 from app.pipeline.shadowed import VOID, shadowed, with_reading
@@ -40,21 +40,29 @@ _GRACE_DAYS = 7
 _MOST_DAYS = 36_500
 _TOP = 20
 
+DAYS, GRACE_DAYS = number_from(1, _MOST_DAYS), number_from(0, _MOST_DAYS)
+"""The types of the two options."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What is looked at, and where findings go."""
     add_offset(parser)
-    parser.add_argument("--resources", metavar="FILE", help="resources that exist; else those that the log names")
+    parser.add_argument(
+        "--resources",
+        metavar="FILE",
+        type=told_by(resource_list),
+        help="resources that exist; else those that the log names",
+    )
     parser.add_argument(
         "--days",
-        type=number_from(1, _MOST_DAYS),
+        type=DAYS,
         default=_DAYS,
         metavar="N",
         help=f"look at N days of the log ({_DAYS})",
     )
     parser.add_argument(
         "--grace-days",
-        type=number_from(0, _MOST_DAYS),
+        type=GRACE_DAYS,
         default=_GRACE_DAYS,
         metavar="N",
         help=f"don't call an ACL unused that is younger than N days where the log ends ({_GRACE_DAYS}); "
@@ -62,8 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_replay_arguments(parser)
     parser.add_argument("--top", type=number_from(0), default=_TOP, metavar="N", help=f"show N findings ({_TOP})")
-    parser.add_argument("--csv", metavar="FILE", help="write all findings here as well")
-    parser.add_argument("--script", metavar="FILE", help="write the commands that mend them as a shell script")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="write all findings here as well")
+    parser.add_argument(
+        "--script", metavar="FILE", type=Path, help="write the commands that mend them as a shell script"
+    )
     parser.add_argument("--fail-on-findings", action="store_true", help="exit with 1 if anything was found")
 
 
@@ -141,13 +151,23 @@ def _open_to_all(context: JobContext, arguments: argparse.Namespace, snapshot: S
         return allows_everyone(arguments, snapshot)
     if not log.filter(sf.col("rule") == Rule.DEFAULT_ALLOW.value).isEmpty():
         return True
-    if not closed_without_acl(snapshot.acls, log).isEmpty():
+    if not closed_without_acl(*_known_states(context, snapshot, log)).isEmpty():
         return False
     context.console.note(
         "the log does not tell whether resources without ACLs are open, so ACLs that keep one closed are kept; "
         "say --allow-everyone-if-no-acl-found false if they are not"
     )
     return True
+
+
+def _known_states(context: JobContext, snapshot: Snapshot, log: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """All ACLs that there were at any of some decisions, and these decisions: of the others it is not known."""
+    of_this = log.filter(sf.col("epoch") == snapshot.epoch)
+    exported = read_exported(context.spark, context.home)
+    if exported is None or exported.epoch != snapshot.epoch or exported.faults():
+        return snapshot.acls, of_this.filter(sf.col("offset") == snapshot.offset)
+    known = of_this.filter(sf.col("offset").between(exported.start_offset, exported.last_offset))
+    return acls_ever(context.spark, context.home, exported), known
 
 
 def _created_at(context: JobContext) -> DataFrame | None:
@@ -215,4 +235,4 @@ def _write_files(context: JobContext, found: HygieneFindings, arguments: argpars
         if path is not None:
             with context.console.step(f"writing {path}"):
                 rows = (row.asDict() for row in in_order(found.findings).toLocalIterator())
-                write_lines(Path(path), lines(rows))
+                write_lines(path, lines(rows))

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--decisions",
         metavar="FOLDER",
         required=True,
-        type=told_by(_folder),
+        type=told_by(log_folder),
         help="the folder that the service's decision.log.path names; its closed files (decisions-*.jsonl, .jsonl.gz)",
     )
     parser.add_argument(
@@ -123,7 +123,10 @@ def _refuse_lost_checkpoint(context: JobContext) -> None:
         )
 
 
-def _folder(name: str) -> str:
+def log_folder(name: str) -> str:
+    """The folder of the decision log. Raises PipelineError for a name that Spark would take for a pattern."""
+    if not name:
+        raise PipelineError("the name of the folder is empty; name the one that decision.log.path names")
     if found := _GLOB.search(name):
         raise PipelineError(f"Spark reads `{found[0]}` in a folder's name as a wildcard; rename the folder")
     return name

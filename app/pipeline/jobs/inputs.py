@@ -7,14 +7,14 @@ from pyspark.sql import DataFrame
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import read_decisions
 from app.pipeline.errors import PipelineError
-from app.pipeline.parsing import number_from, parse_time, told_by
-from app.pipeline.resources import read_resources, seen_resources
+from app.pipeline.parsing import LONG_MAX, number_from, parse_time, told_by
+from app.pipeline.resources import read_resources, resource_list, seen_resources
 
 
 def add_offset(parser: argparse.ArgumentParser) -> None:
     """Which snapshot is looked at."""
     parser.add_argument(
-        "--offset", type=number_from(0), metavar="N", help="the snapshot at this offset (default: the latest)"
+        "--offset", type=number_from(0, LONG_MAX), metavar="N", help="the snapshot at this offset (default: the latest)"
     )
 
 
@@ -23,6 +23,7 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resources",
         metavar="FILE",
+        type=told_by(resource_list),
         help="their list: .csv, .jsonl, .ndjson or .parquet with resource_type and resource_name, or .txt with a topic "
         "a line; .gz too",
     )

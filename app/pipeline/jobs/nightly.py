@@ -4,11 +4,13 @@ import argparse
 import os
 from collections.abc import Sequence
 from copy import copy
+from pathlib import Path
 
 from app.pipeline.context import Job, JobContext
 from app.pipeline.faults import explain
 from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
-from app.pipeline.parsing import JobParser
+from app.pipeline.parsing import JobParser, told_by
+from app.pipeline.resources import resource_list
 
 NAME = "nightly"
 HELP = "export, ingest, snapshot, effective, hygiene and report, one after the other in one session"
@@ -21,23 +23,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--decisions",
         metavar="FOLDER",
+        type=told_by(ingest.log_folder),
         help="the folder that the service's decision.log.path names; without it nothing is ingested",
     )
     parser.add_argument(
         "--resources",
         metavar="FILE",
+        type=told_by(resource_list),
         help="the resources that exist, a list as `effective` takes it; without it those that the decision log names",
     )
     # Without it the attribute is not there, so that the default of `hygiene` holds.
     parser.add_argument(
         "--grace-days",
         metavar="N",
+        type=hygiene.GRACE_DAYS,
         default=argparse.SUPPRESS,
         help="how old an ACL must be to be called unused, as `hygiene` has it (7)",
     )
     parser.add_argument(
         "--days",
         metavar="N",
+        type=hygiene.DAYS,
         default=argparse.SUPPRESS,
         help="how many days of the log `hygiene` looks at (90)",
     )
@@ -48,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the service is started with, as `hygiene` and `report` have it",
     )
     parser.add_argument("--teams", metavar="FILE", help="whose principals are whose in the report, as `report` has it")
-    parser.add_argument("--output", metavar="FILE", help="the report to write (report.html in a local --home)")
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="the report to write (report.html in a local --home)"
+    )
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -63,7 +71,7 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
     """What this job is told of what the night was told; None if it has nothing to do."""
     if step is ingest:
         return None if arguments.decisions is None else ["--decisions", arguments.decisions]
-    given: list[tuple[Job, str, str | None]] = [
+    given: list[tuple[Job, str, str | int | Path | None]] = [
         (effective, "--resources", arguments.resources),
         (hygiene, "--resources", arguments.resources),
         (hygiene, "--grace-days", getattr(arguments, "grace_days", None)),
@@ -73,7 +81,7 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
         (report, "--teams", arguments.teams),
         (report, "--output", arguments.output),
     ]
-    told = [part for job, flag, value in given if job is step and value is not None for part in (flag, value)]
+    told = [part for job, flag, value in given if job is step and value is not None for part in (flag, str(value))]
     both = step is effective and arguments.resources is not None and arguments.decisions is not None
     return [*told, "--seen"] if both else told
 

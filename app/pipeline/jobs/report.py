@@ -16,7 +16,8 @@ from app.pipeline.errors import PipelineError
 from app.pipeline.export import exported_records
 from app.pipeline.hygiene_tables import load_findings
 from app.pipeline.jobs.inputs import add_offset
-from app.pipeline.jobs.what_if import allows_everyone
+from app.pipeline.jobs.what_if import allows_everyone, change_name
+from app.pipeline.parsing import told_by
 from app.pipeline.report.access import AccessTables, open_by_default, reach
 from app.pipeline.report.figures import (
     AccessFigures,
@@ -52,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_offset(parser)
     parser.add_argument("--output", metavar="FILE", type=Path, help=f"file to write ({_FILE} in a local --home)")
     parser.add_argument("--teams", metavar="FILE", help="CSV file with the columns principal and team")
-    parser.add_argument("--what-if", metavar="NAME", help="the change to show (the one tried last)")
+    parser.add_argument(
+        "--what-if", metavar="NAME", type=told_by(change_name), help="the change to show (the one tried last)"
+    )
     parser.add_argument(
         "--allow-everyone-if-no-acl-found",
         choices=("true", "false"),

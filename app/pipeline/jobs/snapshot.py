@@ -6,7 +6,7 @@ import os
 from app.pipeline.context import JobContext
 from app.pipeline.jdbc import jdbc_source
 from app.pipeline.manifests import read_exported
-from app.pipeline.parsing import number_from, parse_time, told_by
+from app.pipeline.parsing import LONG_MAX, number_from, parse_time, told_by
 from app.pipeline.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot, snapshot_at
 from app.pipeline.source import read_table
 
@@ -18,7 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which state is wanted."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--offset", type=number_from(0), metavar="N", help="the state after this record, the end of a transaction"
+        "--offset",
+        type=number_from(0, LONG_MAX),
+        metavar="N",
+        help="the state after this record, the end of a transaction",
     )
     which.add_argument(
         "--time",
@@ -27,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the state after the last transaction recorded at or before 2026-11-22T12:00:00Z",
     )
     which.add_argument("--from-table", action="store_true", help="the state as of now, read from the tables themselves")
+    parser.set_defaults(check=_check)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -43,6 +47,11 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     context.metrics.count("acls_written", count)
     context.console.say(f"{count:,} ACLs and {len(snapshot.configs)} configs at offset {snapshot.offset}")
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.from_table:
+        jdbc_source(arguments, os.environ)
 
 
 def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:

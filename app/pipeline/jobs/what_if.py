@@ -29,6 +29,7 @@ NAME = "what-if"
 HELP = "try a change of ACLs on the decisions of the log"
 
 _SHOWN = 20
+_MOST_BUCKETS = 10_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _WIDEST = 60
 
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"files with the JSON body of {body}; all files take effect in the order given",
         )
     parser.add_argument(
-        "--name", type=told_by(_name), default="candidate", help="what the result is kept under (candidate)"
+        "--name", type=told_by(change_name), default="candidate", help="what the result is kept under (candidate)"
     )
     for flag, which in (("--since", "from this time on, as 2026-11-22T00:00:00Z"), ("--until", "before this time")):
         parser.add_argument(flag, metavar="TIME", type=told_by(parse_time), help=f"only decisions {which}")
@@ -72,7 +73,7 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--buckets",
         metavar="N",
-        type=int,
+        type=number_from(1, _MOST_BUCKETS),
         default=DEFAULT_BUCKETS,
         help=f"how many parts principals are dealt out to; more take less memory each ({DEFAULT_BUCKETS})",
     )
@@ -158,10 +159,13 @@ def _check(arguments: argparse.Namespace) -> Candidate:
     """The change that the files describe. Raises PipelineError."""
     if not arguments.changes:
         raise PipelineError("nothing to try; name the change's files with --create and --delete")
+    if None not in (arguments.since, arguments.until) and arguments.since >= arguments.until:
+        raise PipelineError("--since is not before --until, so there is nothing between them; change one of them")
     return read_candidate(arguments.changes)
 
 
-def _name(text: str) -> str:
+def change_name(text: str) -> str:
+    """The name that a change is kept under. Raises PipelineError for one that is none."""
     if _NAME.fullmatch(text) is None:
         raise PipelineError(f"`{text}` can't be a folder's name; use letters, digits, `.`, `_`, `-`")
     return text

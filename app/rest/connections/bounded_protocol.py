@@ -7,6 +7,7 @@ import httptools
 from app.rest.connections import bounds
 from app.rest.connections.bounds import Refusal
 from app.rest.connections.message_size import MAX_HEAD_LINES, MessageSize
+from app.rest.connections.target import target_in
 from app.rest.connections.timed_protocol import HEAD_TIMEOUT_S, TimedProtocol
 
 _MAX_LENGTH_DIGITS = 20
@@ -38,6 +39,8 @@ class BoundedProtocol(TimedProtocol):
             self.feed(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if not self.deaf:
+                # The parser tells of no target that it does not take, nor of one after such a method.
+                self.url = self.url or target_in(data)
                 self.refuse(self._why or bounds.MALFORMED)
             return
         if not self.between and not self.deaf and self._size.is_exceeded(before, len(data), in_head=self.in_head):
@@ -53,6 +56,7 @@ class BoundedProtocol(TimedProtocol):
         self._size.begin()
         if not self._is_new and not self.has_work():
             self.wait(HEAD_TIMEOUT_S)
+        self.url_before = self.url or self.url_before
         super().on_message_begin()
         self.scope["klamm.names"] = self.names  # type: ignore[typeddict-unknown-key]  # an extension of ours
 

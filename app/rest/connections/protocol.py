@@ -1,8 +1,8 @@
 """The HTTP protocol of `klamm serve`: uvicorn's within bounds, with three differences (DESIGN: hot path).
 
-An authorize request that is complete and plain is answered at once, without a task, a scope and their messages: that
-is most of what a request costs. Whatever is not plain (a refusal, `at_least`, a pipeline, a slow reader) takes
-uvicorn's way through the ASGI application, which answers it as if it had come there first.
+A request of authorize or of the OPA door that is complete and plain is answered at once, without a task, a scope and
+their messages: that is most of what a request costs. Whatever is not plain (a refusal, `at_least`, a pipeline, a slow
+reader) takes uvicorn's way through the ASGI application, which answers it as if it had come there first.
 
 Clients that keep a connection send the same head again and again. The head of a plain request, once parsed, is
 remembered byte for byte; the same bytes with as long a body as they say need no parser.
@@ -15,15 +15,16 @@ reading at the body of such a request; so its head is read once more without the
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import httptools
 
 from app.rest.connections.bounded_protocol import BoundedProtocol
 from app.rest.connections.bounds import Connections, Refusal
-from app.rest.opa_wire import OPA_DEADLINE_S
+from app.rest.connections.target import AUTHORIZE_TARGET, is_opa_question
+from app.rest.opa_wire import OPA_DEADLINE_S, OPA_PATH
 from app.rest.strict_json import BODY_TIMEOUT_S, OFF_LOOP_BYTES
 
 if TYPE_CHECKING:
@@ -32,12 +33,30 @@ if TYPE_CHECKING:
 
 _Headers = list[tuple[bytes, bytes]]
 
-Answer = Callable[[_Headers, bytes, Sequence[str]], bytes | None]
-"""The reply (200, JSON) to these headers, this body and the names of the client's certificate, from its own headers on:
-`content-length: 2`, an empty line, the body. None if it takes more than that."""
 
-_AUTHORIZE_URL = b"/v1/authorize"
-_LINE = b"POST /v1/authorize HTTP/1.1\r\n"
+class Answer(Protocol):
+    """What decides plain requests."""
+
+    def __call__(
+        self, headers: _Headers, body: bytes, names: Sequence[str], target: bytes = AUTHORIZE_TARGET, /
+    ) -> bytes | None:
+        """The reply (200, JSON) to these headers, this body, the names of the client's certificate, and this target.
+
+        From its own headers on: `content-length: 2`, an empty line, the body. None if it takes more than that.
+        """
+
+
+class _Plain(NamedTuple):
+    """A head as the parser reads it."""
+
+    headers: _Headers
+    length: int
+    """Of the body."""
+    target: bytes
+
+
+_LINES = (b"POST %b HTTP/1.1\r\n" % AUTHORIZE_TARGET, f"POST {OPA_PATH}".encode())
+"""How a request begins that may be plain."""
 _END = b"\r\n\r\n"
 _OFFERS = (b"upgrade", b"http2-settings")
 _MAX_HEAD_BYTES = 2 * 1024
@@ -46,12 +65,12 @@ _MAX_HELD_BYTES = 64 * 1024
 """Of one connection: as much as uvicorn reads for an application that doesn't."""
 
 # INVARIANT: what stands here is a function of its key alone: the parser's reading of a head that was plain.
-_PLAIN_HEADS: dict[bytes, tuple[_Headers, int]] = {}
-"""Headers and length of the body by the head's own bytes."""
+_PLAIN_HEADS: dict[bytes, _Plain] = {}
+"""By the head's own bytes."""
 
 
 class KlammProtocol(BoundedProtocol):
-    """One connection. `answer` decides plain authorize requests."""
+    """One connection. `answer` decides plain requests."""
 
     def __init__(
         self,
@@ -74,7 +93,7 @@ class KlammProtocol(BoundedProtocol):
         self._may_be_plain = False
         self._is_asked = False
         """Whether what came last is a request that `answer` has seen."""
-        self._plain: list[tuple[_Headers, int]] = []
+        self._plain: list[_Plain] = []
         """The plain requests among what came last."""
 
     def data_received(self, data: bytes) -> None:
@@ -83,8 +102,8 @@ class KlammProtocol(BoundedProtocol):
             self.shared.begin_turn(self.loop)
         head = self._head_of(data)
         known = _PLAIN_HEADS.get(head)
-        self._is_asked = known is not None and len(data) == len(head) + known[1]
-        if self._is_asked and self._replies(known[0], data, len(head)):  # type: ignore[index]  # it is known
+        self._is_asked = known is not None and len(data) == len(head) + known.length
+        if self._is_asked and self._replies(known, data, len(head)):  # type: ignore[arg-type]  # it is known
             return
         self._plain.clear()
         self._segment = len(data)
@@ -96,7 +115,7 @@ class KlammProtocol(BoundedProtocol):
 
     def _head_of(self, data: bytes) -> bytes:
         """The head of a request that may be answered without the parser; empty if there is none."""
-        if self.between and data.startswith(_LINE) and self._is_free():
+        if self.between and data.startswith(_LINES) and self._is_free():
             end = data.find(_END)
             return data[: end + len(_END)] if end > 0 else b""
         return b""
@@ -104,7 +123,7 @@ class KlammProtocol(BoundedProtocol):
     def _remember(self, head: bytes, length: int) -> None:
         # The parser may have taken lines that end otherwise for the end of the head, or have read more requests than
         # one: only if a single plain one makes up all that came, this is its head.
-        if len(head) > _MAX_HEAD_BYTES or len(self._plain) != 1 or self._plain[0][1] != length:
+        if len(head) > _MAX_HEAD_BYTES or len(self._plain) != 1 or self._plain[0].length != length:
             return
         if len(_PLAIN_HEADS) >= _MAX_HEADS:
             _PLAIN_HEADS.clear()
@@ -152,10 +171,10 @@ class KlammProtocol(BoundedProtocol):
             body = bytes(self._held)
             if self._may_be_plain and not self._is_asked:
                 self.between = True
-                headers = self.headers
-                if self._replies(headers, body, 0):
+                plain = _Plain(self.headers, len(body), self.url)
+                if self._replies(plain, body, 0):
                     self._hold_no_more()
-                    self._plain.append((headers, len(body)))
+                    self._plain.append(plain)
                     return
             self._let_go()
         super().on_message_complete()
@@ -198,7 +217,7 @@ class KlammProtocol(BoundedProtocol):
                 length = int(value) if value.isdigit() else OFF_LOOP_BYTES + 1
                 self._may_be_plain = (
                     length <= OFF_LOOP_BYTES
-                    and self.url == _AUTHORIZE_URL
+                    and self._is_plain_target()
                     and self.parser.get_method() == b"POST"
                     and self.parser.should_keep_alive()
                 )
@@ -209,9 +228,15 @@ class KlammProtocol(BoundedProtocol):
                 return True
         return False
 
+    def _is_plain_target(self) -> bool:
+        # Replies of HTTP/1.0 end their connection, which only the application says.
+        return self.url == AUTHORIZE_TARGET or (
+            is_opa_question(self.url) is not None and self.parser.get_http_version() == "1.1"
+        )
+
     def _check_target(self) -> None:
         """Raise what uvicorn would about the target, as long as the parser makes a refusal of it."""
-        if self.url != _AUTHORIZE_URL:
+        if self.url != AUTHORIZE_TARGET:
             httptools.parse_url(self.url).path.decode("ascii")
 
     def _charge(self, held: bytearray) -> None:
@@ -238,16 +263,20 @@ class KlammProtocol(BoundedProtocol):
         if body:
             super().on_body(bytes(body))
 
-    def _replies(self, headers: _Headers, data: bytes, start: int) -> bool:
+    def _replies(self, asked: _Plain, data: bytes, start: int) -> bool:
         """Reply to a plain request, whose body begins there in the data, and say whether it was one."""
         shared = self.shared
         if self.server_state.default_headers is not shared.dated:
             shared.date(self.server_state.default_headers)
-        if monotonic() > shared.until and shared.is_spent():
+        is_late = monotonic() > shared.until and shared.is_spent()
+        if (is_late or shared.draining) and asked.target != AUTHORIZE_TARGET:
+            # How OPA's client is refused, and what it is told of the end, is the application's to say.
+            return False
+        if is_late:
             shared.note_shed()
             reply = shared.shed_reply
         else:
-            answer = self._answer(headers, data[start:], self.names)
+            answer = self._answer(asked.headers, data[start:], self.names, asked.target)
             if answer is None:
                 return False
             reply = shared.head + answer
@@ -255,6 +284,7 @@ class KlammProtocol(BoundedProtocol):
                 self.become_known()
         # As in `wait`, by the clock that the turn has looked at. To write may set another one.
         self.deadline = shared.began + self.timeout_keep_alive
+        self.url = asked.target
         self.transport.write(reply)
         self.server_state.total_requests += 1
         if shared.draining:

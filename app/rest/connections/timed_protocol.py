@@ -18,8 +18,7 @@ from app.rest.callers.certificates import names_of
 from app.rest.connections import bounds
 from app.rest.connections.bounds import Connections, Refusal
 from app.rest.connections.joined import Joined
-from app.rest.connections.target import path_of
-from app.rest.opa_wire import OPA_BELOW
+from app.rest.connections.target import asks_opa, path_of
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
@@ -36,7 +35,6 @@ _READER_BYTES = 64 * 1024
 """A client that takes less of its replies in that time doesn't read them."""
 _LINGER_S = 2.0
 _LINGER_BYTES = 8 * 1024 * 1024
-_OPA_BELOW = f"{OPA_BELOW}/".encode()
 
 
 class TimedProtocol(HttpToolsProtocol):
@@ -54,6 +52,8 @@ class TimedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.shared = shared
         self.url = b""
+        self.url_before = b""
+        """Of the message before: who has asked there asks there again, as far as one knows."""
         self.names: tuple[str, ...] = ()
         """Of the client's verified certificate."""
         self.known = False
@@ -279,8 +279,8 @@ class TimedProtocol(HttpToolsProtocol):
             self._say_no(why)
 
     def is_asked_plainly(self) -> bool:
-        """Whether the message that came last, as far as its target is known, is for the OPA door."""
-        return (path_of(self.url) + b"/").startswith(_OPA_BELOW)
+        """Whether the message that came last, as far as its target is known, is for the OPA door, or nearly."""
+        return asks_opa(path_of(self.url or self.url_before))
 
     def _own_cycle(self) -> "RequestResponseCycle | None":
         """What answers the message that the parser stands in, if that has begun."""

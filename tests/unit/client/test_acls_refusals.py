@@ -107,3 +107,12 @@ def test_words_that_belong_to_no_option_come_after_a_refusal_not_before_it() -> 
     code, _, err = run("--add", "stray", "--topic", "t")
     assert code == 1
     assert err.startswith("You must specify one of")
+
+
+@pytest.mark.parametrize(("word", "question"), [("--lsit", "Did you mean --list? "), ("--xyz", ""), ("-l", "")])
+def test_a_misspelt_option_is_asked_about_behind_kafkas_own_line(word: str, question: str) -> None:
+    err = io.StringIO()
+    assert run_acls([word], io.StringIO(), err) == 1
+    kafkas, ours = err.getvalue().splitlines()
+    assert kafkas == f"{word.lstrip('-')} is not a recognized option"
+    assert ours == f"{question}klamm acls --help tells the options."

@@ -60,6 +60,16 @@ def test_a_context_in_the_body_is_left_as_it_is() -> None:
     assert server.seen[0].body["context"] == own
 
 
+def test_an_address_with_a_path_of_nobodys_is_told_so() -> None:
+    strangers = (Answer(404, b"<html>not here</html>", media_type="text/html"), problem(404, "NOT_FOUND", "no such"))
+    for stranger in strangers:
+        with ScriptedServer(stranger) as server:
+            for path, count in (("/klamm", 1), ("", 0)):
+                with Service(at(f"{server.url}{path}")) as service, pytest.raises(ServiceError) as caught:
+                    service.get("/v1/acls/count")
+                assert str(caught.value).count("leave its path out") == count
+
+
 def test_an_address_may_have_a_path() -> None:
     with ScriptedServer(reply()) as server, Service(at(f"{server.url}/klamm")) as service:
         service.get("/v1/acls/count")
@@ -197,6 +207,7 @@ def test_each_update_has_a_connection_of_its_own_and_reads_share_one() -> None:
 def test_a_token_is_shown_to_the_service_and_to_nobody_else(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
+    file.chmod(0o600)
     with ScriptedServer(reply(), problem(401, "SASL_AUTHENTICATION_FAILED", "no")) as server:
         access = replace(at(server.url), token_file=file)
         with Service(access) as service:
@@ -210,6 +221,7 @@ def test_a_token_is_shown_to_the_service_and_to_nobody_else(tmp_path: Path) -> N
 
 def test_a_token_file_is_read_again_for_each_call(tmp_path: Path) -> None:
     file = tmp_path / "token"
+    file.touch(mode=0o600)
     with ScriptedServer(reply()) as server, Service(replace(at(server.url), token_file=file)) as service:
         for token in ("first", "second"):
             file.write_text(token)
@@ -221,6 +233,7 @@ def test_a_token_file_is_read_again_for_each_call(tmp_path: Path) -> None:
 def test_a_file_that_holds_no_token_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
     file = tmp_path / "token"
     file.write_text(text)
+    file.chmod(0o600)
     with Service(replace(at("http://127.0.0.1:1"), token_file=file)) as service, pytest.raises(UsageError) as caught:
         service.get("/v1/acls/count")
     assert "--token-file" in str(caught.value)

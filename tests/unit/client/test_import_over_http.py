@@ -15,15 +15,19 @@ REFUSED = Refusal("INVALID_REQUEST", 42, "no such thing")
 class Creator:
     """A service that keeps what it is given, and fails as told before or after."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float = 3_600.0) -> None:
+        self.timeout_s = timeout_s
+        self.given_s: list[float] = []
+        """How much time each call was given, in seconds."""
         self.acls: list[AclBinding] = []
         self.calls: list[int] = []
         self.faults: list[tuple[ServiceError | None, bool]] = []
         """What the next calls fail with, and whether their ACLs are kept none the less."""
         self.refuses: str | None = None
 
-    def create_acls(self, bindings: Sequence[AclBinding]) -> tuple[list[CreateResult], str]:
+    def create_acls(self, bindings: Sequence[AclBinding], *, timeout_s: float) -> tuple[list[CreateResult], str]:
         self.calls.append(len(bindings))
+        self.given_s.append(timeout_s)
         fault, keeps = self.faults.pop(0) if self.faults else (None, True)
         results = [self._create(each) for each in bindings] if keeps else []
         if fault is not None:
@@ -100,6 +104,32 @@ def test_at_last_it_gives_up_and_tells_what_is_certain() -> None:
         work.run(topics(4))
     assert work.counts.read == 2
     assert len(service.faults) == 5
+
+
+def test_all_tries_of_a_batch_share_its_time() -> None:
+    service = Creator(timeout_s=60.0)
+    service.faults = [(ServiceError("no answer", outcome_unknown=True), True)] * 3
+    importer(service).run(topics(4))
+    assert service.given_s[0] == 60.0
+    assert service.given_s == sorted(service.given_s, reverse=True)
+    # What is slept between them is of it, too: at least a quarter of a second, twice that, three times that.
+    assert service.given_s[3] <= 60.0 - 0.25
+    assert len(set(service.given_s)) == 4
+
+
+def test_without_time_left_a_batch_is_not_tried_again(slept: list[float]) -> None:
+    service = Creator(timeout_s=0.01)
+    service.faults = [(ServiceError("no answer", outcome_unknown=True), True)]
+    with pytest.raises(ServiceError, match="no answer"):
+        importer(service).run(topics(4))
+    assert service.calls == [4]
+    assert slept == []
+
+
+def test_the_next_batch_has_its_own_time() -> None:
+    service = Creator(timeout_s=60.0)
+    importer(service, batch_acls=2).run(topics(6))
+    assert service.given_s == [60.0] * 3
 
 
 def test_a_refusal_of_the_call_is_not_repeated() -> None:

@@ -147,3 +147,12 @@ def test_fewer_results_than_entries_are_no_success() -> None:
             service.create_acls([BINDING])
         with pytest.raises(ServiceError, match="0 results for 1 entries"):
             service.delete_acls([AclBindingFilter()])
+
+
+def test_the_service_hears_how_much_time_an_update_has() -> None:
+    with ScriptedServer(reply(results=[], token="t")) as server, at(server) as service:
+        assert service.timeout_s > 10.0
+        service.create_acls([])
+        service.create_acls([], timeout_s=10.0)
+    usual, short = (each.body["timeout_ms"] for each in server.seen[:2])
+    assert (usual, short) == (18_000, 9_000)

@@ -53,6 +53,18 @@ def printed(*, access: tuple[str, ...] = (), token: str | None = "e:7", asked: A
     return out.getvalue()
 
 
+def test_what_is_allowed_shows_no_acl_that_nearly_denies_it() -> None:
+    miss = {"acl": acl(permission_type="DENY", host="10.9.9.9"), "missed": ["host"], "detail": "would match if"}
+    shown = printed(result="ALLOWED", rule="MatchingAcl", acl=acl(), matching_acl_count=1, near_misses=[miss])
+    assert shown == (
+        "ALLOWED User:bob READ topic:orders from 10.1.2.3\n"
+        "  this ACL decides (MatchingAcl):\n"
+        "    ALLOW READ to User:bob from 10.1.2.3 on topic:orders\n"
+        "\n"
+        "As of e:7\n"
+    )
+
+
 def test_what_nobody_allows_shows_what_to_type() -> None:
     miss = {"acl": acl(host="10.9.9.9"), "missed": ["host"], "detail": "would match if pigs could fly"}
     assert printed(near_misses=[miss], smallest_acl=proposed(), note="one; two", access=("--as", "User:admin")) == (

@@ -5,7 +5,6 @@ import pytest
 from app.client.faults import UsageError, one_line
 from app.client.words import (
     operation_named,
-    operation_word,
     pattern_type_named,
     permission_type_named,
     principal_named,
@@ -13,6 +12,7 @@ from app.client.words import (
     resource_type_named,
 )
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka_acls import operation_word
 
 
 @pytest.mark.parametrize("operation", [each for each in AclOperation if each.name not in ("UNKNOWN", "ANY")])

@@ -129,6 +129,16 @@ def test_of_equally_specific_acls_the_first_in_list_order_is_named() -> None:
     assert named.binding.host == "*"
 
 
+def test_hosts_that_match_but_say_something_else_are_passed_over() -> None:
+    hosts = ["10.0.0.0/8", "10.0.0.2/8", "10.0.0.3/8", "10.0.0.1/16"]
+    saying = [replace(topic("orders"), host=host) for host in hosts[1:]]
+    writing = [replace(topic("orders"), host=host, operation=WRITE) for host in ("*", "10.0.0.1", *hosts)]
+    for acls in ([*writing, *saying], [*reversed(saying), *writing]):
+        named = caller(*acls).decision(READ, TOPIC, "orders").acl
+        assert named is not None
+        assert (named.binding.host, named.binding.operation) == ("10.0.0.1/16", READ)
+
+
 def test_a_decision_prints_kafkas_words_for_its_rule() -> None:
     asked = caller(topic("orders"))
     assert str(asked.decision(READ, TOPIC, "orders")) == (

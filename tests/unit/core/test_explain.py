@@ -11,9 +11,10 @@ from app.core.authorize import Authorization, Verdict
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.configs import AuthorizerConfig
-from app.core.explain import MAX_LISTED, Explanation, explain, near_misses_of
+from app.core.explain import Explanation, explain, near_misses_of
 from app.core.hosts import parse_address
 from app.core.image import AuthorizerImage
+from app.core.matching import MAX_LISTED
 from app.core.misses import Question
 from app.core.table import sort_key
 from tests.advice import broken_promises

@@ -64,23 +64,6 @@ def test_an_acl_is_found_by_its_id() -> None:
     assert len(index) == 6
 
 
-def test_the_acls_of_a_principal_on_a_pattern_come_in_list_order() -> None:
-    orders = topic("orders")
-    variants = [
-        replace(orders, operation=AclOperation.WRITE),
-        orders,
-        replace(orders, host="10.0.0.1"),
-        replace(orders, permission_type=AclPermissionType.DENY),
-    ]
-    index = index_of(
-        numbered([*variants, topic("orders", "User:bob"), topic("orders", pattern_type=PatternType.PREFIXED)])
-    )
-    found = index.acls_of("User:alice", ResourceType.TOPIC, PatternType.LITERAL, "orders")
-    assert [acl.binding for acl in found] == [variants[3], variants[1], variants[0], variants[2]]
-    assert index.acls_of("User:alice", ResourceType.GROUP, PatternType.LITERAL, "orders") == []
-    assert index.acls_of("User:alice", ResourceType.TOPIC, PatternType.LITERAL, "nothing") == []
-
-
 @pytest.mark.parametrize(
     ("acl", "covered"),
     [

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from random import Random
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from app.core.hosts import parse_address
 from app.core.index import AclIndex
 from app.core.misses import Question, distance
 from app.core.near_misses import MAX_NEAR_MISSES, MAX_OF_A_KIND, NearMiss, NearMissSearch, still_there
-from app.core.table import sort_key
+from app.core.table import SortKey, sort_key
 from tests.images import index_of, numbered
 from tests.reference import Reference, _allows, _covers, _denies
 from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, LAW, THOROUGH, binding_lists, callers
@@ -256,9 +258,9 @@ class Counted(NearMissSearch):
         super().__init__(index, asked, ALLOW)
         self.looked_at = 0
 
-    def _look_at(self, rows: list[int]) -> None:
-        self.looked_at += len(rows)
-        super()._look_at(rows)
+    def _consider(self, key: SortKey, acl_id: bytes) -> None:
+        self.looked_at += 1
+        super()._consider(key, acl_id)
 
 
 @pytest.mark.parametrize(("acls", "expected", "asked"), [each[1:] for each in CROWDS], ids=[each[0] for each in CROWDS])
@@ -289,3 +291,89 @@ def test_an_index_that_changes_between_the_steps_is_searched_to_the_end() -> Non
         del gone[:40]
     for each in still_there(index, search.found()):
         assert index.get(each.acl.id.bytes) == each.acl
+
+
+def around(name: str) -> list[AclBinding]:
+    """Near misses of every kind around this topic, more than are looked at one and all."""
+    rare = replace(topic(name), operation=WRITE, host="10.0.0.0/8")
+    return [
+        *(topic(name, f"User:p{n:04}") for n in range(300)),
+        *(topic(f"{name}-{n:04}") for n in range(300)),
+        *(replace(topic(name), host=f"10.1.{n % 250}.{n // 250}") for n in range(400)),
+        *(replace(topic(name), host=f"10.2.0.{n}", operation=WRITE) for n in range(200)),
+        *(replace(topic("*", "User:*"), host=f"10.{n % 200}.9.0/{24 + n % 3}") for n in range(300)),
+        rare,
+    ]
+
+
+def rebuilt(acls: Sequence[StandardAcl], seed: int) -> AclIndex:
+    """The same ACLs, come in another order, with others among them that have gone again."""
+    drawn = Random(seed)
+    churn = [
+        StandardAcl(UUID(int=1 << 100 | n), replace(acl.binding, operation=AclOperation.ALTER))
+        for n, acl in enumerate(acls)
+    ]
+    shuffled = drawn.sample([*acls, *churn], 2 * len(acls))
+    index = AclIndex()
+    for acl in shuffled:
+        index.add(acl.row)
+    for acl in drawn.sample(churn, len(churn)):
+        index.remove(acl.binding)
+    return index
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.5, 0.15, 0.04])
+@pytest.mark.parametrize("others", [True, False])
+def test_two_replicas_and_two_calls_find_the_same(kept: float, others: bool) -> None:  # noqa: FBT001 - parametrized
+    """However their ACLs have come: what grew hot stays so, and a dictionary keeps the order that it was filled in."""
+    for seed in range(4):
+        acls = numbered([acl for acl in around("orders") if Random(f"{acl}{seed}").random() < kept])
+        index = index_of(acls)
+        for asked in (question(), question(name="orders-0100"), question(address="10.1.3.1")):
+            found = near(index, asked, others=others)
+            assert found
+            assert near(index, asked, others=others) == found
+            assert near(rebuilt(acls, seed), asked, others=others) == found
+
+
+def test_of_very_many_hosts_those_around_the_callers_address_are_found() -> None:
+    crowd = [replace(ORDERS, host=f"10.{n // 62_500}.{n // 250 % 250}.{n % 250}") for n in range(1_000, 6_000)]
+    ranges = [replace(ORDERS, host=host, operation=WRITE) for host in ("10.0.0.0/8", "10.0.0.1")]
+    next_to_it = replace(ORDERS, host="10.0.0.3")
+    found = [acl for acl, _, _ in near_among(*crowd, *ranges, next_to_it)]
+    assert set(found) == {next_to_it, *ranges}
+
+
+def test_a_search_ends_however_much_there_is_to_look_at() -> None:
+    """Every prefix of the name with hundreds of principals on it, each with hundreds of hosts, would take seconds."""
+    name = "orders" * 20
+    acls = [
+        topic(name[:length], f"User:p{n:03}", pattern_type=PREFIXED) for length in range(1, 120) for n in range(250)
+    ]
+    search = Counted(index_of(numbered(acls)), question(name))
+    for _ in search.steps():
+        pass
+    assert 20_000 <= search.looked_at <= 20_250
+    assert len(search.found()) == MAX_OF_A_KIND
+
+
+@pytest.mark.parametrize("length", [2_000, 30_000])
+def test_long_names_are_looked_at_a_few_at_a_time(length: int) -> None:
+    acls = [topic("o" * length + f"{n:04}") for n in range(300)]
+    search = Counted(index_of(numbered(acls)), question("o" * length))
+    before = 0
+    for _ in search.steps():
+        assert search.looked_at - before <= max(1, 60_000 // length)
+        before = search.looked_at
+    assert search.looked_at > 30
+
+
+@pytest.mark.parametrize(
+    "name", ["", "o", "x", "orders", "order", "orderz", "ordres", "orders-eu", "orderorders", "Zorders"]
+)
+def test_the_more_of_its_beginning_a_name_shares_the_nearer_it_is(name: str) -> None:
+    key = sort_key(topic(name, pattern_type=PREFIXED))
+    asked = question("orders-today")
+    shared = max(n for n in range(len(name) + 1) if asked.resource_name.startswith(name[:n]))
+    expected = None if asked.resource_name.startswith(name) else 1_400 - 100 * shared // len(asked.resource_name)
+    assert distance(asked, key, asked.missed_by(key)) == expected

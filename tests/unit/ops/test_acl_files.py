@@ -194,11 +194,21 @@ def test_all_that_is_wrong_with_a_line_is_told(path: Path) -> None:
 
 
 def test_the_check_stops_where_enough_is_wrong(path: Path) -> None:
-    path.write_bytes(b"x\n" * 10_000)
+    path.write_bytes(LINE + b"\n" + b"x\n" * 10_000)
     problems = told(path)
-    assert len(problems) == MAX_PROBLEMS + 2
-    assert problems[-2].endswith("acls: the check stopped here; there may be more")
-    assert problems[-1] == "acls: it looks like no format, and was read as JSON Lines; name it with --format"
+    assert len(problems) == MAX_PROBLEMS + 1
+    assert problems[-1].endswith("acls: the check stopped here; there may be more")
+
+
+def test_a_file_of_no_known_format_is_told_so_and_nothing_else(path: Path) -> None:
+    path.write_bytes(b"x\n" * 10_000)
+    with open_acls(str(path)) as file, pytest.raises(AclFileError) as caught:
+        file.check(lambda _: None)
+    text = str(caught.value)
+    assert text.startswith(
+        f"nothing was written; `{path}` looks like no format that Klamm reads; name its format with "
+    )
+    assert text.count("\n") == 0
 
 
 def test_what_a_file_says_does_nothing_to_a_terminal(path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.core.configs import AuthorizerConfig
-from app.ops.settings import Settings, read_settings
+from app.ops.settings import Settings, as_given, read_settings
 from app.ops.settings_sources import TABLES, SettingsError
 from tests.vectors.loader import Line, lines
 
@@ -88,7 +88,15 @@ def test_an_unknown_key_of_the_file_refuses_the_start() -> None:
 
 def test_a_file_that_is_not_toml_refuses_the_start() -> None:
     _toml("port =")
-    assert _refusal().startswith("`klamm.toml` can't be read: ")
+    assert _refusal().startswith("`klamm.toml` is not TOML: ")
+
+
+def test_a_file_that_can_not_be_read_refuses_the_start() -> None:
+    Path("klamm.toml").write_bytes(b"\xff")
+    assert _refusal() == "`klamm.toml` is not UTF-8 text; save it as that"
+    Path("klamm.toml").unlink()
+    Path("klamm.toml").mkdir()
+    assert _refusal() == "`klamm.toml` can't be read (Is a directory); let this user read it, or move it away"
 
 
 def test_the_variables_that_kubernetes_makes_of_a_service_are_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +116,7 @@ def test_the_variables_that_kubernetes_makes_of_a_service_are_none_of_ours(monke
 @pytest.mark.parametrize(
     ("variable", "value", "why"),
     [
-        ("KLAMM_PORT", "http", "it should be a valid integer"),
+        ("KLAMM_PORT", "http", "expected a whole number"),
         ("KLAMM_PORT", "65536", "less than or equal to 65535"),
         ("KLAMM_PORT", "", "is empty; leave it out for the default"),
         ("KLAMM_DATA_DIR", "", "is empty"),
@@ -122,11 +130,11 @@ def test_the_variables_that_kubernetes_makes_of_a_service_are_none_of_ours(monke
         ("KLAMM_DECISION_LOG_SAMPLE", "0", "it should be greater than 0"),
         ("KLAMM_DECISION_LOG_SAMPLE", "1.01", "it should be less than or equal to 1"),
         ("KLAMM_DECISION_LOG_SAMPLE", "nan", "it should be greater than 0"),
-        ("KLAMM_DECISION_LOG_SAMPLE", "all", "it should be a valid number"),
+        ("KLAMM_DECISION_LOG_SAMPLE", "all", "expected a number"),
         ("KLAMM_DECISION_LOG_ROTATE_BYTES", "1023", "greater than or equal to 1024"),
         ("KLAMM_DECISION_LOG_ROTATE_MS", "99", "greater than or equal to 100"),
         ("KLAMM_DECISION_LOG_RETENTION_BYTES", "4095", "greater than or equal to 4096"),
-        ("KLAMM_DECISION_LOG_BUFFER_BYTES", "64k", "it should be a valid integer"),
+        ("KLAMM_DECISION_LOG_BUFFER_BYTES", "64k", "expected a whole number"),
     ],
 )
 def test_a_bad_value_names_its_variable(variable: str, value: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +209,14 @@ def test_the_start_up_configuration_is_all_five_properties(monkeypatch: pytest.M
         "postgresql://klamm:planted-secret@db/klamm?connect_timeout=5",
         "postgresql://klamm:planted-secret@db/klamm?aplication_name=planted",
         "postgresql://klamm:planted-secret@db/klamm?planted",
+        "postgresql://klamm:planted-secret@db:70000/klamm",
+        "postgresql://klamm:planted-secret@db:0/klamm",
+        "postgresql://klamm:planted-secret@db,/klamm",
+        "postgresql://klamm:planted-secret@db..planted/klamm",
+        "postgresql://klamm:planted-secret@db%00/klamm",
+        "postgresql:///klamm?host=db,,planted",
+        "postgresql:///klamm?port=planted",
+        "postgresql://db/klamm?sslnegotiation=planted",
         "postgresql://klamm:planted-secret@db/klamm?sslmode=require&planted",
     ],
 )
@@ -218,6 +234,9 @@ def test_a_database_url_that_can_not_be_used_is_refused_without_showing_it(
     [
         DSN,
         "postgres://db",
+        "postgresql://a@:5432/x",
+        "postgresql://a@%2Frun%2Fpostgresql/x",
+        "postgresql:///x?host=one,two:7&port=5,6&sslnegotiation=direct",
         "postgresql://a@[::1]:5432/x",
         "postgresql://a@h1:1,h2:2/x?sslmode=require",
         "postgresql://a@h/x?application_name=klamm&statement_timeout=5000&TimeZone=UTC&klamm.mark=1",
@@ -227,6 +246,17 @@ def test_a_database_url_that_can_not_be_used_is_refused_without_showing_it(
 def test_database_urls_of_many_forms_are_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KLAMM_DATABASE_URL", url)
     assert read_settings().database_url == SecretStr(url)
+
+
+def test_the_servers_that_a_url_may_want_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_DATABASE_URL", "postgresql://h/klamm?target_session_attrs=planted")
+    assert _refusal().startswith("KLAMM_DATABASE_URL: its target_session_attrs must be one of any, primary, standby, ")
+
+
+def test_a_port_of_postgresqls_variables_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPORT", "planted")
+    monkeypatch.setenv("KLAMM_DATABASE_URL", "postgresql://db/klamm")
+    assert _refusal().startswith("KLAMM_DATABASE_URL: the variable PGPORT counts for it, and its port must be a number")
 
 
 @pytest.mark.parametrize(
@@ -290,6 +320,23 @@ def test_redacted_settings_show_everything_but_secrets(monkeypatch: pytest.Monke
     assert shown["cluster.id"] == ""
     assert shown["database.url"] == "**********"
     assert "planted" not in f"{shown} {settings!r} {settings}"
+
+
+def test_what_was_given_is_all_but_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
+    monkeypatch.setenv("KLAMM_SUPER_USERS", "User:a")
+    _toml("workers = 1\nport = 0")
+    assert read_settings().given() == {"database.url": "**********", "super.users": "User:a", "port": "0"}
+
+
+def test_a_property_is_named_as_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KLAMM_TLS_CERTIFICATE", "x")
+    told = "tls.certificate, host, tls.key: they can't be used: mend them"
+    flags = {"host": "0.0.0.0", "tls_key": None}  # noqa: S104 - nobody listens
+    named = "KLAMM_TLS_CERTIFICATE, --host, `klamm.toml`: tls.key: they can't be used: mend them"
+    assert as_given(told, flags) == named
+    for other in ("--port: is bad", "settings: `tls.key` is bad", "nothing is named here"):
+        assert as_given(other, flags) == other
 
 
 def test_a_decision_log_that_would_delete_each_file_as_it_is_closed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,15 @@ def test_a_file_in_the_place_of_a_unix_socket_is_left_alone(tmp_path: Path) -> N
     assert path.read_text() == "mine"
 
 
+def test_a_unix_socket_that_can_not_be_is_told_with_how_it_could(tmp_path: Path) -> None:
+    for path, why in ((tmp_path / ("x" * 150), "path too long"), (tmp_path / "no" / "folder", "No such file")):
+        with pytest.raises(ListenError) as told, listening(LOOPBACK, 0, path):
+            pass
+        assert why in str(told.value)
+        assert "Errno" not in str(told.value)
+        assert "choose another with --uds (KLAMM_UDS), of 107 bytes at most" in str(told.value)
+
+
 class _Greeting(asyncio.Protocol):
     """Says which door the connection came in by."""
 
@@ -89,28 +98,31 @@ class _Greeting(asyncio.Protocol):
         transport.write(self._name)
 
 
-async def _greetings(address: tuple[str, int], count: int) -> list[bytes]:
-    async def one() -> bytes:
-        reader, writer = await asyncio.open_connection(*address)
-        writers.append(writer)
-        return await asyncio.wait_for(reader.read(1), 30)
-
-    writers: list[asyncio.StreamWriter] = []
-    said = await asyncio.gather(*(one() for _ in range(count)))
-    for writer in writers:
+async def _greetings(clients: list[socket.socket]) -> list[bytes]:
+    async def one(client: socket.socket) -> bytes:
+        reader, writer = await asyncio.open_connection(sock=client)
+        said = await asyncio.wait_for(reader.read(1), 30)
         writer.close()
-    return list(said)
+        return said
+
+    return [*await asyncio.gather(*map(one, clients))]
+
+
+def _queued(listener: socket.socket, count: int) -> list[socket.socket]:
+    """Clients that stand in the queue, however long it took them."""
+    return [socket.create_connection(listener.getsockname(), 30) for _ in range(count)]
 
 
 async def test_two_doors_of_one_socket_share_a_burst() -> None:
     with listening(LOOPBACK, 0) as listener, listener.dup() as same:
         doors = [Door(each, partial(_Greeting, name), shared=True) for each, name in ((listener, b"a"), (same, b"b"))]
+        burst = _queued(listener, 32)
         for door in doors:
             door.open()
-        said = await _greetings(listener.getsockname(), 32)
+        said = await _greetings(burst)
         assert min(said.count(b"a"), said.count(b"b")) >= 8
         doors[0].close()
-        assert await _greetings(listener.getsockname(), 8) == [b"b"] * 8
+        assert await _greetings(_queued(listener, 8)) == [b"b"] * 8
         doors[1].close()
 
 
@@ -146,7 +158,7 @@ async def test_a_door_without_descriptors_tries_again(
         monkeypatch.setattr(socket.socket, "accept", failing)
         door = Door(listener, lambda: _Greeting(b"a"), shared=shared)
         door.open()
-        assert await _greetings(listener.getsockname(), 1) == [b"a"]
+        assert await _greetings(_queued(listener, 1)) == [b"a"]
         door.close()
     assert caplog.messages == ["connection_not_taken"] * 2
 

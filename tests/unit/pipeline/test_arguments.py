@@ -35,8 +35,9 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         ("what-if --create x --name ../x", "argument --name: `../x` can't be a folder's name"),
         ("what-if --create x --until noon", "argument --until: `noon` is no time"),
         ("export --ranges 0", "argument --ranges: expected a number from 1 on"),
-        ("exprot", "argument JOB: invalid choice: 'exprot'"),
-        ("hygiene --nights 3", "unrecognized arguments: --nights 3"),
+        ("exprot", r"argument JOB: `exprot` is none of export, .*; did you mean export\?"),
+        ("hygiene --nights 3", "there is no `--nights`"),
+        ("hygiene --dyas 3", r"there is no `--dyas`; did you mean --days\?"),
     ],
 )
 def test_arguments_are_refused_in_one_line(arguments: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

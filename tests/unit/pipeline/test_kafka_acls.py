@@ -2,7 +2,7 @@ import shlex
 
 import pytest
 
-from app.core.codes import AclOperation, ResourceType
+from app.core.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.operations import supported_operations
 from app.pipeline.kafka_acls import add_command, remove_command
 from app.pipeline.schemas import BINDING_FIELDS
@@ -76,6 +76,8 @@ def test_what_the_tool_can_not_name_becomes_one_comment_line(changes: dict[str, 
 
 def test_every_operation_that_a_type_supports_has_a_line() -> None:
     for resource_type in list(ResourceType)[2:]:
+        name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else "orders"
         for operation in (AclOperation.ALL, *supported_operations(resource_type)):
-            line = remove_command(acl(resource_type=resource_type.name, operation=operation.name))
+            words = {"resource_type": resource_type.name, "resource_name": name, "operation": operation.name}
+            line = remove_command(acl(**words))
             assert line.startswith("kafka-acls ")

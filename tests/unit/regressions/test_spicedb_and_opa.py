@@ -153,7 +153,7 @@ async def test_cve_2025_49011_what_is_listed_amounts_to_what_is_decided(service:
 
 
 HOSTILE = [
-    "data.klamm.allow",
+    "rules.klamm.allow",
     'x"; allow := true #',
     "{{7*7}}",
     "${7*7}",
@@ -178,9 +178,10 @@ async def test_cve_2025_46569_a_path_is_a_name_and_never_code(service: Service, 
         assert reply.status_code == 404
     else:
         assert (reply.status_code, reply.text) == (200, known.text.replace("PLAINTEXT", name))
-    # Below OPA's own path nothing but decisions is JSON.
-    reply = await service.client.get(f"/v1/data/{quoted}")
-    assert (reply.status_code, reply.text) == (404, "RESOURCE_NOT_FOUND")
+    # Near OPA's own path nothing but decisions is JSON.
+    for path in (f"/v1/data/{quoted}", "/v1/data.klamm.allow"):
+        reply = await service.client.get(path)
+        assert (reply.status_code, reply.text) == (404, "RESOURCE_NOT_FOUND")
     for path in (f"/v1/acls/{quoted}", f"/v1/{quoted}", f"/{quoted}"):
         reply = await service.client.get(path)
         assert (reply.status_code, reply.json()["code"]) in ((404, "RESOURCE_NOT_FOUND"), (400, "INVALID_REQUEST"))

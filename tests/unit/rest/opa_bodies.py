@@ -1,6 +1,9 @@
 """What the OPA plugin for Kafka sends, as facts of a real broker have it."""
 
+import copy
 import json
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -9,6 +12,28 @@ from tests.unit.rest.harness import Service
 
 OPA_PATH = "/v1/data/kafka/authz/allow"
 REFUSED = (400, "INVALID_REQUEST")
+NEAR_PATHS = (
+    "/v0/data",
+    "/v0/data/",
+    "/v0/data/kafka/authz/allow",
+    "//v1/data",
+    "//v1/data/kafka/authz/allow",
+    "/v1//data///kafka/authz/allow",
+    "/v1/data//kafka/authz/allow",
+    "/V1/Data/kafka/authz/allow",
+    "/./v1/data",
+    "/v1/./data/kafka/authz/allow",
+    "/x/../v1/data/kafka/authz/allow",
+    "/v1/data/../acls",
+    "/v1/data;x/kafka/authz/allow",
+    "/v1/data%3Fpretty",
+    "/v1/data%20",
+    "/%2Fv1%2fdata",
+    "/v1%252Fdata",
+    "/v%2531/dat%2561/kafka/authz/allow",
+    "/v%30/data",
+)
+"""What somebody may write who means the door, or OPA, and what nobody but those would write."""
 HEADER = {"clientId": "adminclient-1", "correlationId": 3, "requestApiKey": 3, "requestApiVersion": 13}
 
 
@@ -95,3 +120,25 @@ async def ask(service: Service, body: object, path: str = OPA_PATH) -> bool:
 async def ask_in_vain(service: Service, body: object, path: str = OPA_PATH) -> tuple[int, str]:
     """The refusal of this body."""
     return refusal_of(await service.post(path, body))
+
+
+def spoiled(draw: random.Random) -> Iterator[bytes]:
+    """Bodies that are a little, or much, out of order."""
+    junk: tuple[Any, ...] = (None, True, 0, -1, 1.5, "", "x", [], {}, {"result": True}, "true", 2**70, "\0", "/", ":")
+    while True:
+        body = copy.deepcopy(draw.choice([asked(), by_type(), asked("WRITE", "")]))
+        for _ in range(draw.choice([1, 1, 2, 5])):
+            at: Any = body
+            while isinstance(at, dict) and at:
+                key = draw.choice(list(at))
+                if draw.random() < 0.3 or not isinstance(at[key], dict):
+                    at[draw.choice([key, key, "result", "later"])] = copy.deepcopy(draw.choice(junk))
+                    break
+                at = at[key]
+        text = bytearray(json.dumps(body).encode())
+        if draw.random() < 0.4:
+            for _ in range(draw.choice([1, 2, 8])):
+                text[draw.randrange(len(text))] = draw.choice(b'"{}[],:\\ \x00\xff0a')
+        if draw.random() < 0.2:
+            text = text[: draw.randrange(len(text))]
+        yield bytes(text)

@@ -199,7 +199,7 @@ async def test_the_names_of_a_certificate_come_with_every_request(
 
     connection, wire = connected(app, shared)
 
-    def answer(_headers: object, body: bytes, names: object) -> bytes | None:
+    def answer(_headers: object, body: bytes, names: object, _target: bytes = b"") -> bytes | None:
         asked.append((body, names))
         return None if body == b"slow!" else b"content-length: 0\r\n\r\n"
 

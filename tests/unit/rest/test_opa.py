@@ -1,11 +1,7 @@
 """The OPA door's decisions: a strict boolean for what authorize decides, and what is kept of it."""
 
-import copy
-import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +17,7 @@ from tests.unit.rest.opa_bodies import (
     by_type,
     decision_of,
     refusal_of,
+    spoiled,
     with_context,
 )
 from tests.unit.rest.test_authorize_decision_log import logged
@@ -237,32 +234,10 @@ async def test_each_reply_has_a_request_id(service: Service) -> None:
     assert [reply.headers["x-request-id"] != "" for reply in replies] == [True, True]
 
 
-def _spoiled(draw: random.Random) -> Iterator[bytes]:
-    """Bodies that are a little, or much, out of order."""
-    junk: tuple[Any, ...] = (None, True, 0, -1, 1.5, "", "x", [], {}, {"result": True}, "true", 2**70, "\0", "/", ":")
-    while True:
-        body = copy.deepcopy(draw.choice([asked(), by_type(), asked("WRITE", "")]))
-        for _ in range(draw.choice([1, 1, 2, 5])):
-            at: Any = body
-            while isinstance(at, dict) and at:
-                key = draw.choice(list(at))
-                if draw.random() < 0.3 or not isinstance(at[key], dict):
-                    at[draw.choice([key, key, "result", "later"])] = copy.deepcopy(draw.choice(junk))
-                    break
-                at = at[key]
-        text = bytearray(json.dumps(body).encode())
-        if draw.random() < 0.4:
-            for _ in range(draw.choice([1, 2, 8])):
-                text[draw.randrange(len(text))] = draw.choice(b'"{}[],:\\ \x00\xff0a')
-        if draw.random() < 0.2:
-            text = text[: draw.randrange(len(text))]
-        yield bytes(text)
-
-
 async def test_whatever_comes_json_is_a_decision_and_a_decision_only(service: Service) -> None:
     await service.grant([allow("READ", "orders"), allow("WRITE", "a", pattern="PREFIXED")])
     seed = random.randrange(1 << 30)
-    bodies = _spoiled(random.Random(seed))
+    bodies = spoiled(random.Random(seed))
     decided = 0
     for _ in range(2_000):
         body = next(bodies)

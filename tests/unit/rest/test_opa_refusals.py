@@ -5,6 +5,7 @@ import json
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from starlette.types import Message, Scope
@@ -17,16 +18,20 @@ from tests.unit.regressions.guarded import guarded
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.opa_bodies import (
     HEADER,
+    NEAR_PATHS,
     OPA_PATH,
     REFUSED,
     ask,
     ask_in_vain,
     asked,
     by_type,
+    check_plain,
     decision_of,
     refusal_of,
     with_context,
 )
+
+_WHOLE = {"type": "http.request", "body": json.dumps(asked()).encode(), "more_body": False}
 
 
 @pytest.mark.parametrize(
@@ -49,8 +54,18 @@ async def test_there_is_nothing_else_below_opa_s_root(service: Service, method: 
     assert refusal_of(reply) == (404, "RESOURCE_NOT_FOUND")
 
 
-async def test_what_only_begins_alike_is_not_opa_s(service: Service) -> None:
-    reply = await service.post("/v1/database", asked())
+@pytest.mark.parametrize("path", NEAR_PATHS)
+@pytest.mark.parametrize("method", ["POST", "GET"])
+async def test_what_is_nearly_opa_s_is_refused_in_plain_text(service: Service, method: str, path: str) -> None:
+    # As uvicorn decodes it; httpx would resolve the dots.
+    (start, body) = await call(service, _WHOLE, path=unquote(path), method=method)
+    assert (start["status"], body["body"]) == (404, b"RESOURCE_NOT_FOUND")
+    check_plain(dict(start["headers"])[b"content-type"].decode(), body["body"])
+
+
+@pytest.mark.parametrize("path", ["/v1/database", "/v1/data-x", "/v2/data", "/v1/dat", "/data", "/v1/x/data", "/v1/%"])
+async def test_what_only_begins_alike_is_not_opa_s(service: Service, path: str) -> None:
+    reply = await service.post(path, asked())
     assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
 
 
@@ -232,9 +247,8 @@ async def test_a_wait_that_ends_by_itself_is_no_deadline(service: Service, monke
 
 
 async def test_what_can_be_decided_at_once_is_whatever_the_time(service: Service) -> None:
-    whole = {"type": "http.request", "body": json.dumps(asked()).encode(), "more_body": False}
     long_ago: dict[str, Any] = {"klamm.began": time.monotonic() - OPA_DEADLINE_S - 1}
-    start, body = await call(service, whole, **long_ago)
+    start, body = await call(service, _WHOLE, **long_ago)
     assert (start["status"], body["body"]) == (200, b'{"result":false}')
 
 

@@ -79,7 +79,7 @@ def test_a_remembered_head_changes_no_answer(messages: list[bytes], places: list
     assert first == expected
     assert again == expected
     for head, known in protocol._PLAIN_HEADS.items():
-        assert read_anew(head) == known
+        assert read_anew(head) == known[:2]
 
 
 class Reading:

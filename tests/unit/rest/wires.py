@@ -88,7 +88,9 @@ def plain_reply(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:
     return b"%r %r" % (list(headers), body)
 
 
-def answer(headers: Iterable[tuple[bytes, bytes]], body: bytes, _names: Sequence[str]) -> bytes | None:
+def answer(
+    headers: Iterable[tuple[bytes, bytes]], body: bytes, _names: Sequence[str], _target: bytes = b""
+) -> bytes | None:
     if body.startswith(b"slow"):
         return None
     reply = plain_reply(headers, body)

@@ -7,9 +7,9 @@ import pytest
 
 from app.core.authorize import RequestContext, Verdict
 from app.core.codes import AclOperation, ResourceType
-from app.core.errors import AuthorizerNotReadyException, ClusterAuthorizationException
+from app.core.errors import AuthorizerNotReadyException, ClusterAuthorizationException, OffsetNotAvailableException
 from app.core.explain import Explanation
-from app.core.mutations import CreateAcls
+from app.core.mutations import AlterConfigs, CreateAcls
 from app.core.token import Token
 from app.runtime import pace
 from app.runtime.authorizer import Authorizer
@@ -228,7 +228,7 @@ async def test_acls_of_others_that_were_found_before_the_right_went_are_not_show
         breaths = 0
 
         async def breathe(_: pace.Pace) -> None:
-            # So little takes no breath while it is searched: the first one is taken when all has been found.
+            # So little takes no breath while it is searched: the first one is taken when the first has been found.
             nonlocal breaths
             breaths += 1
             if breaths == 1:
@@ -244,3 +244,98 @@ async def test_acls_of_others_that_were_found_before_the_right_went_are_not_show
         for each in found:
             assert {miss.acl.binding.principal for miss in each.near_misses} == {"User:*", "User:bob"}
             assert (each.matching_acls, each.matching_acl_count, each.denying_acl_count) == ((), 0, 0)
+
+
+def spelled(count: int) -> CreateAcls:
+    """So many DENYs on `a` for everybody, each a spelling of one range."""
+    deny = acl("a", "User:*", allow=False)
+    return CreateAcls([replace(deny, host=f"10.{n >> 8}.{n & 255}.0/8") for n in range(count)], "User:root")
+
+
+@in_virtual_time
+async def test_thousands_that_match_give_way_to_others_and_are_all_of_one_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = FakeStore()
+    store.commit([spelled(4_000)])
+    async with serving(store) as authorizer:
+        breaths, change_at = 0, 0
+        first = authorizer.image.token
+
+        async def breathe(_: pace.Pace) -> None:
+            nonlocal breaths
+            breaths += 1
+            if breaths == change_at:
+                store.commit([create("a")])
+                await until(lambda: authorizer.image.token != first)
+
+        monkeypatch.setattr(pace.Pace, "breathe", breathe)
+        found, token = await explain(authorizer, ALICE, ALICE, "a", "a")
+        assert ([each.matching_acl_count for each in found], token) == ([4_000, 4_000], first)
+        once = breaths
+        assert once > 2 * 4_000 // 100
+        breaths, change_at = 0, once // 2 + 10
+        found, token = await explain(authorizer, ALICE, ALICE, "a", "a")
+        assert ([each.matching_acl_count for each in found], token) == ([4_001, 4_001], authorizer.image.token)
+        # What was looked at before the change is looked at again.
+        assert breaths > once + 4_000 // 100
+
+
+@pytest.mark.usefixtures("breathless")
+@pytest.mark.parametrize("matching", [40, 4_000])
+@in_virtual_time
+async def test_where_the_store_never_rests_so_much_is_looked_at_in_one_step_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, matching: int
+) -> None:
+    store = FakeStore()
+    store.commit([spelled(matching)])
+    async with serving(store) as authorizer:
+        breathe = pace.Pace.breathe
+
+        async def restless(self: pace.Pace) -> None:
+            authorizer._loader._publish(replace(authorizer.image))
+            await breathe(self)
+
+        monkeypatch.setattr(pace.Pace, "breathe", restless)
+        if matching <= 1_000:
+            found, token = await explain(authorizer, ALICE, ALICE, *"ab" * 50)
+            assert [each.matching_acl_count for each in found] == [matching, 0] * 50
+            assert token == authorizer.image.token
+        else:
+            with pytest.raises(OffsetNotAvailableException, match="ask about fewer actions at once, or try again"):
+                await explain(authorizer, ALICE, ALICE, "a")
+
+
+@in_virtual_time
+async def test_who_may_not_see_others_acls_is_not_told_that_a_deny_hides_some() -> None:
+    """The whole of it: tests/unit/core/test_explain_secrecy.py."""
+    store = FakeStore()
+    deny, opened = acl("a", ALICE.principal, allow=False), ("allow.everyone.if.no.acl.found", "true")
+    # Without an ACL on it the cluster would be everybody's to describe.
+    closing = cluster_acl(DESCRIBE, "User:carol")
+    store.commit([CreateAcls([deny, closing], "User:root"), AlterConfigs([opened], "User:root")])
+    async with serving(store) as authorizer:
+        alone, _ = await explain(authorizer, ALICE, ALICE, "a")
+        seen_by_root, _ = await explain(authorizer, ROOT, ALICE, "a")
+        assert (seen_by_root[0].acl_needed_besides, alone[0].acl_needed_besides is None) == (None, False)
+        store.commit([CreateAcls([acl("a", "User:carol")], "User:root")])
+        await until(lambda: authorizer.image.acl_count == 3)
+        assert (await explain(authorizer, ALICE, ALICE, "a"))[0] == alone
+        (found,), _ = await explain(authorizer, ROOT, ALICE, "a")
+        assert found.acl_needed_besides == alone[0].acl_needed_besides
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_many_small_questions_give_way_to_others_too() -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    async with serving(store) as authorizer:
+        task = asyncio.create_task(explain(authorizer, ALICE, ALICE, *"ab" * 50))
+        turns = 0
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+        # One after each search, each answer and each telling.
+        assert turns >= 3 * 100
+        assert len((await task)[0]) == 100

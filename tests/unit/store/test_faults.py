@@ -1,5 +1,8 @@
 """Which faults are outages, and what they are called."""
 
+import errno
+import socket
+
 import asyncpg
 import pytest
 
@@ -49,8 +52,44 @@ def test_what_blames_the_sender_passes_through(fault: Exception) -> None:
     assert told.value is fault
 
 
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "nobody listens at the host and port"),
+        (OSError("Multiple exceptions: [Errno 111] failed ('::1', 1), [Errno 111] failed ('127.0.0.1', 1)"), "nobody"),
+        (OSError("Multiple exceptions: [Errno 111] failed ('::1', 1), [Errno 113] failed"), "can't be reached"),
+        (OSError(errno.ENETUNREACH, "x"), "there is no way to the host"),
+        (FileNotFoundError(errno.ENOENT, "x"), "there is no socket in the folder"),
+        (OSError(errno.EIO, "x"), "can't be reached"),
+        (OSError("x"), "can't be reached"),
+        (socket.gaierror(socket.EAI_NONAME, "x"), "has no address"),
+        (TimeoutError(), "does not answer in time"),
+        (TimeoutError(errno.ETIMEDOUT, "x"), "does not answer in time"),
+    ],
+)
+def test_the_way_to_the_server_is_told_by_what_is_wrong_with_it(fault: Exception, told: str) -> None:
+    with pytest.raises(StoreUnavailableException, match=told), faults_told():
+        raise fault
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "told"),
+    [
+        ("28P01", "no such user, or another password"),
+        ("28000", "has LOGIN"),
+        ("53300", "CONNECTION LIMIT"),
+        ("42703", "run `klamm migrate`"),
+        ("57P03", "starting or shutting down"),
+        ("57P04", "was dropped"),
+        ("57P05", "stood idle"),
+    ],
+)
+def test_each_refusal_names_its_own_way_out(sqlstate: str, told: str) -> None:
+    assert told in answer_to(sqlstate)
+
+
 def test_a_sqlstate_is_told_only_where_there_is_no_better_word() -> None:
-    assert answer_to("28P01") == "PostgreSQL refused the credentials of `database.url`; correct them"
+    assert answer_to("28P02") == "PostgreSQL refused the credentials of `database.url`; correct them"
     assert "57P03" not in answer_to("57P03")
     assert "XX001" in answer_to("XX001")
 
