@@ -28,7 +28,7 @@ class BoundedProtocol(TimedProtocol):
     def __init__(self, *arguments: Any, **more: Any) -> None:  # noqa: ANN401 - as TimedProtocol's
         super().__init__(*arguments, **more)
         self._size = MessageSize()
-        self._is_new = True
+        self.is_new = True
         """Whether no head has come yet, ever."""
         self._why: Refusal | None = None
 
@@ -54,7 +54,7 @@ class BoundedProtocol(TimedProtocol):
         """Stand within a message."""
         self.between, self.in_head = False, True
         self._size.begin()
-        if not self._is_new and not self.has_work():
+        if not self.is_new and not self.has_work():
             self.wait(HEAD_TIMEOUT_S)
         self.url_before = self.url or self.url_before
         super().on_message_begin()
@@ -99,7 +99,7 @@ class BoundedProtocol(TimedProtocol):
             self.stop(bounds.REPEATED_HEADER)
         if self.surplus and not self.url.partition(b"?")[0].startswith(_PROBES):
             self.stop(bounds.TOO_MANY_CONNECTIONS)
-        self._is_new = self.in_head = False
+        self.is_new = self.in_head = False
         self._size.end_head()
 
     def on_headers_complete(self) -> None:

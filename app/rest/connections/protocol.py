@@ -284,7 +284,7 @@ class KlammProtocol(BoundedProtocol):
                 self.become_known()
         # As in `wait`, by the clock that the turn has looked at. To write may set another one.
         self.deadline = shared.began + self.timeout_keep_alive
-        self.url = asked.target
+        self.url, self.is_new = asked.target, False
         self.transport.write(reply)
         self.server_state.total_requests += 1
         if shared.draining:

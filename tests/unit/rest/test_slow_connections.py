@@ -64,6 +64,21 @@ async def test_on_a_kept_connection_a_head_has_ten_seconds_from_its_own_beginnin
     assert wire.closed
 
 
+async def test_who_was_answered_by_heads_of_others_only_has_no_longer_for_the_next(
+    clock: Clock, shared: Connections
+) -> None:
+    connected(shared=shared)[0].data_received(HEAD + b"plain")
+    connection, wire = connected(shared=shared)
+    connection.data_received(HEAD + b"plain")
+    later(clock, shared, 60)
+    connection.data_received(HEAD[:9])
+    later(clock, shared, 9)
+    assert statuses(wire) == [200]
+    later(clock, shared, 1.1)
+    assert statuses(wire) == [200, 408]
+    assert wire.closed
+
+
 @pytest.mark.parametrize("body", [b"plain", b"slow!"])
 async def test_an_idle_connection_is_kept_for_its_time_and_no_longer(
     clock: Clock, shared: Connections, body: bytes
