@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from app.pipeline.errors import PipelineError
+from app.pipeline.errors import NoDecisionsError
 from app.pipeline.ingest import finished_batches
 from app.pipeline.schemas import DAY, DECISIONS
 from app.pipeline.source import moment, timestamp
@@ -44,11 +44,11 @@ def read_decisions(
 ) -> DataFrame:
     """The ingested decisions from `since` on and before `until` (both with a time zone).
 
-    Raises PipelineError if nothing was ingested. Batches that an `ingest` has not finished are left out.
+    Raises NoDecisionsError if nothing was ingested. Batches that an `ingest` has not finished are left out.
     """
     batches = finished_batches(spark, home)
     if not any(manifest["decisions"] for manifest in batches.values()):
-        raise PipelineError(
+        raise NoDecisionsError(
             f"`{home.root}` holds no decisions; run `klamm pipeline ingest --decisions FOLDER` with the folder that "
             "the service's decision.log.path names"
         )

@@ -6,3 +6,7 @@ class PipelineError(Exception):
 
     exit_code = 2
     """1 is kept for what a job found (flips, a broken chain): the job itself went well."""
+
+
+class NoDecisionsError(PipelineError):
+    """No decision was ever ingested."""

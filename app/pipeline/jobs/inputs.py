@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import read_decisions
-from app.pipeline.errors import PipelineError
+from app.pipeline.errors import NoDecisionsError
 from app.pipeline.parsing import LONG_MAX, number_from, parse_time, told_by
 from app.pipeline.resources import read_resources, resource_list, seen_resources
 
@@ -37,12 +37,18 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
 
 
 def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFrame:
-    """The resources that the options name; of a file and the log, both."""
+    """The resources that the options name; of a file and the log, both, or the file's if there is no log yet.
+
+    Raises NoDecisionsError if there is neither.
+    """
     listed = None if arguments.resources is None else read_resources(context.spark, arguments.resources)
     if listed is not None and not arguments.seen:
         return listed
     try:
         seen = seen_resources(read_decisions(context.spark, context.home, arguments.since))
-    except PipelineError as fault:
-        raise PipelineError(f"{fault}; or name the resources by --resources FILE") from None
+    except NoDecisionsError as fault:
+        if listed is None:
+            raise NoDecisionsError(f"{fault}; or name the resources by --resources FILE") from None
+        context.console.note(f"only the resources of the list: {fault}")
+        return listed
     return seen if listed is None else listed.unionByName(seen).distinct()

@@ -7,6 +7,7 @@ from copy import copy
 from pathlib import Path
 
 from app.pipeline.context import Job, JobContext
+from app.pipeline.errors import NoDecisionsError
 from app.pipeline.faults import explain
 from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
 from app.pipeline.parsing import JobParser, told_by
@@ -60,7 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """1 if any of the jobs found something. What a job raises ends the night."""
+    """1 if any of the jobs found something. What a job raises ends the night.
+
+    But a service may have decided nothing yet: what needs decisions is left out until there are some.
+    """
     orders = [(step, told) for step in STEPS if (told := options_of(step, arguments)) is not None]
     if len(orders) < len(STEPS):
         context.console.note("without --decisions there is no decision log to ingest")
@@ -95,6 +99,9 @@ def run_in_turn(orders: Sequence[tuple[Job, list[str]]], context: JobContext, ar
         own = context.of(step.NAME)
         try:
             status = step.run(own, parser.parse_args(options, namespace=copy(arguments)))
+        except NoDecisionsError as missing:
+            own.console.note(f"left out tonight: {missing}")
+            status = 0
         except BaseException as fault:
             own.metrics.end(explain(fault, os.environ)[1])
             raise

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from app.pipeline import job as runner
 from app.pipeline.context import Job, JobContext
-from app.pipeline.errors import PipelineError
+from app.pipeline.errors import NoDecisionsError, PipelineError
 from app.pipeline.job import main
 from app.pipeline.jobs import JOBS, effective, export, ingest, nightly, report
 from app.pipeline.progress import Console
@@ -200,6 +200,12 @@ def test_a_night_ends_with_the_first_job_that_fails() -> None:
     status, runs = _night(lambda _context: 0, _raising(PipelineError("no")), lambda _context: 0)
     assert status == "no"
     assert runs == [("job-0", 0), ("job-1", 2)]
+
+
+def test_a_night_before_the_first_decision_does_what_can_be_done() -> None:
+    status, runs = _night(_raising(NoDecisionsError("none yet")), lambda _context: 0)
+    assert status == 0
+    assert runs == [("job-0", 0), ("job-1", 0)]
 
 
 def test_a_night_tells_each_job_what_is_its_own() -> None:
