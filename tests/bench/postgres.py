@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +64,9 @@ def postgres() -> Iterator[Server]:
     """A server for as long as the bench runs, as durable as in production, on the second core."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        with on_core(Core.LOAD), EmbeddedPostgres(Path(folder, "data")) as server:
+        with ExitStack() as stack:
+            with on_core(Core.LOAD):
+                server = stack.enter_context(EmbeddedPostgres(Path(folder, "data")))
             yield Server(server.dsn)
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from tests.bench import conditions
 from tests.bench.postgres import Server, postgres
-from tests.bench.processes import ROOT
+from tests.bench.processes import ROOT, all_cores
 from tests.bench.report import Section, markdown, verdicts
 from tests.bench.section import ALONE, STORED
 
@@ -119,7 +119,9 @@ def _measured(name: str, server: Server | None, *, quick: bool) -> Outcome:
     environment = {**os.environ, **({} if server is None else {"BENCH_DSN": server.dsn})}
     limit_s = _quick_limit_s(name) if quick else _TIMEOUTS_S[name]
     began = time.monotonic()
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, start_new_session=True)
+    # INVARIANT: a section shares the cores out anew; it must not begin on the one that PostgreSQL was begun on.
+    with all_cores():
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, start_new_session=True)
     with process, _ended_with_all(process):
         try:
             said, _ = process.communicate(timeout=limit_s)
