@@ -52,6 +52,7 @@ def test_where_kafka_breaks_its_rules_explain_follows_the_rules() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_the_vectors_ask_for_every_kind_of_advice() -> None:
     """Otherwise the tests above would show less than they say."""
     kinds: set[tuple[bool, ...]] = set()

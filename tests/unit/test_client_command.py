@@ -19,6 +19,7 @@ def test_a_port_that_is_none_is_refused_and_not_dialled_modulo(port: str, capsys
     assert f"--klamm: port {port} is none" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("closed", "arguments", "code"),
     [

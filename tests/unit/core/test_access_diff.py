@@ -9,7 +9,7 @@ from app.core.configs import AuthorizerConfig
 from app.core.operations import supported_operations
 from tests.access_grids import assert_exact, random_change
 
-SEEDS = 40
+SEEDS = 10
 MANY_SEEDS = 600
 CLOSED = AuthorizerConfig()
 OPEN = AuthorizerConfig(allow_everyone_if_no_acl_found=True)

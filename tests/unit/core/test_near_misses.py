@@ -344,6 +344,7 @@ def test_of_very_many_hosts_those_around_the_callers_address_are_found() -> None
     assert set(found) == {next_to_it, *ranges}
 
 
+@pytest.mark.slow
 def test_a_search_ends_however_much_there_is_to_look_at() -> None:
     """Every prefix of the name with hundreds of principals on it, each with hundreds of hosts, would take seconds."""
     name = "orders" * 20

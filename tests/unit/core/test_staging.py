@@ -108,6 +108,7 @@ def assert_unseen_and_then_whole(
     assert not overlays_in(after)
 
 
+@pytest.mark.slow
 @given(bases, st.lists(toggles, min_size=2, max_size=4))
 @LAW
 def test_transaction_follows_transaction(base: list[AclBinding], turns: list[list[AclBinding | int]]) -> None:
@@ -122,6 +123,7 @@ def test_transaction_follows_transaction(base: list[AclBinding], turns: list[lis
         assert len(steps.index.table.codes) - len(steps.index.table.free_rows) == len(steps.index)
 
 
+@pytest.mark.slow
 @given(bases, toggles)
 @LAW
 def test_the_index_in_the_making_is_an_index_like_any_other(

@@ -78,6 +78,7 @@ async def test_cve_2022_23542_operations_that_are_listed_are_those_that_are_allo
 # resources
 
 
+@pytest.mark.slow
 async def test_cve_2023_45810_lists_leave_nothing_behind(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     # pytest keeps what is logged, and httpx' lines hold their replies.
     for logger in (None, "httpx", "httpcore"):

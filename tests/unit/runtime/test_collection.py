@@ -55,6 +55,7 @@ async def collector() -> AsyncIterator[tuple[Collector, RuntimeMetrics, list[int
         gc.unfreeze()
 
 
+@pytest.mark.slow
 async def test_full_collections_are_its_own_and_come_in_time(
     collector: tuple[Collector, RuntimeMetrics, list[int]],
 ) -> None:
@@ -85,6 +86,7 @@ async def test_what_the_feed_adds_is_frozen_before_it_is_much(
     await taken.close()
 
 
+@pytest.mark.slow
 async def test_nothing_is_collected_while_an_image_is_built(
     collector: tuple[Collector, RuntimeMetrics, list[int]],
 ) -> None:
