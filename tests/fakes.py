@@ -1,7 +1,7 @@
 """The store in memory: runtime's two ports with the same answers as PostgreSQL, and with its faults at will."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -47,7 +47,7 @@ from app.core.token import Token
 
 _BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 
-Step = Literal["write", "poll", "snapshot", "slice", "wait", "close"]
+Step = Literal["begin", "write", "poll", "snapshot", "slice", "wait", "close"]
 
 
 class Tables:
@@ -149,6 +149,8 @@ class FakeStore:
         self.rows_per_slice = 500
         self.groups: list[list[Mutation]] = []
         """Every group that was to be written, refused ones too."""
+        self.tries = 0
+        """How often a write was begun, also when no group came of it."""
         self.batches: list[dict[bytes, StandardAcl]] = []
         """The same of a bulk load."""
         self.closed: list[str] = []
@@ -236,10 +238,13 @@ class FakeStore:
 
     # AclStore
 
-    async def write(self, mutations: Sequence[Mutation]) -> GroupOutcome:
-        self.groups.append(list(mutations))
+    async def write(self, mutations: Iterable[Mutation]) -> GroupOutcome:
+        self.tries += 1
+        await self.reach("begin")
+        group = list(mutations)
+        self.groups.append(group)
         await self.reach("write")
-        return self.commit(mutations)
+        return self.commit(group)
 
     def commit(self, mutations: Sequence[Mutation]) -> GroupOutcome:
         """The same in one step, for tests that write behind everyone's back."""

@@ -7,7 +7,8 @@ that its outcome is unknown.
 import asyncio
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,14 +29,18 @@ _logger = logging.getLogger(__name__)
 
 _UNKNOWN = "the store did not answer in time; the outcome of the update is unknown, look before you repeat it"
 _BUSY = "its turn did not come within the timeout; try again"
+_SILENT = "the store does not answer; try again"
 _STOPPING = "the service is shutting down; the update was not written"
 
 
 class AclStore(Protocol):
     """Where updates become durable."""
 
-    async def write(self, mutations: Sequence[Mutation]) -> GroupOutcome:
+    async def write(self, mutations: Iterable[Mutation]) -> GroupOutcome:
         """Write all of them in one transaction, in order; a later one sees the earlier.
+
+        They are read once, when the transaction has its turn: until then nobody's update is under way, however long
+        the store can't be reached, and whoever leaves is not written.
 
         A mutation over its bound, or whose guard does not hold when its turn comes, is an ApiException among the
         outcomes and does not hinder its neighbours. Raises StoreUnavailableException if certainly nothing was
@@ -168,11 +173,11 @@ class Mutator:
     async def _run(self) -> None:
         while True:
             await self._arrived.wait()
-            group = self._next_group()
-            if not group:
+            if not self._queue:
                 self._arrived.clear()
                 continue
             self._idle.clear()
+            group: list[_Pending] = []
             try:
                 reached = await self._write(group)
             except Exception:
@@ -187,6 +192,13 @@ class Mutator:
                 self._backoff.reset()
             else:
                 await asyncio.sleep(self._backoff.next_s())
+
+    def _mutations_of(self, group: list[_Pending]) -> Generator[Mutation, None, None]:
+        """For the store, which begins to read them when their turn has come; an empty group is filled then."""
+        if not group:
+            group += self._next_group()
+        for pending in group:
+            yield pending.mutation
 
     def _next_group(self) -> list[_Pending]:
         group: list[_Pending] = []
@@ -204,28 +216,37 @@ class Mutator:
             pending.in_flight = True
         return group
 
-    async def _write(self, group: Sequence[_Pending]) -> bool:
+    async def _write(self, group: list[_Pending]) -> bool:
         """Write the group and answer its callers. Returns False, and queues it again, if the store was not reached."""
-        try:
-            work = self._store.write([pending.mutation for pending in group])
-            written = await bounded(work, self._options.write_timeout_s)
-        except StoreUnavailableException as fault:
-            self._why_waiting = fault.message
-            self._queue_again(group)
-            return False
-        except (RequestTimedOutException, TimeoutError):
-            _logger.warning("outcome_unknown", extra={"mutations": len(group)})
-            return True
-        except Exception:
-            _logger.exception("group_failed", extra={"mutations": len(group)})
-            return await self._write_one_by_one(group)
+        # INVARIANT: a write that was given up takes nobody with it any more, even if it comes back to life.
+        with closing(self._mutations_of(group)) as mutations:
+            try:
+                written = await bounded(self._store.write(mutations), self._options.write_timeout_s)
+            except StoreUnavailableException as fault:
+                self._why_waiting = fault.message
+                self._queue_again(group)
+                return False
+            except (RequestTimedOutException, TimeoutError):
+                if not group:
+                    self._why_waiting = _SILENT
+                    return False
+                _logger.warning("outcome_unknown", extra={"mutations": len(group)})
+                return True
+            except Exception:
+                if not group:
+                    group += self._next_group()
+                _logger.exception("group_failed", extra={"mutations": len(group)})
+                return await self._write_one_by_one(group)
         self._why_waiting = _BUSY
+        self._settle(group, written)
+        return True
+
+    def _settle(self, group: Sequence[_Pending], written: GroupOutcome) -> None:
         token = Token(written.epoch, written.last_offset)
         for pending, outcome in zip(group, written.outcomes, strict=True):
             pending.settle(outcome, token)
-        self._metrics.groups_written_total += 1
+        self._metrics.groups_written_total += bool(group)
         self._metrics.mutations_written_total += len(group)
-        return True
 
     async def _write_one_by_one(self, group: Sequence[_Pending]) -> bool:
         """After a fault that is some member's own: nothing was committed, and the others shall not suffer for it."""

@@ -3,7 +3,7 @@
 `PostgresAclStore` is runtime's `AclStore`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from app.core.mutations import GroupOutcome, Mutation
 from app.store.engine import StoreTimeouts
@@ -18,8 +18,10 @@ class PostgresAclStore:
     def __init__(self, dsn: str, timeouts: StoreTimeouts | None = None) -> None:
         self._feed = FeedWriter(dsn, timeouts or StoreTimeouts(), "writer")
 
-    async def write(self, mutations: Sequence[Mutation]) -> GroupOutcome:
+    async def write(self, mutations: Iterable[Mutation]) -> GroupOutcome:
         """One transaction for the whole group; the head after it comes back, changed or not.
+
+        They are read once, under the head's lock.
 
         Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
         the COMMIT is unknown; any other exception is a fault of this group, and nothing of it was kept.

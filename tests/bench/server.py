@@ -7,7 +7,7 @@ Only its ACLs are a workload's instead of PostgreSQL's. With a third argument, a
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
@@ -63,7 +63,7 @@ class StillFeed:
     async def wait(self, timeout_s: float) -> None:
         await asyncio.sleep(timeout_s)
 
-    async def write(self, _mutations: Sequence[Mutation]) -> GroupOutcome:
+    async def write(self, _mutations: Iterable[Mutation]) -> GroupOutcome:
         raise StoreUnavailableException("the bench does not write")
 
     async def renounce(self, _epoch: UUID, _offset: int, _known_hash: bytes) -> None:

@@ -1,6 +1,6 @@
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -197,7 +197,7 @@ async def test_while_the_store_is_away_updates_wait_for_it_until_their_deadline(
             await hasty
         assert now() == pytest.approx(2, abs=0.01)
         await asyncio.sleep(18)
-        assert 30 < len(store.groups) < 60
+        assert 30 < store.tries < 60
         store.unreachable, back_at = False, now()
         await patient
         assert now() - back_at < 1
@@ -213,8 +213,8 @@ async def test_updates_keep_their_order_over_an_outage(more_tries: int) -> None:
         tasks = [submit(mutator, create("a"), 30)]
         await asyncio.sleep(3)
         tasks += [submit(mutator, delete("a"), 30), submit(mutator, create("b"), 30)]
-        tries = len(store.groups) + 3 + more_tries
-        await until(lambda: len(store.groups) == tries)
+        tries = store.tries + 3 + more_tries
+        await until(lambda: store.tries == tries)
         store.unreachable = False
         await asyncio.gather(*tasks)
         assert names_of(store) == ["b"]
@@ -287,6 +287,54 @@ async def test_a_deadline_in_flight_is_unknown_and_one_in_the_queue_is_not_writt
 
 
 @in_virtual_time
+async def test_a_deadline_before_its_turn_in_the_store_is_not_written_and_stays_so() -> None:
+    """The way to the store may take long, or another writer its time: nothing is under way before that."""
+    store = FakeStore()
+    async with writing(store) as mutator:
+        store.hang("begin")
+        hasty, patient = submit(mutator, create("hasty"), 2), submit(mutator, create("patient"), 5)
+        await asyncio.sleep(1)
+        late = submit(mutator, create("late"), 5)
+        with pytest.raises(StoreUnavailableException, match="was not written"):
+            await hasty
+        store.release("begin")
+        await asyncio.gather(patient, late)
+        assert names_of(store) == ["late", "patient"]
+        assert [len(group) for group in store.groups] == [2]
+
+
+@in_virtual_time
+async def test_a_try_that_never_got_its_turn_takes_nobody_with_it_when_it_comes_back_to_life() -> None:
+    store = FakeStore()
+    hung = asyncio.Event()
+    taken: list[Mutation] = []
+    write = store.write
+
+    async def deaf(mutations: Iterable[Mutation]) -> GroupOutcome:
+        """As a half-open connection that swallows cancellations."""
+        store.write = write  # type: ignore[method-assign]  # the next try is as good as any
+        while not hung.is_set():
+            with suppress(asyncio.CancelledError):
+                await hung.wait()
+        taken.extend(mutations)
+        raise ConnectionError
+
+    store.write = deaf  # type: ignore[method-assign]
+    async with writing(store, replace(OPTIONS, write_timeout_s=7)) as mutator:
+        hasty, patient = submit(mutator, create("hasty"), 7.1), submit(mutator, create("patient"), 30)
+        with pytest.raises(StoreUnavailableException, match="was not written"):
+            await hasty
+        store.hang("begin")
+        await until(lambda: store.tries == 1)
+        hung.set()
+        await asyncio.sleep(1)
+        assert taken == []
+        store.release("begin")
+        await patient
+        assert names_of(store) == ["patient"]
+
+
+@in_virtual_time
 async def test_an_update_that_missed_its_deadline_is_not_retried_after_the_outage() -> None:
     store = FakeStore()
     async with writing(store) as mutator:
@@ -336,8 +384,8 @@ async def test_a_cancelled_caller_breaks_nothing() -> None:
 async def test_a_store_that_answers_too_few_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
 
-    async def short(mutations: Sequence[Mutation]) -> GroupOutcome:
-        outcome = store.commit(mutations)
+    async def short(mutations: Iterable[Mutation]) -> GroupOutcome:
+        outcome = store.commit(list(mutations))
         return replace(outcome, outcomes=outcome.outcomes[:-1])
 
     async with writing(store) as mutator:
