@@ -104,10 +104,7 @@ class Twin:
         for turn in range(100_000):
             # What is long is read in a thread.
             await asyncio.sleep(0 if turn < _SOON else 0.001)
-            if turn > 1 and (self.wire.closed or not connection.has_work()):
-                break
-            if turn > _SOON and not connection.between:
-                # It waits for the rest of a body.
+            if turn > 1 and (self.wire.closed or not connection.has_work() or _waits_for_body(connection)):
                 break
         for _ in range(10):
             await asyncio.sleep(0)
@@ -140,6 +137,11 @@ class Twin:
         """Lines of the audit log and of the decision log, but for when they were written and ids made up here."""
         decided = "".join(each.read_text() for each in sorted(self.folder.glob("decisions-*.jsonl")))
         return _untimed("".join(self.lines)), _untimed(decided)
+
+
+def _waits_for_body(connection: KlammProtocol) -> bool:
+    cycle = connection.cycle
+    return not connection.pipeline and cycle.more_body and bool(cycle.message_event._waiters)
 
 
 def _untimed(lines: str) -> list[object]:
