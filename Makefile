@@ -103,7 +103,7 @@ migrate: $(STAMP) ## Bring the database of KLAMM_DATABASE_URL to this version
 
 .PHONY: test
 test: $(STAMP) ## The whole suite
-	@$(BIN)/pytest -q -rs -n 3 --dist loadfile
+	@$(BIN)/pytest -q -rs -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-kafka
 test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test`

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -13,6 +14,21 @@ from app.store.migrate import migrate
 from tests.planted import gather, judge
 
 _numbers = itertools.count(1)
+
+_HERE = Path(__file__).parent
+
+_LONGEST = ("kafka/", "e2e/test_pipeline_demo.py", "pipeline/test_export_killed.py")
+_LONG = ("e2e/", "pipeline/")
+"""What waits, and what works: so side by side no core is idle."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, lest workers that share the suite out end with them; the rest as it was shuffled."""
+    items.sort(key=lambda item: _rank(item.path.relative_to(_HERE).as_posix()))
+
+
+def _rank(path: str) -> int:
+    return 0 if path.startswith(_LONGEST) else 1 if path.startswith(_LONG) else 2
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

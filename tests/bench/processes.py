@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from tests.bench.load import status_of
+from tests.surroundings import without_ours
 
 ROOT = Path(__file__).parents[2]
 ADMIN = "User:admin"
@@ -156,7 +157,7 @@ def klamm_command(command: str) -> Sequence[str]:
 
 def klamm_environment(dsn: str) -> Mapping[str, str]:
     """Ours, with this database and a super user, and nothing else that Klamm would listen to."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    clean = without_ours()
     return {**clean, "KLAMM_DATABASE_URL": dsn, "KLAMM_SUPER_USERS": ADMIN, "KLAMM_DRAIN_MS": "0"}
 
 

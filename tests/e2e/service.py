@@ -1,7 +1,6 @@
 """A real `klamm serve` in a process of its own, and the few calls that every story makes."""
 
 import logging
-import os
 import queue
 import re
 import signal
@@ -17,6 +16,7 @@ from typing import Any, Self
 import httpx
 
 from tests.planted import hear, plant, plant_of_folder, plant_password
+from tests.surroundings import without_ours
 
 PATIENCE_S = 60.0
 ADMIN = "User:admin"
@@ -70,7 +70,7 @@ class Service:
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, folder: Path = ROOT
     ) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+        clean = without_ours()
         plant_password((environment or {}).get("KLAMM_DATABASE_URL", ""))
         self._data_dir = folder / arguments[arguments.index("--data-dir") + 1] if "--data-dir" in arguments else None
         self.process = subprocess.Popen(

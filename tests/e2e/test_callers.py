@@ -1,7 +1,6 @@
 """Who may ask what: every route with every kind of caller, on a real service."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from app.ops.token_file import add_token, retire_tokens
 from tests.e2e.callers import STATIC, Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context
 from tests.planted import hear, plant
+from tests.surroundings import without_ours
 from tests.unit.rest.opa_bodies import OPA_PATH, asked
 
 ALICE = "User:alice"
@@ -247,7 +247,7 @@ def test_tokens_rotate_without_a_failed_request(world: World, tmp_path: Path) ->
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - that this is refused is what is shown
 def test_strangers_are_not_let_in_without_callers(tmp_path: Path, host: str) -> None:
     klamm = Path(sys.executable).with_name("klamm")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    clean = without_ours()
     command = [str(klamm), "serve", "--host", host, "--port", "0"]
     found = subprocess.run(
         command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=PATIENCE_S, check=False

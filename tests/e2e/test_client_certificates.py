@@ -1,10 +1,10 @@
 """`klamm serve` over TLS: callers with client certificates, and certificates that change while it serves."""
 
-import os
 import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from tests.certificates import Authority, Certified
 from tests.e2e.service import PATIENCE_S, Json, Service, action, binding, context, eventually
 from tests.planted import hear
+from tests.surroundings import without_ours
 
 SPIFFE = "URI:spiffe://cluster.example/ns/orders/sa/api"
 QUESTION: Json = {"context": context("User:orders"), "actions": [action("orders")]}
@@ -41,6 +42,7 @@ class World:
 
     def __init__(self, folder: Path, workers: int) -> None:
         self.folder = folder
+        self.workers = workers
         self.authority = Authority(folder)
         self.strangers = Authority(folder / "strangers")
         self.trust(self.authority)
@@ -61,6 +63,18 @@ class World:
         beside = self.folder / "clients.pem.new"
         beside.write_bytes(authority.file.read_bytes())
         beside.replace(self.folder / "clients.pem")
+
+    @contextmanager
+    def reloaded_everywhere(self) -> Iterator[None]:
+        """What the block changes, every worker has taken once it has ended; each looks for itself."""
+        before = self._reloads()
+        yield
+        eventually(lambda: self._reloads() == {worker: count + 1 for worker, count in before.items()}, "all reload")
+
+    def _reloads(self) -> dict[str, int]:
+        said = [line for line in self.service.lines if "certificate_reloaded" in line]
+        numbers = [""] if self.workers == 1 else [f"worker={number}" for number in range(1, self.workers + 1)]
+        return {number: sum(number in line for line in said) for number in numbers}
 
     def client(self, shown: Certified | None = None) -> httpx.Client:
         trust = ssl.create_default_context(cafile=self.authority.file)
@@ -145,20 +159,22 @@ def test_certificates_and_authorities_are_exchanged_while_it_serves(world: World
     stranger = world.strangers.certify("stranger", [SPIFFE])
     with world.client(world.orders) as standing:
         assert standing.post("/v1/authorize", json=QUESTION).status_code == OK
-        world.authority.certify("server")
-        world.trust(world.strangers)
-        # Of several workers each looks for itself.
-        eventually(lambda: all(not world.is_cut_off(stranger) for _ in range(8)), "the new authority is believed")
-        eventually(lambda: all(world.is_cut_off(world.orders) for _ in range(8)), "the old authority no more")
+        with world.reloaded_everywhere():
+            world.authority.certify("server")
+        with world.reloaded_everywhere():
+            world.trust(world.strangers)
+        assert not any(world.is_cut_off(stranger) for _ in range(8))
+        assert all(world.is_cut_off(world.orders) for _ in range(8))
         assert standing.post("/v1/authorize", json=QUESTION).status_code == OK
-        world.trust(world.authority)
-        eventually(lambda: not any(world.is_cut_off(world.orders) for _ in range(8)), "the old authority again")
+        with world.reloaded_everywhere():
+            world.trust(world.authority)
+        assert not any(world.is_cut_off(world.orders) for _ in range(8))
 
 
 def serve_in(folder: Path) -> subprocess.CompletedProcess[str]:
     """A `klamm serve` that does not come up."""
     klamm = str(Path(sys.executable).with_name("klamm"))
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    clean = without_ours()
     done = subprocess.run(
         [klamm, "serve", "--port", "0", "--data-dir", "data"],
         cwd=folder,

@@ -1,6 +1,5 @@
 """The whole service on a PostgreSQL that was set up as docs/database.md says: roles, TLS, limits of each session."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from tests.database_roles import DatabaseRoles, make_roles
 from tests.e2e.postgres import OwnPostgres, Store, run, sql
 from tests.e2e.service import PATIENCE_S, ROOT, action, binding, eventually, replica_on
 from tests.planted import hear, plant_password
+from tests.surroundings import without_ours
 from tests.tls_relay import server_context, tls_relay
 
 KEPT = {
@@ -59,7 +59,7 @@ RECORDER = (
 
 def klamm(dsn: str, *arguments: str, given: str = "") -> tuple[int, str]:
     """One command of Klamm on this PostgreSQL: its exit code and all it said."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    clean = without_ours()
     plant_password(dsn)
     done = subprocess.run(
         [str(Path(sys.executable).with_name("klamm")), *arguments],

@@ -267,7 +267,8 @@ def test_a_broker_that_waits_to_start_is_answered_at_once_as_it_waits_in_vain(cl
 def test_workers_take_connections_until_all_drain_time_is_over_and_none_is_started_again(store: Store) -> None:
     with ready(service_of(2, store.dsn, **FOR_EVER), 2) as service:
         told_to_drain(service)
-        assert takers(service) == {1, 2}
+        # Which of them takes a burst is up to the system, and one may take all of it.
+        eventually(lambda: takers(service) == {1, 2}, "both take connections")
         kill(pids(service)[1])
         eventually(lambda: not is_there(pids(service)[1]), "it is gone")
         assert takers(service) == {2}

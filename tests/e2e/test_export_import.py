@@ -1,7 +1,6 @@
 """ACLs out of a service and into it again, in every format, by the commands themselves."""
 
 import json
-import os
 import random
 import re
 import signal
@@ -15,6 +14,7 @@ import pytest
 from app.core.bindings import AclBinding
 from app.formats.registry import FORMATS, format_named
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Service, binding, context, eventually
+from tests.surroundings import without_ours
 from tests.unit.formats.acl_sets import bindings_of, plain_binding, random_binding, written
 
 NAMES = [each.name for each in FORMATS]
@@ -35,7 +35,7 @@ def command(*words: str, given: bytes | None = None) -> subprocess.CompletedProc
 
 
 def _clean() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    return without_ours()
 
 
 def access(service: Service, principal: str = ADMIN) -> list[str]:

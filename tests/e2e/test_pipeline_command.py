@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.service import PATIENCE_S, Service
+from tests.surroundings import without_ours
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
-VARIABLES = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+VARIABLES = without_ours()
 LOCAL = ["--master", "local[2]", "--driver-memory", "1g"]
 
 pytestmark = [

@@ -18,6 +18,7 @@ from tests.e2e.asking import Asking
 from tests.e2e.postgres import Frozen, processes_in
 from tests.e2e.service import PATIENCE_S, ROOT, VARIABLES, Json, Service, action, binding, context, eventually
 from tests.planted import hear, plant_of_folder
+from tests.surroundings import without_ours
 
 QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders"), action("payments")]}
 ANSWER = ["ALLOWED", "DENIED"]
@@ -127,7 +128,7 @@ def test_a_second_process_on_the_same_folder_is_told_who_holds_it(folder: Path) 
 
 def klamm_serve(folder: Path) -> subprocess.Popen[str]:
     """The bare process, from its very first moment on."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    clean = without_ours()
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", "--data-dir", str(folder)],
         cwd=ROOT,

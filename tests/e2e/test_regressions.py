@@ -1,7 +1,6 @@
 """Published faults that take a real service to show that they are not Klamm's; the rest stand in unit/regressions."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from tests.e2e.outside import Outside
 from tests.e2e.raw import connected
 from tests.e2e.service import ADMIN, PATIENCE_S, Service, action, binding, context, replica_on
 from tests.planted import hear
+from tests.surroundings import without_ours
 
 
 class Guarded(NamedTuple):
@@ -110,7 +110,7 @@ def test_pr_13151_cve_2026_55689_a_service_that_can_not_authorize_does_not_start
     done = subprocess.run(
         [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", "--data-dir", str(tmp_path / "data")],
         cwd=tmp_path,
-        env={**{name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}, **environment},
+        env={**without_ours(), **environment},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

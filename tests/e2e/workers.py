@@ -20,6 +20,7 @@ import httpx
 from tests.e2e.postgres import Store
 from tests.e2e.service import PATIENCE_S, ROOT, VARIABLES, Json, Service, eventually
 from tests.planted import hear, plant_password
+from tests.surroundings import without_ours
 
 _SERVING = re.compile(r"serving address=(\S+)")
 _STARTED = re.compile(r"worker_started worker=(\d+) pid=(\d+)")
@@ -278,7 +279,7 @@ def refused(arguments: Sequence[str], store: Store, **variables: str) -> str:
 
 
 def _klamm_serve(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    clean = without_ours()
     plant_password(environment.get("KLAMM_DATABASE_URL", ""))
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", *arguments],

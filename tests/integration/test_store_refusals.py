@@ -9,20 +9,18 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from app import commands
 from app.commands import run_command
 from app.store.embedded import EmbeddedPostgres
 from app.store.place import place_of
+from tests.surroundings import of_a_command
 
 PASSWORD = "planted-4711-refused"
 
 
 @pytest.fixture(autouse=True)
-def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.upper().startswith("KLAMM_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(commands, "begin_logging", lambda _: None)
+def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with of_a_command(monkeypatch, tmp_path):
+        yield
 
 
 @pytest.fixture

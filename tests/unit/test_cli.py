@@ -1,5 +1,4 @@
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from app.cli import main
 from app.client.names import COMMANDS, MEANT, OTHERS
 from app.core.errors import StoreUnavailableException
 from app.rest.openapi import build_openapi
+from tests.surroundings import of_a_command
 
 DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/klamm"
 ROOT = Path(__file__).parents[2]
@@ -22,13 +22,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No variable of ours, a working folder of its own; logs and signals as they were before."""
-    for name in [name for name in os.environ if name.upper().startswith("KLAMM_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(commands, "begin_logging", lambda _: None)
-    handler = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, handler)
+    with of_a_command(monkeypatch, tmp_path):
+        yield
 
 
 class _Migrations:
@@ -88,10 +83,10 @@ def test_a_database_that_refuses_is_told_in_one_line(
     assert _told(capsys) == "database `127.0.0.1:1/klamm`, user `klamm`: PostgreSQL can't be reached"
 
 
-def test_an_interruption_is_an_orderly_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_was_interrupted_is_not_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "migrate", _Migrations(KeyboardInterrupt()))
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
-    assert main(["migrate"]) == 0
+    assert main(["migrate"]) == 130
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate"])
@@ -129,7 +124,7 @@ def test_a_missing_example_is_told_before_anything_is_started(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--example", "nowhere.json"]) == 2
-    assert _told(capsys) == "can't read `nowhere.json` (No such file or directory)"
+    assert _told(capsys) == "--example: can't read `nowhere.json` (No such file or directory)"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -214,7 +209,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"klamm {__version__}\n"
 
 
-@pytest.mark.parametrize(("command", "status"), [("serve", 0), ("openapi", 0), ("import", 130)])
+@pytest.mark.parametrize(("command", "status"), [("serve", 0), ("openapi", 130), ("migrate", 130), ("import", 130)])
 @pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int, order: signal.Signals) -> None:
     # As if it came while the first of the imports is under way.

@@ -1,8 +1,6 @@
 """What the commands that run on settings say to whoever types them."""
 
 import asyncio
-import os
-import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from app.core.errors import InconsistentClusterIdException
 from app.ops.example import Example
 from app.ops.sockets import listening
 from app.store.embedded import EmbeddedPostgres
+from tests.surroundings import of_a_command
 
 DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/acls"
 PLACE = "database `127.0.0.1:1/acls`, user `klamm`"
@@ -24,13 +23,8 @@ PLACE = "database `127.0.0.1:1/acls`, user `klamm`"
 @pytest.fixture(autouse=True)
 def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No variable of ours, a working folder of its own; logs and signals as they were before."""
-    for name in [name for name in os.environ if name.upper().startswith("KLAMM_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(commands, "begin_logging", lambda _: None)
-    handler = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, handler)
+    with of_a_command(monkeypatch, tmp_path):
+        yield
 
 
 def _told(capsys: pytest.CaptureFixture[str]) -> str:

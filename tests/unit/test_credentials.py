@@ -1,7 +1,6 @@
 """What is said at the start of callers and issuers that do nothing."""
 
 import logging
-import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from app.ops.metrics import Metrics
 from app.ops.settings import Settings, read_settings
 from app.ops.settings_sources import SettingsError
 from app.ops.token_file import add_token
+from tests.surroundings import leave
 
 TABLES = """
 tokens.file = "tokens"
@@ -33,9 +33,7 @@ ISSUER = '[issuers.{name}]\nissuer = "https://{name}/"\naudience = "klamm"\njwks
 
 @pytest.fixture(autouse=True)
 def _clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.upper().startswith("KLAMM_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
+    leave(monkeypatch, tmp_path)
 
 
 def settings(text: str, flags: dict[str, object] | None = None) -> Settings:

@@ -1,6 +1,5 @@
 """examples/klamm.toml is a file that Klamm takes, also with every line that is commented out."""
 
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -8,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from app.ops.settings import Settings, read_settings
+from tests.surroundings import leave
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "klamm.toml"
 _TOML_LINE = re.compile(r"# (?=\[|[a-z_.]+ = )")
 
 
 @pytest.fixture(autouse=True)
-def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("KLAMM_")]:
-        monkeypatch.delenv(name)
+def _no_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave(monkeypatch, tmp_path)
 
 
 def settings_of(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:

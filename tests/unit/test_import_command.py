@@ -7,11 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from app import commands, import_command
+from app import import_command
 from app.cli import main
 from app.core.token import Token
 from app.runtime.importing import ImportCounts, Importer
 from tests.fakes import FakeStore
+from tests.surroundings import of_a_command
 
 DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/klamm"
 LINE = json.dumps(
@@ -28,18 +29,12 @@ LINE = json.dumps(
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeStore]:
     """The store that an import writes to; no variable of ours but its URL; logs and signals as they were before."""
-    for name in [name for name in os.environ if name.upper().startswith("KLAMM_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
-    monkeypatch.setattr(commands, "begin_logging", lambda _: None)
     store = FakeStore()
-    monkeypatch.setattr("os.nice", lambda _: None)
-    monkeypatch.setattr(import_command, "PostgresBulkStore", lambda dsn: store if dsn == DSN else None)
-    handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
-    yield store
-    for each, handler in handlers.items():
-        signal.signal(each, handler)
+    with of_a_command(monkeypatch, tmp_path):
+        monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
+        monkeypatch.setattr("os.nice", lambda _: None)
+        monkeypatch.setattr(import_command, "PostgresBulkStore", lambda dsn: store if dsn == DSN else None)
+        yield store
 
 
 @pytest.fixture

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +6,7 @@ from pydantic import SecretStr, ValidationError
 from app.core.configs import AuthorizerConfig
 from app.ops.settings import Settings, as_given, read_settings
 from app.ops.settings_sources import TABLES, SettingsError
+from tests.surroundings import leave
 from tests.vectors.loader import Line, lines
 
 DSN = "postgresql://klamm:planted-secret@db:5432/klamm"
@@ -15,9 +15,7 @@ DSN = "postgresql://klamm:planted-secret@db:5432/klamm"
 @pytest.fixture(autouse=True)
 def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of ours, and a working folder without klamm.toml."""
-    for name in [name for name in os.environ if name.upper().startswith("KLAMM_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
+    leave(monkeypatch, tmp_path)
 
 
 def _refusal(flags: dict[str, object] | None = None) -> str:

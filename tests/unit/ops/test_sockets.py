@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.ops.sockets import Door, ListenError, address_of, listening, turn_away
+from tests.virtual_time import in_virtual_time
 
 LOOPBACK = "127.0.0.1"
 
@@ -113,6 +114,7 @@ def _queued(listener: socket.socket, count: int) -> list[socket.socket]:
     return [socket.create_connection(listener.getsockname(), 30) for _ in range(count)]
 
 
+@in_virtual_time
 async def test_two_doors_of_one_socket_share_a_burst() -> None:
     with listening(LOOPBACK, 0) as listener, listener.dup() as same:
         doors = [Door(each, partial(_Greeting, name), shared=True) for each, name in ((listener, b"a"), (same, b"b"))]

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -93,6 +93,10 @@ class Service:
                 with suppress(OffsetNotAvailableException):
                     await self.authorizer.wait_for(str(Token(self.store.epoch, self.store.tables.last_offset)))
 
+    def give_up_soon(self) -> None:
+        """Wait shortly from now on for what does not come."""
+        self.authorizer._options = replace(self.authorizer._options, request_timeout_s=0.05)
+
     def audit_lines(self) -> list[str]:
         """Every audit line so far; nothing is logged after it."""
         self.audit.close()
@@ -103,10 +107,10 @@ class Service:
 async def serving(
     *, reachable: bool = True, enabled: bool = True, startup: AuthorizerConfig | None = None
 ) -> AsyncIterator[Service]:
-    """A replica that follows a store of its own; waits are short."""
+    """A replica that follows a store of its own, and waits for it however slow the machine is."""
     store = FakeStore()
     store.unreachable = not reachable
-    options = RuntimeOptions(enabled=enabled, request_timeout_s=0.3, poll_s=0.05, drain_timeout_s=0.2)
+    options = RuntimeOptions(enabled=enabled, request_timeout_s=60.0, poll_s=0.05, drain_timeout_s=0.2)
     config = startup or AuthorizerConfig(super_users=frozenset({"User:admin"}))
     authorizer = Authorizer(store, store.feed, config, options)
     authorizer.open()

@@ -103,6 +103,7 @@ async def test_no_token_is_waited_for_if_it_is_null(service: Service) -> None:
 
 
 async def test_a_token_that_does_not_come_is_refused_as_unavailable(service: Service) -> None:
+    service.give_up_soon()
     reply = await service.post("/v1/authorize", body_with(at_least=str(Token(service.store.epoch, 99))))
     assert (reply.status_code, reply.json()["code"], reply.headers["retry-after"]) == (503, "OFFSET_NOT_AVAILABLE", "1")
     assert reply.json()["retriable"]

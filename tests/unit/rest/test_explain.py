@@ -156,6 +156,7 @@ async def test_what_is_wrong_is_named(service: Service, body: dict[str, Any], po
 async def test_a_token_is_waited_for(service: Service) -> None:
     epoch = service.store.epoch
     assert (await explain(service, at_least=f"{epoch}:0"))["token"] == f"{epoch}:0"
+    service.give_up_soon()
     problem = await refused(service, 503, "OFFSET_NOT_AVAILABLE", at_least=f"{epoch}:7")
     assert problem["retriable"]
     await refused(service, 400, "INVALID_REQUEST", at_least="garbage")
@@ -173,6 +174,7 @@ async def test_whoever_waits_for_a_token_takes_no_place_from_others(service: Ser
         await wait_for(at_least)
 
     service.authorizer.wait_for = noted  # type: ignore[method-assign]  # it looks, and is else the same
+    service.give_up_soon()
     await refused(service, 503, "OFFSET_NOT_AVAILABLE", at_least=f"{service.store.epoch}:7")
     assert seen == [(0, 1)]
     assert (pools["lists"][0], pools["waiting"][0]) == (0, 0)

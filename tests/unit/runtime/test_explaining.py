@@ -137,19 +137,24 @@ async def test_all_answers_stand_on_the_tokens_offset_however_often_the_store_ch
             assert (each.smallest_acl is None) is each.verdict.allowed
 
 
+def never_rests(authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another image at each breath."""
+    breathe = pace.Pace.breathe
+
+    async def restless(self: pace.Pace) -> None:
+        authorizer._loader._publish(replace(authorizer.image))
+        await breathe(self)
+
+    monkeypatch.setattr(pace.Pace, "breathe", restless)
+
+
 @pytest.mark.usefixtures("breathless")
 @in_virtual_time
 async def test_a_store_that_never_rests_does_not_keep_the_answer_away(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
     store.commit([create("a")])
     async with serving(store) as authorizer:
-        breathe = pace.Pace.breathe
-
-        async def restless(self: pace.Pace) -> None:
-            authorizer._loader._publish(replace(authorizer.image))
-            await breathe(self)
-
-        monkeypatch.setattr(pace.Pace, "breathe", restless)
+        never_rests(authorizer, monkeypatch)
         found, token = await explain(authorizer, ALICE, ALICE, "a", "b")
         assert ([each.verdict.allowed for each in found], token) == ([True, False], authorizer.image.token)
 
@@ -290,13 +295,7 @@ async def test_where_the_store_never_rests_so_much_is_looked_at_in_one_step_and_
     store = FakeStore()
     store.commit([spelled(matching)])
     async with serving(store) as authorizer:
-        breathe = pace.Pace.breathe
-
-        async def restless(self: pace.Pace) -> None:
-            authorizer._loader._publish(replace(authorizer.image))
-            await breathe(self)
-
-        monkeypatch.setattr(pace.Pace, "breathe", restless)
+        never_rests(authorizer, monkeypatch)
         if matching <= 1_000:
             found, token = await explain(authorizer, ALICE, ALICE, *"ab" * 50)
             assert [each.matching_acl_count for each in found] == [matching, 0] * 50
