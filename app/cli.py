@@ -19,12 +19,13 @@ _SHOWN = 100
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command.
 
-    0: done, or ended by SIGTERM or Ctrl-C; 1: PostgreSQL refused, or workers can't run; 2: it was asked for wrongly;
-    130: whatever else but `serve` ended by SIGTERM or Ctrl-C. Jobs have codes of their own besides
-    (`app.pipeline.job`), and so have commands that speak to a service (`app.client_command`).
+    0: done, or `serve` ended by SIGTERM or Ctrl-C; 1: PostgreSQL refused, or workers can't run; 2: it was asked for
+    wrongly; 130: whatever else ended by SIGTERM or Ctrl-C. Jobs have codes of their own besides (`app.pipeline.job`),
+    and so have commands that speak to a service (`app.client_command`).
     """
     given = sys.argv[1:] if arguments is None else arguments
-    interrupted = _INTERRUPTED if given[:1] and given[0] in ("import", "pipeline", *COMMANDS) else 0
+    # Only `serve` is over when it is told to end; of all else it must not be taken for done (a Job that migrates).
+    interrupted = 0 if given[:1] == ["serve"] else _INTERRUPTED
     _open_what_is_closed()
     try:
         if given[:1] and not given[0].startswith("-") and given[0] not in (*COMMANDS, *OTHERS):

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from app.core.errors import ApiException, InconsistentClusterIdException, StoreU
 from app.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
 from app.import_command import (
     DESCRIPTION,
+    EachSecond,
     ImportInterruptedError,
     add_arguments,
     is_over_http,
@@ -51,6 +52,7 @@ from app.store.place import place_of
 
 _log = logging.getLogger(__name__)
 
+_HELD = "; or say --klamm URL, and the service that runs there gets the ACLs"
 _INTERRUPTED = 130
 """What shells say of a command that Ctrl-C has ended."""
 
@@ -154,10 +156,7 @@ def _serve(arguments: argparse.Namespace) -> None:
         prepare_folder(settings.decision_log_path)
     example = _example(arguments.example, settings)
     _log.info("settings", extra=settings.redacted() if settings.log_format == "JSON" else settings.given())
-    with (
-        _database(settings) as (database_url, each_second),
-        listening(settings.host, settings.port, settings.uds) as listener,
-    ):
+    with _listener_and_database(settings) as (listener, database_url, each_second):
         settings = settings.model_copy(update={"database_url": SecretStr(database_url)})
         once_started = partial(_started, listener, example, tls=settings.tls_certificate is not None)
         if settings.workers == 1:
@@ -187,6 +186,18 @@ def _serve(arguments: argparse.Namespace) -> None:
         # What is left is bounded in time; a second signal must not leave it half done.
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_IGN)
+
+
+@contextmanager
+def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, str, EachSecond]]:
+    """The address first: one that is taken is told at once, and no PostgreSQL is made or started for it.
+
+    In the end the socket goes first as well: nobody shall connect to a service whose database is being stopped.
+    """
+    with ExitStack() as early:
+        listener = early.enter_context(listening(settings.host, settings.port, settings.uds))
+        with _database(settings) as (database_url, each_second), early.pop_all():
+            yield listener, database_url, each_second
 
 
 def _close(listener: socket.socket) -> None:
@@ -224,7 +235,7 @@ def _import(arguments: argparse.Namespace) -> None:
     settings = read_settings({"data_dir": arguments.data_dir})
     begin_logging(settings)
     with _named(settings):
-        _say(run_import(arguments, lambda: _database(settings)))
+        _say(run_import(arguments, lambda: _database(settings, held=_HELD)))
 
 
 @contextmanager
@@ -254,19 +265,22 @@ def _openapi(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _database(settings: Settings) -> Iterator[tuple[str, Callable[[], None] | None]]:
-    """The DSN to use, and what keeps its server alive: an embedded one, started and migrated here, if none is given."""
+def _database(settings: Settings, held: str = "") -> Iterator[tuple[str, EachSecond]]:
+    """The DSN to use, and what keeps its server alive: an embedded one, started and migrated here, if none is given.
+
+    `held` is what else to say where another process holds the folder.
+    """
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value(), None
         return
     # Only here: who has a PostgreSQL of his own needs neither its wheel nor Linux.
-    from app.store.embedded import EmbeddedPostgres, EmbeddedPostgresError  # noqa: PLC0415 - as said above
+    from app.store.embedded import EmbeddedPostgres, EmbeddedPostgresError, FolderHeldError  # noqa: PLC0415 - as above
 
     server = EmbeddedPostgres(settings.data_dir, bin_dir=settings.postgres_bin)
     try:
         server.start()
     except EmbeddedPostgresError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(f"{error}{held if isinstance(error, FolderHeldError) else ''}") from None
     conceal_url(server.dsn)
     try:
         asyncio.run(migrate(server.dsn, cluster_id=settings.cluster_id))

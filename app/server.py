@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -96,6 +96,16 @@ def serve(  # noqa: PLR0913 - all that a server has to do with meets here
     _Server(config, drain_s, hooks).run(sockets=[listener])
 
 
+def _unless_nobody_asks(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what no task has heard of, but not that a host has no address.
+
+    uvloop goes on looking a name up when whoever wants it has given up (its time was over, or the service ends). Who
+    still wants it hears of it and says so.
+    """
+    if not isinstance(context.get("exception"), socket.gaierror):
+        loop.default_exception_handler(context)
+
+
 class _Server(uvicorn.Server):
     """uvicorn's server, with hooks, that treats a signal as the end of its work and not as that of the process."""
 
@@ -113,6 +123,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_unless_nobody_asks)
         await super().startup([])
         for listener in sockets or ():
             self._tasks.append(asyncio.ensure_future(self._listen(listener)))

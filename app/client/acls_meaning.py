@@ -144,13 +144,23 @@ def _is_consumer(given: Given) -> bool:
 
 
 def _pattern_type(given: Given) -> PatternType:
-    word = given.value("resource-pattern-type")
-    if word is None:
-        return PatternType.LITERAL
-    member = PatternType.__members__.get(word.upper(), PatternType.UNKNOWN)
-    if member is PatternType.UNKNOWN:
-        raise ExecutionError(f"Cannot parse argument '{word}' of option resource-pattern-type")
-    return member
+    found = [_pattern_type_named(word) for word in given.values("resource-pattern-type")]
+    # Only now, for of several Kafka tells first what it can't read.
+    given.value("resource-pattern-type")
+    return found[0] if found else PatternType.LITERAL
+
+
+def _pattern_type_named(word: str) -> PatternType:
+    for member in PatternType:
+        if member is not PatternType.UNKNOWN and [*map(_folded, word)] == [*map(_folded, member.name)]:
+            return member
+    raise ExecutionError(f"Cannot parse argument '{word}' of option resource-pattern-type")
+
+
+def _folded(character: str) -> str:
+    """What Java's `equalsIgnoreCase` compares: one character for one, so `İ` is an I, and `ﬁ` is not FI."""
+    upper = character.upper()
+    return (upper if len(upper) == 1 else character).lower()[0]
 
 
 def _operations(given: Given) -> list[AclOperation]:
@@ -161,8 +171,11 @@ def _operations(given: Given) -> list[AclOperation]:
 
 def _entries(given: Given, operations: Sequence[AclOperation]) -> frozenset[Entry]:
     found: set[Entry] = set()
-    for side, permission_type in (("allow", AclPermissionType.ALLOW), ("deny", AclPermissionType.DENY)):
-        principals = _principals(given, f"{side}-principal")
+    sides = {
+        (side, permission_type): _principals(given, f"{side}-principal")
+        for side, permission_type in (("allow", AclPermissionType.ALLOW), ("deny", AclPermissionType.DENY))
+    }
+    for (side, permission_type), principals in sides.items():
         if principals and AclOperation.ANY in operations:
             raise ExecutionError("operation must not be ANY")
         hosts = {_trimmed(host) for host in given.values(f"{side}-host")} or {WILDCARD}

@@ -123,7 +123,7 @@ def _read_option(word: str, rest: _Words, given: Given) -> None:
     if takes is None:
         # After one dash JOptSimple looks for options of a single letter, and there are none.
         meant = nearest(f"--{name}", [f"--{each}" for each in OPTIONS]) if double else None
-        raise UsageError(f"{name if double else name[:1]} is not a recognized option", did_you_mean=meant)
+        raise UsageError(f"{name if double else word[1]} is not a recognized option", did_you_mean=meant)
     if takes is Takes.NOTHING:
         given.note(name, None)
     elif equals:

@@ -54,26 +54,23 @@ class List:
     principals: Sequence[str]
 
     def carry_out(self, service: Service, console: Console) -> Iterable[AclBinding]:
-        """Raises ServiceError."""
-        if not self.principals:
-            return self._listed(service, console, None)
-        found: list[AclBinding] = []
-        for principal in self.principals:
-            console.say(acls_text.acls_for_principal(principal, console.show))
-            found += self._listed(service, console, principal)
-        return found
+        """All is read before anything is printed, as by kafka-acls. Raises ServiceError."""
+        listings = [(principal, self._listed(service, principal)) for principal in self.principals or (None,)]
+        for principal, listed in listings:
+            if principal is not None:
+                console.say(acls_text.acls_for_principal(principal, console.show))
+            for pattern, bindings in groupby(listed, _pattern):
+                console.say(acls_text.current_acls(pattern, map(_entry, bindings), console.show))
+        return [binding for _, listed in listings for binding in listed]
 
-    def _listed(self, service: Service, console: Console, principal: str | None) -> list[AclBinding]:
+    def _listed(self, service: Service, principal: str | None) -> list[AclBinding]:
         filters = [pattern.filter(principal=principal) for pattern in self.patterns]
         found = {
             acl.binding
             for each in filters or [AclBindingFilter(principal=principal)]
             for acl in service.acls(each).acls
         }
-        ordered = sorted(found, key=sort_key)
-        for pattern, bindings in groupby(ordered, _pattern):
-            console.say(acls_text.current_acls(pattern, map(_entry, bindings), console.show))
-        return ordered
+        return sorted(found, key=sort_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from app.client.faults import ServiceError
 from app.client.planning import Plan
 from app.client.replies import binding_body
 from app.client.service import Service
+from app.client.words import counted
 from app.core.bindings import AclBinding
 from app.core.filters import AclBindingFilter
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
@@ -47,7 +48,7 @@ def carry_out(service: Service, plan: Plan, tell: Callable[[Done], None]) -> Don
     under_way = "nothing"
     try:
         for call, what, some in calls:
-            under_way = f"{len(some)} ACLs to {what}"
+            under_way = f"{counted(len(some))} to {what}"
             call(service, some, done)
             if max(len(creates), len(deletes)) > 1:
                 tell(done)
@@ -89,7 +90,7 @@ def _check(refused: Sequence[tuple[AclBinding, str]], what: str) -> None:
     if refused:
         named = "; ".join(f"{shown(acl)} ({why})" for acl, why in refused[:_REFUSED_SHOWN])
         more = f"; and {len(refused) - _REFUSED_SHOWN} more" if len(refused) > _REFUSED_SHOWN else ""
-        raise ServiceError(f"the service refused to {what} {len(refused)} ACLs: {named}{more}")
+        raise ServiceError(f"the service refused to {what} {counted(len(refused))}: {named}{more}")
 
 
 def _stopped(error: ServiceError, under_way: str, done: Done) -> ServiceError:
@@ -97,7 +98,7 @@ def _stopped(error: ServiceError, under_way: str, done: Done) -> ServiceError:
     if error.code in _CHANGED_SINCE:
         why = "somebody else has changed the ACLs or the configuration since the plan, so nothing more was done"
     elif error.outcome_unknown:
-        why = f"{why} ({under_way} were under way)"
+        why = f"{why} (under way: {under_way})"
     return ServiceError(
         f"{why}; {done}; plan again to see what is left",
         code=error.code,

@@ -14,7 +14,7 @@ from app.client.access import access_of, add_access_arguments
 from app.client.faults import UsageError
 from app.client.service import Service
 from app.client.terminal import HELP_COLUMNS
-from app.client.words import principal_named, utf_8
+from app.client.words import counted, principal_named, utf_8
 from app.core.codes import CLUSTER_NAME, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError
@@ -87,8 +87,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         raise UsageError(
             f"--format {chosen.name}: {limit}; choose another format, or leave this ACL out (--principal, --topic, ...)"
         ) from None
-    acls = "1 ACL" if len(bindings) == 1 else f"{len(bindings)} ACLs"
-    sys.stderr.write(f"{acls} as of token {listing.token}\n")
+    sys.stderr.write(f"{counted(len(bindings))} as of token {listing.token}\n")
     return 0
 
 

@@ -10,6 +10,7 @@ from app.client.faults import one_line
 from app.client.planning import Plan
 from app.client.replies import binding_body
 from app.client.terminal import PipeConsole
+from app.client.words import counted
 from app.core.access_diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
 from app.core.bindings import AclBinding
 from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
@@ -96,17 +97,24 @@ def unresolved_text(unresolved: Unresolved) -> str:
     """What is not known, on one line."""
     principal = unresolved.principal
     who = "all principals" if principal == WILDCARD_PRINCIPAL else _shown(principal)
-    return f"{who}: {unresolved.changed_acls} changed ACLs on {unresolved.resource_type.name}"
+    return f"{who}: {counted(unresolved.changed_acls, 'changed ACL')} on {unresolved.resource_type.name}"
 
 
 def _summary(plan: Plan) -> str:
     if plan.is_empty:
-        text = f"Nothing to do: all {plan.unchanged} ACLs of the file are there."
+        text = f"Nothing to do: {_all_of_the_file(plan.unchanged)}."
     else:
         text = f"{len(plan.create)} to create, {len(plan.delete)} to delete, {plan.unchanged} unchanged."
     if plan.left_alone:
-        text += f" {plan.left_alone} ACLs that the file does not have are left alone (see --prune)."
+        are = "is" if plan.left_alone == 1 else "are"
+        text += f" {counted(plan.left_alone)} that the file does not have {are} left alone (see --prune)."
     return text
+
+
+def _all_of_the_file(count: int) -> str:
+    if not count:
+        return "the file has no ACLs"
+    return "the one ACL of the file is there" if count == 1 else f"all {count} ACLs of the file are there"
 
 
 def _print_some(console: PipeConsole, style: str, lines: Sequence[str]) -> None:

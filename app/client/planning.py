@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from app.client.words import counted
 from app.core.bindings import AclBinding
 from app.core.codes import AclPermissionType
 from app.core.table import sort_key
@@ -77,7 +78,7 @@ class Limits:
         count = len(plan.delete)
         if count > self.max_deletes:
             return (
-                f"{count} ACLs would be deleted, more than --max-deletes {self.max_deletes}; "
+                f"{counted(count)} would be deleted, more than --max-deletes {self.max_deletes}; "
                 f"if that is meant, say --max-deletes {count}"
             )
         # INVARIANT: what goes is among what pruning looks at, so the part is of something, and never more than all.

@@ -13,6 +13,11 @@ _NEVER_MEANT = ("UNKNOWN", "ANY", "MATCH")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+def counted(acls: int, kind: str = "ACL") -> str:
+    """How many there are, for a sentence: `1 ACL`, `5 ACLs`."""
+    return f"{acls} {kind}" if acls == 1 else f"{acls} {kind}s"
+
+
 def utf_8(text: str) -> str:
     """The text, unless it came from the command line in another encoding. Raises UsageError if it did."""
     if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):

@@ -16,10 +16,11 @@ _JAVA_TRIMS = "".join(map(chr, range(0x21)))
 
 def beyond_kafka_acls(binding: AclBinding) -> str | None:
     """Why the tool can't name this ACL, or would name another one; None if it can."""
-    # It trims what it is given, so that a command could hit the neighbour without the blanks.
+    # It trims all but transactional ids, so that a command could hit the neighbour without the blanks.
     for field in ("resource_name", "principal", "host"):
         text: str = getattr(binding, field)
-        if not text or text != text.strip(_JAVA_TRIMS):
+        kept = field == "resource_name" and binding.resource_type is ResourceType.TRANSACTIONAL_ID
+        if not text or (not kept and text != text.strip(_JAVA_TRIMS)):
             return f"it trims the {field.replace('_', ' ')}"
     if binding.resource_type is ResourceType.CLUSTER:
         if binding.pattern_type is not PatternType.LITERAL:

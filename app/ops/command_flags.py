@@ -41,9 +41,10 @@ MIGRATE_HELP: Final = f"""{SETTINGS_HELP} What counts here, with defaults:
 
 Exit codes:
 
-  0  the schema is at this version
-  1  PostgreSQL refused, or can't be reached; the line says which one
-  2  a flag or a setting can't be used"""
+  0    the schema is at this version
+  1    PostgreSQL refused, or can't be reached; the line says which one
+  2    a flag or a setting can't be used
+  130  interrupted; give the same command again"""
 IMPORT_HELP: Final = f"""{SETTINGS_HELP} Without --klamm the ACLs go to
 KLAMM_DATABASE_URL's database, else to the embedded one.
 

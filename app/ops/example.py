@@ -32,15 +32,26 @@ class Example:
 def read_example(path: Path) -> Example:
     """`path` holds the body for createAcls, `decisions.json` beside it the questions. Raises ExampleError."""
     questions_path = path.with_name("decisions.json")
+    acls, asked = _json(path), _json(questions_path)
+    if not isinstance(acls, dict):
+        raise ExampleError(f"--example: `{path}` is no body of createAcls; take examples/acls.json for a pattern")
     try:
-        acls = json.loads(path.read_text(encoding="utf-8"))
-        asked = json.loads(questions_path.read_text(encoding="utf-8"))
         questions = [(each["shows"], each["request"]) for each in asked]
-    except OSError as error:
-        raise ExampleError(f"can't read `{error.filename}` ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ExampleError(f"`{path}` or `{questions_path.name}` beside it is no example: {error!r}") from None
+    except (KeyError, TypeError):
+        raise ExampleError(
+            f"--example: `{questions_path}` is no list of objects with `shows` and `request`; take "
+            "examples/decisions.json for a pattern"
+        ) from None
     return Example(acls, questions)
+
+
+def _json(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ExampleError(f"--example: can't read `{path}` ({error.strerror})") from None
+    except ValueError as error:  # UnicodeDecodeError is one as well
+        raise ExampleError(f"--example: `{path}` is no JSON in UTF-8 ({error})") from None
 
 
 async def show_example(

@@ -1,13 +1,15 @@
 """The decision log as it was ingested: what was asked, and which part of it a question is about."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from app.pipeline.errors import NoDecisionsError
+from app.pipeline.errors import NoDecisionsError, PipelineError
 from app.pipeline.ingest import finished_batches
 from app.pipeline.schemas import DAY, DECISIONS
 from app.pipeline.source import moment, timestamp
@@ -44,16 +46,15 @@ def read_decisions(
 ) -> DataFrame:
     """The ingested decisions from `since` on and before `until` (both with a time zone).
 
-    Raises NoDecisionsError if nothing was ingested. Batches that an `ingest` has not finished are left out.
+    Raises NoDecisionsError if nothing was ingested, PipelineError if some of it has been lost since. Batches that an
+    `ingest` has not finished are left out.
     """
     batches = finished_batches(spark, home)
     if not any(manifest["decisions"] for manifest in batches.values()):
-        raise NoDecisionsError(
-            f"`{home.root}` holds no decisions; run `klamm pipeline ingest --decisions FOLDER` with the folder that "
-            "the service's decision.log.path names"
-        )
+        raise _nothing_in(home)
     # Batches are numbered in a row, and one begins when the one before it has its manifest.
     rows = spark.read.schema(_STORED).parquet(home.room("decisions", "log")).filter(sf.col("batch") <= max(batches))
+    _refuse_lost(rows, batches, home)
     if since is not None:
         rows = rows.filter(
             (sf.col("day") >= sf.lit(since.astimezone(UTC).date())) & (sf.col("time") >= timestamp(since))
@@ -62,6 +63,33 @@ def read_decisions(
         last_day = (until - _STEP).astimezone(UTC).date()
         rows = rows.filter((sf.col("day") <= sf.lit(last_day)) & (sf.col("time") < timestamp(until)))
     return rows.select(*_COLUMNS)
+
+
+def _nothing_in(home: Home) -> NoDecisionsError:
+    return NoDecisionsError(
+        f"`{home.root}` holds no decisions; run `klamm pipeline ingest --decisions FOLDER` with the folder that "
+        "the service's decision.log.path names"
+    )
+
+
+def _refuse_lost(rows: DataFrame, batches: Mapping[int, Mapping[str, Any]], home: Home) -> None:
+    """Raise PipelineError if there are not as many as the manifests say: what was used would look unused.
+
+    Days may be removed to keep the log short, the oldest first, and whole ones.
+    """
+    there = {(row["batch"], str(row["day"])): row["count"] for row in rows.groupBy("batch", "day").count().collect()}
+    if not there:
+        raise _nothing_in(home)
+    first_day = min(day for _, day in there)
+    for number, manifest in sorted(batches.items()):
+        for day, count in sorted(manifest.get("days", {}).items()):
+            found = there.get((number, day), 0)
+            if day >= first_day and found != count:
+                raise PipelineError(
+                    f"the decision log is damaged: there are {found} decisions in "
+                    f"`{home.room('decisions', 'log', f'day={day}', f'batch={number}')}`, and {count} were ingested; "
+                    f"restore it, or remove this and all earlier days (`day=...`) to go on with what came later"
+                )
 
 
 def log_window(decisions: DataFrame) -> LogWindow:

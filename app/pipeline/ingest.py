@@ -116,12 +116,19 @@ def _overwrite(rows: DataFrame, path: str, *partitions: str) -> None:
 
 
 def _manifest(rows: DataFrame, number: int) -> dict[str, Any]:
-    by_column = {row["column"]: row["count"] for row in rows.groupBy("column").count().collect()}
-    decisions = by_column.pop(None, 0)
+    by_day: dict[str, int] = {}
+    by_column: dict[str | None, int] = {}
+    told = rows.groupBy("reason", "column", sf.col("day").cast("string").alias("day")).count()
+    for reason, column, day, count in told.collect():
+        if reason is None:
+            by_day[day] = count
+        else:
+            by_column[column] = by_column.get(column, 0) + count
     return {
         "job": "ingest",
         "batch": number,
-        "decisions": decisions,
+        "decisions": sum(by_day.values()),
+        "days": by_day,
         "quarantined": sum(by_column.values()),
         "quarantined_by_column": {column or "(line)": count for column, count in sorted(by_column.items())},
         **versions(rows.sparkSession),

@@ -55,6 +55,7 @@ def told_by(parse: Callable[[str], _T]) -> Callable[[str], _T]:
     """A `type` for an argument: what `parse` refuses with a PipelineError is told with the argument's name."""
 
     def read(text: str) -> _T:
+        _refuse_other_encodings(text)
         try:
             return parse(text)
         except PipelineError as fault:
@@ -105,3 +106,11 @@ def _text(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("the value is empty; give one, or leave the option out")
     return text
+
+
+def _refuse_other_encodings(text: str) -> None:
+    # Python keeps bytes of other encodings as halves of surrogate pairs, which Spark can't be told.
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"`{text}` is not UTF-8; write it in UTF-8") from None

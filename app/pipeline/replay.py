@@ -6,7 +6,7 @@ stream by. Only allow.everyone.if.no.acl.found needs to know more: whether anyon
 found by equal texts beforehand.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -72,12 +72,16 @@ _ANSWERED = StructType(
 )
 
 
-def questions(decisions: DataFrame) -> DataFrame:
+def questions(decisions: DataFrame, super_users: Collection[str] | None = None) -> DataFrame:
     """The distinct questions (QUESTION): how many decisions asked them, and when first and last.
 
-    `allowed` of these decisions were ALLOWED as logged.
+    `allowed` of these decisions were ALLOWED as logged. Without `super_users` those are super users whom the log says
+    to have been, decision by decision.
     """
-    asked = decisions.withColumn("is_super_user", sf.col("rule") == Rule.SUPER_USER.value)
+    is_super_user = sf.col("rule") == Rule.SUPER_USER.value
+    if super_users is not None:
+        is_super_user = sf.col("principal").isin(*super_users)
+    asked = decisions.withColumn("is_super_user", is_super_user)
     allowed = sf.col("result") == AuthorizationResult.ALLOWED.value
     return asked.groupBy(*QUESTION).agg(
         sf.count(sf.lit(1)).alias("decisions"),

@@ -1,7 +1,9 @@
 """The resources that a job looks at: from a file, or as decisions have named them."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Iterator
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,8 +17,9 @@ from app.pipeline.schemas import RESOURCES
 _NAMES = RESOURCES.fieldNames()
 _TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
 _BROKEN = "_broken"
-_NULLABLE = StructType([StructField(name, StringType()) for name in _NAMES])
+_JSON = StructType([StructField(name, StringType()) for name in (*_NAMES, _BROKEN)])
 _SHOWN = 3
+_MAX_SHOWN = 100
 _KNOWN = (
     "known are .csv (with a header line), .jsonl or .ndjson, .parquet, folders of Parquet, and .txt (a topic a line)"
 )
@@ -26,6 +29,10 @@ def resource_list(path: str) -> str:
     """The path of a list of resources, as far as its name tells. Raises PipelineError for one of no known format."""
     if not path or _extension(path) not in _READERS:
         raise PipelineError(f"`{path}`: unknown format of a resource list; {_KNOWN}")
+    if _last(path).startswith(("_", ".")) and _extension(path) != "parquet":
+        raise PipelineError(
+            f"`{path}`: Spark passes over files whose names begin with `_` or `.`; give it another name"
+        )
     return path
 
 
@@ -52,11 +59,16 @@ def seen_resources(decisions: DataFrame) -> DataFrame:
 
 
 def _extension(path: str) -> str:
-    last = path.rstrip("/").rpartition("/")[2].lower().removesuffix(".gz")
+    last = _last(path).lower().removesuffix(".gz")
     return last.rpartition(".")[2] if "." in last else "parquet"
 
 
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
 def _csv(spark: SparkSession, path: str) -> DataFrame:
+    _check_lines(spark, path, quoted=True)
     # A quote within quotes is doubled (RFC 4180); without `escape` Spark would take backslashes for it.
     options = {"header": "true", "multiLine": "true", "escape": '"', "encoding": "UTF-8", "inferSchema": "false"}
     header = spark.read.options(**options).csv(path)
@@ -65,12 +77,64 @@ def _csv(spark: SparkSession, path: str) -> DataFrame:
     read = spark.read.schema(schema).options(
         **options, columnPruning="false", enforceSchema="true", columnNameOfCorruptRecord=_BROKEN
     )
-    return read.csv(path).select(*_NAMES, _BROKEN)
+    found = read.csv(path).select(*_NAMES, _BROKEN)
+    # Where a header ends otherwise than the lines below it, each name would keep a part of its line's end.
+    torn = sf.when(sf.col("resource_name").endswith("\r"), sf.concat_ws(",", *_NAMES))
+    return found.withColumn(_BROKEN, sf.coalesce(_BROKEN, torn))
+
+
+def _check_lines(spark: SparkSession, path: str, *, quoted: bool) -> None:
+    """Raise PipelineError for what Spark would read otherwise than it is written, without a word."""
+    line = sf.col("value")
+    shown = sf.substring(sf.make_valid_utf8(line), 1, _MAX_SHOWN)
+    # One within a name is doubled.
+    quotes = sf.length(line) - sf.length(sf.replace(line, sf.lit('"'), sf.lit("")))
+    files = _lines(spark, path).select("value", "_metadata.file_path").groupBy("file_path")
+    found = files.agg(
+        sf.any_value(sf.when(~sf.is_valid_utf8(line), shown), ignoreNulls=True).alias("invalid"),
+        ((sf.sum(quotes) % 2 == 1) & sf.lit(quoted)).alias("is_open"),
+    )
+    row = found.where(sf.col("invalid").isNotNull() | sf.col("is_open")).first()
+    if row is None:
+        return
+    if row["invalid"] is not None:
+        raise PipelineError(f"`{path}`: not UTF-8: `{row['invalid']}`; write the list in UTF-8")
+    # All that stands behind it would be one long name.
+    raise PipelineError(f"`{path}`: a quote is never closed; close it, and write one within a name as two, in quotes")
+
+
+def _lines(spark: SparkSession, path: str) -> DataFrame:
+    return spark.read.option("lineSep", "\n").text(path)
 
 
 def _json(spark: SparkSession, path: str) -> DataFrame:
-    schema = StructType([*_NULLABLE.fields, _broken_field()])
-    return spark.read.schema(schema).option("columnNameOfCorruptRecord", _BROKEN).json(path)
+    # Spark would take numbers for texts, `?` for half of a surrogate pair, and the first of two objects on a line.
+    return _lines(spark, path).select(sf.col("value").cast("binary")).mapInArrow(_json_rows, _JSON)
+
+
+def _json_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = [_json_row(raw) for raw in batch.column(0).to_pylist() if not raw.isspace() and raw]
+        columns = zip(*rows, strict=True) if rows else [()] * len(_JSON)
+        yield pa.RecordBatch.from_arrays([pa.array(each, pa.string()) for each in columns], names=_JSON.fieldNames())
+
+
+def _json_row(raw: bytes) -> tuple[str | None, str | None, str | None]:
+    """Type and name, or the whole line if it is no object in which they are texts."""
+    try:
+        fields = json.loads(raw.decode(), object_pairs_hook=_object)
+        kind, name = (fields.get(each) for each in _NAMES)
+        "".join(each for each in (kind, name) if each is not None).encode()
+    except (AttributeError, RecursionError, TypeError, ValueError):
+        return None, None, raw.decode(errors="replace")
+    return kind, name, None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key comes more than once")
+    return fields
 
 
 def _parquet(spark: SparkSession, path: str) -> DataFrame:
@@ -80,6 +144,7 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _text(spark: SparkSession, path: str) -> DataFrame:
+    _check_lines(spark, path, quoted=False)
     lines = spark.read.text(path).where(sf.col("value") != "")
     topics = lines.select(
         sf.lit(ResourceType.TOPIC.name).alias("resource_type"), sf.col("value").alias("resource_name")

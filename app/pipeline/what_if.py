@@ -55,6 +55,8 @@ def flips_of(replayed: DataFrame) -> DataFrame:
     # Hosts of one group may be many: only the first are ever brought together.
     by_host = Window.partitionBy(*_GROUP).orderBy("host")
     ranked = turned.withColumn("rank", sf.dense_rank().over(by_host))
+    for acl in ("acl_id", "after_acl_id"):
+        ranked = ranked.withColumn(f"of_{acl}", sf.sum("decisions").over(Window.partitionBy(*_GROUP, acl)))
     grouped = ranked.groupBy(*_GROUP).agg(
         sf.sum("decisions").alias("total"),
         sf.sort_array(sf.collect_set(sf.when(sf.col("rank") <= MAX_HOSTS, sf.col("host")))).alias("hosts"),
@@ -94,7 +96,7 @@ def _total(column: Column, name: str) -> Column:
 
 def _of_most(column: str) -> Column:
     """What most decisions of a group have in this column; of equal ones the least."""
-    return sf.max_by(column, sf.struct("decisions", sf.coalesce(column, sf.lit("")))).alias(column)
+    return sf.min_by(column, sf.struct(-sf.col(f"of_{column}"), sf.coalesce(column, sf.lit("")))).alias(column)
 
 
 def _sides_of_batches(candidate: Candidate, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

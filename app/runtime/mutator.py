@@ -223,10 +223,12 @@ class Mutator:
             try:
                 written = await bounded(self._store.write(mutations), self._options.write_timeout_s)
             except StoreUnavailableException as fault:
+                self._metrics.group_failures_total += 1
                 self._why_waiting = fault.message
                 self._queue_again(group)
                 return False
             except (RequestTimedOutException, TimeoutError):
+                self._metrics.group_failures_total += 1
                 if not group:
                     self._why_waiting = _SILENT
                     return False

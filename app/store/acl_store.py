@@ -3,20 +3,28 @@
 `PostgresAclStore` is runtime's `AclStore`.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
+from app.core.errors import StoreUnavailableException
 from app.core.mutations import GroupOutcome, Mutation
 from app.store.engine import StoreTimeouts
 from app.store.feed_writer import FeedWriter
 from app.store.group import Group
 from app.store.journal import append
+from app.store.place import place_of
+
+_log = logging.getLogger(__name__)
 
 
 class PostgresAclStore:
     """Writes groups of updates to PostgreSQL."""
 
     def __init__(self, dsn: str, timeouts: StoreTimeouts | None = None) -> None:
+        self._dsn = dsn
         self._feed = FeedWriter(dsn, timeouts or StoreTimeouts(), "writer")
+        self._in_trouble = False
 
     async def write(self, mutations: Iterable[Mutation]) -> GroupOutcome:
         """One transaction for the whole group; the head after it comes back, changed or not.
@@ -26,14 +34,27 @@ class PostgresAclStore:
         Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
         the COMMIT is unknown; any other exception is a fault of this group, and nothing of it was kept.
         """
-        async with self._feed.transaction() as transaction:
-            group = Group(transaction.connection, transaction.head)
-            outcomes = await group.apply(mutations)
-            if group.drafts:
-                chained = await append(transaction.connection, transaction.head, group.drafts)
-                transaction.extend(len(group.drafts), chained)
+        with self._trouble_logged():
+            async with self._feed.transaction() as transaction:
+                group = Group(transaction.connection, transaction.head)
+                outcomes = await group.apply(mutations)
+                if group.drafts:
+                    chained = await append(transaction.connection, transaction.head, group.drafts)
+                    transaction.extend(len(group.drafts), chained)
         return GroupOutcome(outcomes, transaction.head.epoch, transaction.head.last_offset)
 
     async def close(self) -> None:
         """Ends the connection."""
         await self._feed.close()
+
+    @contextmanager
+    def _trouble_logged(self) -> Iterator[None]:
+        """Once until updates are written again: a database that can be read may still be full, or read-only."""
+        try:
+            yield
+        except StoreUnavailableException as fault:
+            if not self._in_trouble:
+                _log.warning("updates_in_trouble", extra={"where": place_of(self._dsn), "why": fault.message})
+            self._in_trouble = True
+            raise
+        self._in_trouble = False

@@ -12,10 +12,10 @@ from typing import Self
 
 from app.store.embedded_binaries import Binaries, find_binaries
 from app.store.embedded_cluster import DATABASE, USER, prepare_cluster
-from app.store.embedded_folder import LOOPBACK, DataFolder, port_is_free
+from app.store.embedded_folder import LOOPBACK, DataFolder, FolderHeldError, port_is_free
 from app.store.embedded_process import Account, EmbeddedPostgresError, Launcher
 
-__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
+__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "FolderHeldError"]
 
 _QUIT_TIMEOUT_S = 8.0
 _POLL_S = 0.02

@@ -22,6 +22,10 @@ _LOG_LIMIT_BYTES = 16 * 1024 * 1024
 _LOG_TAIL_BYTES = 16 * 1024
 
 
+class FolderHeldError(EmbeddedPostgresError):
+    """Another process works on the folder."""
+
+
 class DataFolder:
     """One folder, held by at most one process at a time."""
 
@@ -53,7 +57,7 @@ class DataFolder:
             with lock:
                 lock.seek(0)
                 holder = lock.read().strip() or "unknown"
-            raise EmbeddedPostgresError(
+            raise FolderHeldError(
                 f"`{self.path}` is in use by the Klamm process {holder}; "
                 "stop that one first, or name another folder with --data-dir"
             ) from None

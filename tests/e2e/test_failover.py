@@ -88,7 +88,7 @@ def test_a_standby_serves_and_once_promoted_without_its_tail_it_goes_on_in_anoth
 
 def _takes_no_update(replica: Service) -> None:
     # Whether this try has knocked at PostgreSQL or an earlier one, the reason is the same.
-    for timeout_ms in (30_000, 31_000):
+    for timeout_ms in (15_000, 16_000):
         body = {"context": context(), "bindings": [binding("refused")], "timeout_ms": timeout_ms}
         refused = replica.post("/v1/acls", body, status=503)
         assert refused["code"] == "STORE_UNAVAILABLE"

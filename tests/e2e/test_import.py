@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import random
 import re
 import signal
@@ -18,6 +17,7 @@ from tests.e2e.outside import Outside
 from tests.e2e.postgres import OwnPostgres, Store
 from tests.e2e.service import PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually, replica_on
 from tests.planted import hear, plant_password
+from tests.surroundings import without_ours
 
 Process = subprocess.Popen[bytes]
 
@@ -25,7 +25,7 @@ COUNT = 12_000
 
 
 def start(*arguments: str, **environment: str) -> Process:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    clean = without_ours()
     plant_password(environment.get("KLAMM_DATABASE_URL", ""))
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("klamm")), "import", *arguments],
@@ -233,6 +233,8 @@ def test_the_embedded_store_takes_an_import_while_no_service_runs_on_it(path: Pa
         code, _, err = ended(start(str(path), *folder))
         assert code == 2
         assert "is in use by the Klamm process" in err
+        # Another folder would be another store.
+        assert err.endswith("; or say --klamm URL, and the service that runs there gets the ACLs\n")
 
     code, out, err = ended(start(str(path), *folder))
 

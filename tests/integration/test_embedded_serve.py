@@ -11,13 +11,14 @@ import pytest
 
 from tests.e2e.service import ADMIN, ROOT, Service, binding, eventually
 from tests.planted import hear
+from tests.surroundings import without_ours
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
 
 
 def _refused(*arguments: str) -> str:
     """What a `klamm serve` says that does not come up."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("KLAMM_")}
+    clean = without_ours()
     done = subprocess.run(
         [KLAMM, "serve", *arguments], env=clean, capture_output=True, text=True, check=False, timeout=120
     )
@@ -72,7 +73,7 @@ def test_a_second_serve_on_the_folder_is_told_who_holds_it(tmp_path: Path) -> No
         service.ready()
 
 
-def test_a_port_that_is_taken_is_told_and_nothing_is_left_running(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_told_before_a_database_is_made(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -82,7 +83,14 @@ def test_a_port_that_is_taken_is_told_and_nothing_is_left_running(tmp_path: Path
         f"klamm: can't serve on 127.0.0.1 port {port} (Address already in use); "
         "choose another with --host and --port (KLAMM_HOST, KLAMM_PORT)"
     )
-    assert not (tmp_path / "data" / "postgres" / "postmaster.pid").exists()
+    assert not (tmp_path / "data").exists()
+
+
+def test_nobody_is_served_where_the_database_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("no folder")
+    uds = tmp_path / "klamm.sock"
+    assert "no folder" not in _refused("--uds", str(uds), "--data-dir", str(tmp_path / "data"))
+    assert not uds.exists()
 
 
 def test_the_database_server_is_started_again_if_it_crashes(tmp_path: Path) -> None:

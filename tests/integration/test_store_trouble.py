@@ -1,10 +1,13 @@
 """The log of a replica names the database that is in trouble, once; what callers hear does not."""
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
 from app.core.errors import StoreUnavailableException
+from app.core.mutations import AlterConfigs
+from app.store.acl_store import PostgresAclStore
 from app.store.change_feed import PostgresChangeFeed
 from app.store.place import place_of
 from tests.integration.conftest import SHORT
@@ -12,8 +15,8 @@ from tests.integration.conftest import SHORT
 CLOSED_PORT = "postgresql://klamm:planted-4711-trouble@127.0.0.1:1/acls"
 
 
-def _told(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
-    return [vars(line) for line in caplog.records if line.message == "database_in_trouble"]
+def _told(caplog: pytest.LogCaptureFixture, event: str = "database_in_trouble") -> list[dict[str, object]]:
+    return [vars(line) for line in caplog.records if line.message == event]
 
 
 async def test_an_outage_is_logged_once_with_its_place_and_callers_hear_no_place(
@@ -50,3 +53,25 @@ async def test_the_next_outage_is_logged_again(
         assert (await feed.poll(0, 10)).head.last_offset == 0
     await feed.close()
     assert [line["why"] for line in _told(caplog)] == ["planted outage"] * 2
+
+
+async def test_a_database_that_takes_no_updates_is_logged_once_and_again_the_next_time(
+    migrated_database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = PostgresAclStore(migrated_database_url, SHORT)
+    changes = AlterConfigs((("audit.level", "DEBUG"),), "User:admin")
+
+    def planted() -> Iterator[AlterConfigs]:
+        raise StoreUnavailableException("planted refusal")
+        yield changes
+
+    for _ in range(2):
+        for _ in range(3):
+            with pytest.raises(StoreUnavailableException):
+                await store.write(planted())
+        await store.write([changes])
+    await store.close()
+
+    first, second = _told(caplog, "updates_in_trouble")
+    assert first["where"] == second["where"] == place_of(migrated_database_url)
+    assert first["why"] == second["why"] == "planted refusal"

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from pyspark.sql import SparkSession
 from app.pipeline.context import JobContext
 from app.pipeline.decision_lines import MAX_LINE_BYTES
 from app.pipeline.decision_log import log_window, read_decisions
-from app.pipeline.errors import PipelineError
+from app.pipeline.errors import NoDecisionsError, PipelineError
 from app.pipeline.ingest import finished_batches
 from app.pipeline.jobs import ingest
 from app.pipeline.progress import Console
@@ -107,6 +108,27 @@ def test_every_line_is_taken_once_and_comes_back_as_it_was(place: Place) -> None
         kept = datetime.fromisoformat(found.pop("time")).replace(tzinfo=UTC)
         assert (kept, found) == (row["time"], {name: value for name, value in row.items() if name != "time"})
     _windows(place, rows)
+
+
+def test_what_was_lost_is_named_and_the_oldest_days_may_go(place: Place) -> None:
+    rows = _rows(0, 90)
+    for number, row in enumerate(rows):
+        row["time"] = datetime(2026, 11, 1 + number % 3, 12, tzinfo=UTC)
+    place.write("decisions-1.jsonl", map(_line, rows[:45]))
+    place.write("decisions-2.jsonl", map(_line, rows[45:]))
+    assert place.run("--files-at-once", "1") == 0
+    log = Path(place.home.room("decisions", "log"))
+    shutil.rmtree(log / "day=2026-11-01")
+    assert place.offsets() == [number for number in range(90) if number % 3]
+    (lost, *_) = (log / "day=2026-11-02" / "batch=1").glob("*.parquet")
+    lost.unlink()
+    with pytest.raises(PipelineError, match=r"there are 0 decisions in `.*day=2026-11-02/batch=1`, and 15 were"):
+        place.offsets()
+    shutil.rmtree(log / "day=2026-11-02")
+    assert place.offsets() == list(range(2, 90, 3))
+    shutil.rmtree(log / "day=2026-11-03")
+    with pytest.raises(NoDecisionsError, match="holds no decisions"):
+        place.offsets()
 
 
 def _windows(place: Place, rows: list[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclPermissionType
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
 from app.core.validation import validate_new_acl
 from app.pipeline.change_files import new_id
@@ -29,7 +29,8 @@ from app.pipeline.run_metrics import RunMetrics
 from app.pipeline.schemas import FLIPS
 from app.pipeline.snapshot import Snapshot, save_snapshot
 from app.pipeline.storage import Home, read_documents
-from tests.images import EPOCH
+from app.pipeline.what_if import flips_of
+from tests.images import EPOCH, numbered
 from tests.pipeline.logs import BEGAN, Question, answer, loaded, logged, random_questions
 from tests.pipeline.random_stores import acl_frame, fields_of, random_acls
 
@@ -92,10 +93,17 @@ def _draw(seed: int, acls: Sequence[StandardAcl], *, everyone: bool) -> list[Cha
 class Place:
     """A home with a snapshot and a log, and runs of the job on it."""
 
-    def __init__(self, spark: SparkSession, path: Path, acls: list[StandardAcl], log: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: Path,
+        acls: list[StandardAcl],
+        log: list[dict[str, Any]],
+        configs: dict[str, str] | None = None,
+    ) -> None:
         self.spark, self.path = spark, path
         self.home = Home(str(path / "home"))
-        save_snapshot(spark, self.home, Snapshot(acl_frame(spark, acls), {}, "c", str(EPOCH), 7, BEGAN))
+        save_snapshot(spark, self.home, Snapshot(acl_frame(spark, acls), configs or {}, "c", str(EPOCH), 7, BEGAN))
         lines = [json.dumps({**row, "time": row["time"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")}).encode() for row in log]
         batch_writer(self.home.root)(
             spark.createDataFrame([(line, "f") for line in lines], "value binary, file string"), 0
@@ -167,6 +175,39 @@ def test_what_flips_is_what_core_says(
     assert f"newly denied {counts['newly_denied']:,}" in place.said.getvalue()
     if seed == 1:
         _exit_codes(place, tmp_path, acls)
+
+
+def test_super_users_are_those_of_the_snapshot_where_it_names_any(spark: SparkSession, tmp_path: Path) -> None:
+    acls = numbered([_read("User:was"), _read("User:is")])
+    asked: list[Question] = [(each, "10.0.0.1", "READ", "TOPIC", "a") for each in ("User:was", "User:is")]
+    log = logged(loaded(acls, allow_everyone=False), asked)
+    log[0] |= {"rule": "SuperUser", "acl_id": None}
+    gone = _change_files(tmp_path, [("delete", [AclBindingFilter()])])
+    for number, (configs, flipped) in enumerate(
+        [({"super.users": "User:is"}, {"User:was"}), ({"super.users": ""}, {"User:was", "User:is"}), ({}, {"User:is"})]
+    ):
+        path = tmp_path / str(number)
+        path.mkdir()
+        place = Place(spark, path, acls, log, configs)
+        assert place.run(*gone, "--name", "gone") == 1
+        assert {key[0] for key in place.flips("gone")} == flipped
+
+
+def test_a_flip_names_the_acls_that_decide_most_of_its_decisions(spark: SparkSession) -> None:
+    def turned(host: str, decisions: int, *acl_ids: str | None) -> tuple[Any, ...]:
+        return ("User:a", host, "READ", "TOPIC", "a", decisions, BEGAN, BEGAN, "ALLOWED", "DENIED", *acl_ids)
+
+    # One host asks most often, and two others have more together; of equals the first in the order of texts is named.
+    rows = [turned("1", 5, "b", "y"), turned("2", 4, "a", "x"), turned("3", 4, "a", "x"), turned("4", 3, "c", "y")]
+    names = "principal string, host string, operation string, resource_type string, resource_name string, "
+    names += "decisions bigint, first_time timestamp, last_time timestamp, result string, after_result string, "
+    (flip,) = flips_of(spark.createDataFrame(rows, names + "acl_id string, after_acl_id string")).collect()
+    assert (flip["decisions"], flip["before_acl_id"], flip["after_acl_id"]) == (16, "a", "x")
+
+
+def _read(principal: str) -> AclBinding:
+    topic, literal, read = ResourceType.TOPIC, PatternType.LITERAL, AclOperation.READ
+    return AclBinding(topic, "a", literal, principal, "*", read, AclPermissionType.ALLOW)
 
 
 def _creatable(acls: list[StandardAcl]) -> AclBinding:

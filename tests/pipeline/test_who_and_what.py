@@ -25,6 +25,7 @@ from tests.images import numbered
 from tests.pipeline.random_stores import acl_frame
 
 HEADER = "resource_type,resource_name\n"
+JSON = '{"resource_type": "TOPIC", "resource_name": "a"}'
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +128,15 @@ def test_what_lists_patterns_and_after_effective_resources_too(spark: SparkSessi
         ] == [operations]
 
 
+def test_what_tells_of_resources_that_are_open_to_all(spark: SparkSession, tmp_path: Path) -> None:
+    home, as_of = Home(str(tmp_path / "home")), datetime(2026, 11, 22, tzinfo=UTC)
+    acls = acl_frame(spark, numbered([_acl("orders", "User:alice", "READ")]))
+    configs = {"allow.everyone.if.no.acl.found": "true"}
+    save_snapshot(spark, home, Snapshot(acls, configs, "c", str(UUID(int=1)), 7, as_of))
+    _, _, beside = _run(spark, home, what_job, ["User:bob"])
+    assert "what no ACL is on is not listed: everyone is allowed" in beside
+
+
 @pytest.mark.parametrize("extension", ["csv", "jsonl", "parquet"])
 def test_names_of_resources_are_kept_to_the_character(spark: SparkSession, tmp_path: Path, extension: str) -> None:
     names = [" a ", "a,b", 'q"uo"te', "two\nlines", "back\\slash\\", "😀é", "#x", "a"]
@@ -156,6 +166,16 @@ def test_names_of_resources_are_kept_to_the_character(spark: SparkSession, tmp_p
         ("list.csv", HEADER + "TOPIC,a,b\n", "not a row of the two columns: `TOPIC,a,b`"),
         ("list.csv", HEADER + "TOPIC,\n", "no `resource_name` in `TOPIC"),
         ("list.jsonl", '{"resource_type": "TOPIC", "resource_name": "a"}\n{"resource', 'not a row .*: `{"resource`'),
+        ("list.jsonl", '{"resource_type": "TOPIC", "resource_name": 5}\n', "not a row .*: 5}`"),
+        ("list.jsonl", '{"resource_type": "TOPIC", "resource_name": "\\ud800"}\n', "not a row .*ud800"),
+        ("list.jsonl", JSON + " " + JSON, "not a row"),
+        ("list.jsonl", JSON[:-1] + ', "resource_name": "b"}', "not a row"),
+        ("list.csv", HEADER + 'TOPIC,"a\nTOPIC,b\n', "a quote is never closed"),
+        ("list.csv", HEADER + "TOPIC,a\r\nTOPIC,b\r\n", "not a row of the two columns: `TOPIC,a\r`"),
+        ("list.csv", HEADER + "TOPIC,a\nTOPIC,b\udcff\n", "not UTF-8: `TOPIC,b\ufffd`"),
+        ("list.txt", "a\nb\udcff\n", "not UTF-8: `b\ufffd`"),
+        ("_list.txt", "a\n", "Spark passes over files whose names begin with `_`"),
+        (".list.jsonl.gz", "", "Spark passes over"),
         ("list.jsonl", '{"resource_type": "TOPIC"}\n', "no `resource_name` in `TOPIC`"),
         ("list.jsonl", '{"resource_type": "ANY", "resource_name": "a"}\n', "unknown resource type in `ANY,a`"),
         ("list.parquet", "no parquet", "can't be read as parquet"),
@@ -167,6 +187,6 @@ def test_a_bad_list_of_resources_names_the_row_or_column(
 ) -> None:
     path = tmp_path / file
     if content is not None:
-        path.write_text(content)
+        path.write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(PipelineError, match=text):
         read_resources(spark, str(path))

@@ -1,6 +1,7 @@
 """A server in this very process, which sends itself the signals."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -293,3 +294,31 @@ def test_what_has_come_but_was_not_read_when_connections_are_closed_is_answered(
         assert b"connection: close\r\n" in reply
         assert idle.recv(1) == b""
     assert app.seen == ["start", *["answered"] * 3, "stop"]
+
+
+def test_a_look_up_that_nobody_waits_for_any_more_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def give_up(_address: str) -> None:
+        loop = asyncio.get_running_loop()
+        asked = asyncio.ensure_future(
+            # A look-up that fails without any network.
+            loop.create_connection(asyncio.Protocol, "no.address.invalid", 1, flags=socket.AI_NUMERICHOST)
+        )
+        await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        del asked
+        with pytest.raises(socket.gaierror):
+            await loop.create_connection(asyncio.Protocol, "no.address.invalid", 1, flags=socket.AI_NUMERICHOST)
+        await asyncio.sleep(0.1)
+        gc.collect()
+        loop.call_soon(_fail)
+        await asyncio.sleep(0)
+
+    _serve_until(signal.SIGTERM, _App(), once=give_up)
+    # What else nobody has heard of is told.
+    assert [str(each.exc_info[1]) for each in caplog.records if each.name == "asyncio" and each.exc_info] == ["planted"]
+
+
+def _fail() -> None:
+    raise RuntimeError("planted")

@@ -53,8 +53,11 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
             rows += _resources(tables, principal, address, arguments.limit)
     for line in lines_of(COLUMNS, rows, arguments.output):
         context.console.say(line)
-    if principal in config_of(snapshot).super_users:
+    config = config_of(snapshot)
+    if principal in config.super_users:
         context.console.note(f"{principal} is a super user: everything is allowed, whatever ACLs say")
+    elif config.allow_everyone_if_no_acl_found:
+        context.console.note("what no ACL is on is not listed: everyone is allowed (allow.everyone.if.no.acl.found)")
     if tables is None:
         context.console.note("resources are listed once `klamm pipeline effective` has run at this offset")
     return 0

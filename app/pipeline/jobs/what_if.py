@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
 from app.core.authorize import Rule
-from app.core.configs import ALLOW_EVERYONE, parse_configs
+from app.core.configs import ALLOW_EVERYONE, SUPER_USERS, parse_configs
 from app.pipeline.change_files import Candidate, read_candidate, refuse_excessive
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import LogWindow, log_window, read_decisions
@@ -90,6 +90,12 @@ def allows_everyone(arguments: argparse.Namespace, snapshot: Snapshot, decisions
     return parse_configs({ALLOW_EVERYONE: given}).allow_everyone_if_no_acl_found
 
 
+def _super_users(snapshot: Snapshot) -> frozenset[str] | None:
+    """Who is a super user by the snapshot; None where only the service's start-up configuration says."""
+    stored = snapshot.configs.get(SUPER_USERS)
+    return None if stored is None else parse_configs({SUPER_USERS: stored}).super_users
+
+
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Replay the log on both sides of the change. 1 if decisions flip."""
     candidate = _check(arguments)
@@ -102,7 +108,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         window = log_window(decisions)
     replayed = replay_change(
         sided,
-        questions(decisions),
+        questions(decisions, _super_users(snapshot)),
         allow_everyone=allows_everyone(arguments, snapshot, decisions),
         buckets=arguments.buckets,
     ).persist(StorageLevel.DISK_ONLY)

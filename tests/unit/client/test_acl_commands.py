@@ -83,6 +83,13 @@ def test_the_cluster_has_no_name() -> None:
     assert meant_by(shlex.split(command)) == [acl]
 
 
+def test_blanks_around_transactional_ids_are_kept_as_by_kafka_acls() -> None:
+    acl = topic(" tx ", resource_type=ResourceType.TRANSACTIONAL_ID, operation=AclOperation.WRITE)
+    command = command_for("add", acl)
+    assert command is not None
+    assert meant_by(shlex.split(command)) == [acl]
+
+
 @pytest.mark.parametrize(
     "acl",
     [

@@ -1,10 +1,14 @@
 """What the options of kafka-acls mean, and which refusal comes first: held to the AclCommand of Kafka 4.3.1."""
 
+import pytest
+
 from app.client.acls import _work
+from app.client.acls_meaning import Pattern, patterns_to_list
 from app.client.acls_options import ExecutionError, parse_options
 from app.client.acls_text import adding, on_one_line
 from app.client.acls_work import Add
 from app.client.faults import UsageError
+from app.core.codes import PatternType, ResourceType
 from tests.kafka_acls_tool import FAILED, Said, drawn, ordered, ordered_words
 
 _OPERATION_REFUSED = "ResourceType "
@@ -40,6 +44,12 @@ def test_a_thousand_command_lines_mean_what_they_mean_to_kafka() -> None:
         assert ordered(out) == ordered(said.out), said.words
         added += out.count("\t")
     assert added > 1_000
+
+
+@pytest.mark.parametrize("word", ["literal", "Literal", "LITERAL", "L\u0130TERAL", "l\u0131teral"])
+def test_a_pattern_type_is_read_as_java_reads_it(word: str) -> None:
+    given = parse_options(["--list", "--topic", "t", "--resource-pattern-type", word])
+    assert patterns_to_list(given) == [Pattern(ResourceType.TOPIC, "t", PatternType.LITERAL)]
 
 
 def _resource_types(words: list[str]) -> set[str]:

@@ -13,6 +13,20 @@ _ELSEWHERE = ("--help", "--version")
 # Nobody listens there, so that a command which should have been refused fails in other words.
 SERVICE = ("--klamm", "http://127.0.0.1:1", "--as", "User:admin", "--timeout", "0.1")
 RECORDED = [said for said in refusals() if said.words and not set(said.words) & set(_ELSEWHERE)]
+_NO_PATTERN_TYPE = f"{FAILED}Cannot parse argument '%s' of option resource-pattern-type\n"
+_NO_PRINCIPAL = f"{FAILED}expected a string in format principalType:principalName but got bad\n"
+ON_A_BROKER = [
+    Said(["--list", "-=x"], 1, "", "= is not a recognized option"),
+    Said(["--list", *(f"--resource-pattern-type={each}" for each in ("any", "zip"))], 1, _NO_PATTERN_TYPE % "zip", ""),
+    Said(["--list", "--resource-pattern-type", "pre\ufb01xed"], 1, _NO_PATTERN_TYPE % "pre\ufb01xed", ""),
+    Said(
+        ["--add", "--allow-principal=User:a", "--operation=Any", "--deny-principal=bad", "--topic=t"],
+        1,
+        _NO_PRINCIPAL,
+        "",
+    ),
+]
+"""What it says before a real broker, beside what is recorded."""
 
 
 def run(*words: str, answers: str = "") -> tuple[int, str, str]:
@@ -25,7 +39,7 @@ def test_enough_was_recorded() -> None:
     assert len(RECORDED) >= 100
 
 
-@pytest.mark.parametrize("said", RECORDED, ids=lambda said: " ".join(said.words))
+@pytest.mark.parametrize("said", RECORDED + ON_A_BROKER, ids=lambda said: " ".join(said.words))
 def test_a_refusal_is_kafka_s_own(said: Said) -> None:
     # An option that lacks its argument must stand last.
     out, err = io.StringIO(), io.StringIO()
@@ -85,8 +99,9 @@ def test_an_unknown_form_of_output_is_told_with_those_there_are() -> None:
     assert "json, yaml, csv" in err
 
 
-def test_failures_are_told_on_standard_output_as_by_kafka() -> None:
-    code, out, err = run("--list")
+@pytest.mark.parametrize("words", [["--list"], ["--list", "--principal", "User:a", "--principal", "User:b"]])
+def test_failures_are_told_on_standard_output_as_by_kafka(words: list[str]) -> None:
+    code, out, err = run(*words)
     assert (code, err) == (1, "")
     assert out.startswith(f"{FAILED}can't reach Klamm at `http://127.0.0.1:1`")
 

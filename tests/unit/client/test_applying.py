@@ -132,14 +132,14 @@ def test_a_refused_item_is_named_and_nothing_is_deleted_after_it() -> None:
     with ScriptedServer(created("e:3", "+-+")) as server:
         text = str(stopped(server))
         assert len(server.seen) == 1
-    assert "refused to create 1 ACLs: ALLOW User:a from * READ on TOPIC LITERAL a (INVALID_REQUEST: not so)" in text
+    assert "refused to create 1 ACL: ALLOW User:a from * READ on TOPIC LITERAL a (INVALID_REQUEST: not so)" in text
     assert "2 of 3 ACLs created and 0 of 3 deleted" in text
 
 
 def test_an_acl_that_was_to_go_and_was_not_there_is_named() -> None:
     with ScriptedServer(created("e:4", "+++"), deleted("e:6", "d", None, "c")) as server:
         text = str(stopped(server))
-    assert "refused to delete 1 ACLs: ALLOW User:a from * READ on TOPIC LITERAL e (there is no such ACL)" in text
+    assert "refused to delete 1 ACL: ALLOW User:a from * READ on TOPIC LITERAL e (there is no such ACL)" in text
     assert "2 of 3 deleted" in text
 
 
@@ -148,7 +148,7 @@ def test_an_unknown_outcome_is_told_as_such_and_nothing_more_is_sent() -> None:
         error = stopped(server)
         assert len(server.seen) == 2
     assert error.outcome_unknown
-    assert "(3 ACLs to delete were under way)" in str(error)
+    assert "(under way: 3 ACLs to delete)" in str(error)
     assert "3 of 3 ACLs created and 0 of 3 deleted" in str(error)
 
 

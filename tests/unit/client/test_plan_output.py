@@ -87,9 +87,17 @@ def test_a_plan_that_changes_nobodys_access_says_so() -> None:
     assert text.endswith("Nobody gains or loses any access.\n")
 
 
-def test_nothing_to_do_is_one_line() -> None:
-    same = ["TOPIC|a|LITERAL|User:a|*|READ|ALLOW"]
-    assert shown(same, same) == "Nothing to do: all 1 ACLs of the file are there.\n"
+@pytest.mark.parametrize(
+    ("count", "all_of_them"),
+    [
+        (0, "the file has no ACLs"),
+        (1, "the one ACL of the file is there"),
+        (2, "all 2 ACLs of the file are there"),
+    ],
+)
+def test_nothing_to_do_is_one_line(count: int, all_of_them: str) -> None:
+    same = [f"TOPIC|a|LITERAL|User:{n}|*|READ|ALLOW" for n in range(count)]
+    assert shown(same, same) == f"Nothing to do: {all_of_them}.\n"
 
 
 def test_long_lists_are_cut_and_say_so() -> None:
@@ -103,9 +111,7 @@ def test_long_lists_are_cut_and_say_so() -> None:
 
 def test_what_was_too_much_to_be_worked_out_is_told() -> None:
     text = shown(["TOPIC|a|LITERAL|User:a|*|READ|ALLOW"], [], max_questions=1)
-    assert (
-        "Too much to be worked out; this may be gained and lost as well:\n  User:a: 1 changed ACLs on TOPIC\n" in text
-    )
+    assert "Too much to be worked out; this may be gained and lost as well:\n  User:a: 1 changed ACL on TOPIC\n" in text
     assert "Nobody gains" not in text
 
 

@@ -68,6 +68,7 @@ def test_more_deletes_than_the_bound_are_refused_with_the_way_out() -> None:
     )
     assert Limits().refusal(plan_of(kept | acls("199"), there)) is None
     assert Limits(max_deletes=101).refusal(plan_of(kept, there)) is None
+    assert str(Limits(max_deletes=0).refusal(plan_of(frozenset(), acls("a")))).startswith("1 ACL would be deleted")
 
 
 def test_a_greater_part_than_the_bound_is_refused_with_the_way_out() -> None:

@@ -101,13 +101,24 @@ async def test_nobody_there_is_told() -> None:
 
 
 def test_a_missing_example_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ExampleError, match=r"can't read `.*acls.json` \(No such file"):
+    with pytest.raises(ExampleError, match=r"^--example: can't read `.*acls.json` \(No such file"):
         read_example(tmp_path / "acls.json")
 
 
-@pytest.mark.parametrize("decisions", ["{", "[{}]", "[1]"])
-def test_a_file_that_is_no_example_is_named(tmp_path: Path, decisions: str) -> None:
-    (tmp_path / "acls.json").write_text("{}")
+@pytest.mark.parametrize(
+    ("acls", "decisions", "told"),
+    [
+        (b"{", "[]", r"acls\.json` is no JSON in UTF-8 \(Expecting property name .* line 1 column 2"),
+        (b"\xff", "[]", r"acls\.json` is no JSON in UTF-8 \("),
+        (b"[]", "[]", r"acls\.json` is no body of createAcls; "),
+        (b"{}", "{", r"decisions\.json` is no JSON in UTF-8 \("),
+        (b"{}", "[{}]", r"decisions\.json` is no list of objects with `shows` and `request`; "),
+        (b"{}", "[1]", r"decisions\.json` is no list of objects with `shows` and `request`; "),
+        (b"{}", "1", r"decisions\.json` is no list of objects with `shows` and `request`; "),
+    ],
+)
+def test_the_file_that_is_no_example_is_named(tmp_path: Path, acls: bytes, decisions: str, told: str) -> None:
+    (tmp_path / "acls.json").write_bytes(acls)
     (tmp_path / "decisions.json").write_text(decisions)
-    with pytest.raises(ExampleError, match=r"acls.json` or `decisions.json` beside it is no example"):
+    with pytest.raises(ExampleError, match=rf"^--example: `.*{told}"):
         read_example(tmp_path / "acls.json")
