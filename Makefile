@@ -9,7 +9,12 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ \
+	  words = split($$2, word, " "); line = sprintf("  %-17s", $$1); \
+	  for (at = 1; at <= words; at++) { \
+	    if (length(line) + length(word[at]) > 79) { print line; line = sprintf("%19s", "") } \
+	    line = line " " word[at] } \
+	  print line }'
 
 # Wheels only: a source distribution runs code of its own and fetches build tools that no hash covers. PySpark has no
 # wheel: it comes after all others, built by the setuptools that is locked here.
@@ -103,7 +108,7 @@ migrate: $(STAMP) ## Bring the database of KLAMM_DATABASE_URL to this version
 
 .PHONY: test
 test: $(STAMP) ## The whole suite
-	@$(BIN)/pytest -q -rs -n 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -q -rs -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-kafka
 test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test`

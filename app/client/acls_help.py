@@ -98,7 +98,8 @@ Examples:
   klamm acls --as User:admin --remove --allow-principal User:alice \\
       --operation Read --topic orders
 
-Exit codes: 0 done, or the answer was no; 1 refused or failed; 130 Ctrl-C.
+Exit codes: 0 done, or the answer was no; 1 refused or failed; 130 Ctrl-C;
+141 the reader of a pipe has gone.
 """
 
 

@@ -21,7 +21,7 @@ DESCRIPTION = (
 _EPILOG = (
     "Example:\n  klamm apply acls.csv --prune --as User:admin\n\n"
     "Exit codes: 0 done, or nothing to do; 1 refused, failed, or the answer was no; 2 asked for wrongly, or the file "
-    "can't be read; 130 Ctrl-C."
+    "can't be read; 130 Ctrl-C; 141 the reader of a pipe has gone."
 )
 
 

@@ -103,7 +103,8 @@ def _epilog() -> str:
         for each in FORMATS
     ]
     codes = (
-        "Exit codes: 0 written; 1 refused or failed; 2 asked for wrongly, or more than the format can say; 130 Ctrl-C."
+        "Exit codes: 0 written; 1 refused or failed; 2 asked for wrongly, or more than the format can say; 130 Ctrl-C; "
+        "141 the reader of a pipe has gone."
     )
     return "\n".join(["Formats:", *lines, "", codes])
 

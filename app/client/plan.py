@@ -16,7 +16,7 @@ DESCRIPTION = (
 _EPILOG = (
     "Example:\n  klamm plan acls.csv --prune --as User:admin\n\n"
     "Exit codes: 0 shown; 1 refused or failed; 2 asked for wrongly, or the file can't be read; 3 there is something to "
-    "do (--detailed-exitcode only); 130 Ctrl-C."
+    "do (--detailed-exitcode only); 130 Ctrl-C; 141 the reader of a pipe has gone."
 )
 
 _CHANGES = 3

@@ -23,7 +23,8 @@ DESCRIPTION = (
 )
 _EPILOG = (
     "Example:\n  klamm why User:bob READ topic:orders --host 10.1.2.3 --as User:admin\n\n"
-    "Exit codes: 0 answered; 1 refused or failed; 2 asked for wrongly; 4 denied (--exit-code only); 130 Ctrl-C."
+    "Exit codes: 0 answered; 1 refused or failed; 2 asked for wrongly; 4 denied (--exit-code only); "
+    "130 Ctrl-C; 141 the reader of a pipe has gone."
 )
 
 _DENIED = 4

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import read_decisions
-from app.pipeline.errors import NoDecisionsError
+from app.pipeline.errors import NoDecisionsError, PipelineError
 from app.pipeline.parsing import LONG_MAX, number_from, parse_time, told_by
 from app.pipeline.resources import read_resources, resource_list, seen_resources
 
@@ -34,6 +34,14 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
         type=told_by(parse_time),
         help="of the log, from this time on: 2026-11-22T12:00:00Z",
     )
+    parser.set_defaults(check=_check)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.since is not None and arguments.resources is not None and not arguments.seen:
+        raise PipelineError(
+            "--since is about the decision log, and only the list is read; say --seen as well, or leave --since out"
+        )
 
 
 def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFrame:

@@ -70,6 +70,17 @@ def test_a_change_is_read_before_spark_is_started(
     assert said in capsys.readouterr().err
 
 
+def test_a_time_for_a_log_that_is_not_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = tmp_path / "names.txt"
+    listed.write_text("orders\n")
+    asked = ["effective", "--home", str(tmp_path), "--resources", str(listed), "--since", "2026-11-22T12:00:00Z"]
+
+    assert main(asked) == 2
+    assert "--since is about the decision log" in capsys.readouterr().err
+    main([*asked, "--seen"])
+    assert "Spark was started" in capsys.readouterr().err
+
+
 def test_every_kind_of_finding_is_shown() -> None:
     assert _shares({"VOID": 0, "REDUNDANT": 9_000, "UNUSED": 300, "DETACHED": 2}, 20) == {
         "REDUNDANT": 9,

@@ -1,9 +1,8 @@
 """What the tests of rest talk to: the application over ASGI, its authorizer, its store and its audit lines."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,6 @@ from starlette.types import ASGIApp
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.configs import AuthorizerConfig
-from app.core.errors import OffsetNotAvailableException
 from app.core.mutations import AlterConfigs, CreateAcls
 from app.core.token import Token
 from app.ops.audit import AuditLog
@@ -87,11 +85,7 @@ class Service:
         await self._caught_up()
 
     async def _caught_up(self) -> None:
-        # Replicas of this harness are impatient, and a machine may be slow.
-        async with asyncio.timeout(60):
-            while self.authorizer.image.offset < self.store.tables.last_offset:
-                with suppress(OffsetNotAvailableException):
-                    await self.authorizer.wait_for(str(Token(self.store.epoch, self.store.tables.last_offset)))
+        await self.authorizer.wait_for(str(Token(self.store.epoch, self.store.tables.last_offset)))
 
     def give_up_soon(self) -> None:
         """Wait shortly from now on for what does not come."""
