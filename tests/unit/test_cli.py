@@ -228,6 +228,7 @@ def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int
     assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
 
 
+@pytest.mark.slow
 def test_nothing_embedded_is_imported_before_it_is_needed() -> None:
     code = "import sys, app.commands; print([name for name in sys.modules if 'embedded' in name])"
     done = subprocess.run(

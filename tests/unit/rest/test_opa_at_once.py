@@ -166,7 +166,7 @@ async def compare(it: Twins, draw: random.Random, requests: int, cluster: str) -
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("guarded", [False, True])
-@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+@pytest.mark.parametrize("level", ["INFO", pytest.param("DEBUG", marks=pytest.mark.slow)])
 async def test_nobody_can_tell_it_from_the_long_way(
     service: Service,
     tmp_path: Path,
