@@ -16,9 +16,9 @@ from app.pipeline.jvm_output import JvmOutput
 _RUNTIME: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    # Rows of a batch that core works on in a worker: enough to be fast, little enough for the longest names.
     # Plans are turned into text at every run, which nobody reads, and long ones take all memory.
     "spark.sql.maxPlanStringLength": "20000",
+    # Rows of a batch that core works on in a worker: enough to be fast, little enough for the longest names.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 """What every job relies on, wherever it runs. Spark's ANSI mode (true) is among what it has by default."""
