@@ -4,16 +4,15 @@
 """
 
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
-from app.core.errors import StoreUnavailableException
 from app.core.mutations import GroupOutcome, Mutation
 from app.store.engine import StoreTimeouts
 from app.store.feed_writer import FeedWriter
 from app.store.group import Group
 from app.store.journal import append
 from app.store.place import place_of
+from app.store.trouble import Trouble
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ class PostgresAclStore:
     def __init__(self, dsn: str, timeouts: StoreTimeouts | None = None) -> None:
         self._dsn = dsn
         self._feed = FeedWriter(dsn, timeouts or StoreTimeouts(), "writer")
-        self._in_trouble = False
+        self._trouble = Trouble(self._tell)
 
     async def write(self, mutations: Iterable[Mutation]) -> GroupOutcome:
         """One transaction for the whole group; the head after it comes back, changed or not.
@@ -34,7 +33,7 @@ class PostgresAclStore:
         Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
         the COMMIT is unknown; any other exception is a fault of this group, and nothing of it was kept.
         """
-        with self._trouble_logged():
+        with self._trouble.told():
             async with self._feed.transaction() as transaction:
                 group = Group(transaction.connection, transaction.head)
                 outcomes = await group.apply(mutations)
@@ -47,14 +46,6 @@ class PostgresAclStore:
         """Ends the connection."""
         await self._feed.close()
 
-    @contextmanager
-    def _trouble_logged(self) -> Iterator[None]:
-        """Once until updates are written again: a database that can be read may still be full, or read-only."""
-        try:
-            yield
-        except StoreUnavailableException as fault:
-            if not self._in_trouble:
-                _log.warning("updates_in_trouble", extra={"where": place_of(self._dsn), "why": fault.message})
-            self._in_trouble = True
-            raise
-        self._in_trouble = False
+    def _tell(self, why: str) -> None:
+        # A database that can be read may still be full, or read-only.
+        _log.warning("updates_in_trouble", extra={"where": place_of(self._dsn), "why": why})

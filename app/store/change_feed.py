@@ -5,12 +5,11 @@ Why no change is lost, doubled or reordered: DESIGN, store and change feed. `Pos
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from uuid import UUID
 
-from app.core.errors import StoreUnavailableException
 from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.store.engine import Connection, KeptConnection, StoreTimeouts, close_gently, connect
 from app.store.epoch import renounce
@@ -21,6 +20,7 @@ from app.store.retention import trim
 from app.store.rows import OrderCheck, Row, head_of, record_of
 from app.store.slices import in_slices
 from app.store.snapshot import PostgresSnapshot, open_snapshot
+from app.store.trouble import Trouble
 
 _log = logging.getLogger(__name__)
 
@@ -55,12 +55,12 @@ class PostgresChangeFeed:
         self._timeouts = timeouts or StoreTimeouts()
         self._polls = KeptConnection(dsn, self._timeouts, "feed")
         self._listener = FeedListener(dsn, self._timeouts)
-        self._in_trouble = False
+        self._trouble = Trouble(self._tell)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:
         """Head, configs and all ACLs of one offset. Raises StoreUnavailableException."""
-        with self._trouble_logged():
+        with self._trouble.told():
             async with open_snapshot(self._dsn, self._timeouts) as snapshot:
                 yield snapshot
 
@@ -71,7 +71,7 @@ class PostgresChangeFeed:
         snapshot. Raises StoreUnavailableException, or PoisonedRecordException for a hole in the feed and for
         a record that this version can't read.
         """
-        with self._trouble_logged():
+        with self._trouble.told():
             return await self._poll(applied_offset, limit)
 
     async def _poll(self, applied_offset: int, limit: int) -> FeedPoll:
@@ -129,17 +129,9 @@ class PostgresChangeFeed:
         await self._listener.close()
         await self._polls.close()
 
-    @contextmanager
-    def _trouble_logged(self) -> Iterator[None]:
-        """Once an outage, the log says which database it is; callers hear why, but not where."""
-        try:
-            yield
-        except StoreUnavailableException as fault:
-            if not self._in_trouble:
-                _log.warning("database_in_trouble", extra={"where": place_of(self._dsn), "why": fault.message})
-            self._in_trouble = True
-            raise
-        self._in_trouble = False
+    def _tell(self, why: str) -> None:
+        # Callers hear why, but not which database it is.
+        _log.warning("database_in_trouble", extra={"where": place_of(self._dsn), "why": why})
 
 
 async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:

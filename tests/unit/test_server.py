@@ -99,6 +99,7 @@ def test_neither_the_server_nor_its_version_is_told() -> None:
     assert "date" in headers
 
 
+@pytest.mark.slow
 def test_each_second_is_called_while_serving() -> None:
     calls: list[int] = []
 

@@ -120,6 +120,7 @@ def test_an_answer_that_drips_ends_at_the_deadline_too() -> None:
     assert "did not answer in time" in str(error)
 
 
+@pytest.mark.slow
 def test_repeats_end_at_the_deadline_with_the_last_refusal() -> None:
     with ScriptedServer(NOT_READY) as server:
         error = refusal(server, timeout_s=3.0)

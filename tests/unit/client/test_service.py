@@ -105,6 +105,7 @@ def test_a_listing_begins_anew_if_the_acls_change_meanwhile(moved: tuple[Answer,
     assert listing.token == "e:2"
 
 
+@pytest.mark.slow
 def test_a_listing_of_what_never_stands_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "_PAUSE_S", 0.0)
     changing = [page(f"e:{number}", number, following="c") for number in range(100)]

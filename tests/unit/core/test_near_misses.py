@@ -322,6 +322,7 @@ def rebuilt(acls: Sequence[StandardAcl], seed: int) -> AclIndex:
     return index
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [1.0, 0.5, 0.15, 0.04])
 @pytest.mark.parametrize("others", [True, False])
 def test_two_replicas_and_two_calls_find_the_same(kept: float, others: bool) -> None:  # noqa: FBT001 - parametrized

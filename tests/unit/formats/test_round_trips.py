@@ -100,6 +100,7 @@ def refusal(acl_format: AclFormat, bindings: list[AclBinding], out: io.StringIO)
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acl_format", FORMATS, ids=lambda each: each.name)
 def test_a_thousand_random_sets_survive_or_the_limit_is_named(acl_format: AclFormat) -> None:
     said = refused = 0
@@ -189,6 +190,7 @@ def test_pythons_json_reads_the_same() -> None:
         ]
 
 
+@pytest.mark.slow
 def test_safe_load_reads_the_same() -> None:
     """PyYAML's own constructor, which shares no code with the reader but the parser."""
     said = 0

@@ -141,6 +141,7 @@ async def keep_checking(store: RecordingStore, replicas: Sequence[Authorizer]) -
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failovers", [False, True])
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 24))])
 @in_virtual_time
