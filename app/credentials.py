@@ -125,8 +125,9 @@ def _caller(name: str, settings: CallerSettings) -> Caller:
         Role(settings.role),
         settings.principal,
         settings.principals,
-        settings.may_assert_super,
-        None if rate is None else RateLimit(rate),
+        may_assert_super=settings.may_assert_super,
+        may_assert_address=settings.may_assert_address,
+        limit=None if rate is None else RateLimit(rate),
     )
 
 

@@ -68,20 +68,6 @@ _ALLOW, _DENY = int(AclPermissionType.ALLOW), int(AclPermissionType.DENY)
 
 
 @dataclass(frozen=True, slots=True)
-class RequestContext:
-    """Who asks, and about which of its requests (KIP-504 AuthorizableRequestContext); what audit and refusals need."""
-
-    principal: str
-    client_address: ClientAddress
-    listener_name: str | None = None
-    security_protocol: str | None = None
-    request_type: int | None = None
-    request_version: int | None = None
-    client_id: str | None = None
-    correlation_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """A verdict, the ACL that gave it (None unless the rule is MatchingAcl) and the offset it stands on.
 

@@ -78,6 +78,8 @@ class CallerSettings(_Table):
     ] = None
     """Who an admin caller is."""
     may_assert_super: StrictBool = False
+    may_assert_address: StrictBool = False
+    """Whether an admin caller's contexts name the address that it acts from; else that is its socket's."""
     certificate: Annotated[
         str | None,
         AfterValidator(lambda text: text and _certificate_name(text)),
@@ -104,6 +106,11 @@ class CallerSettings(_Table):
             raise ValueError('a decide caller needs `principals`, whom it may speak for, such as ["User:*"]')
         if self.role != "decide" and (self.principals or self.may_assert_super):
             raise ValueError(f"`principals` and `may_assert_super` are for decide callers, not for {self.role}")
+        if self.role != "admin" and self.may_assert_address:
+            raise ValueError(
+                f"`may_assert_address` is for admin callers, not for {self.role}: what a decide caller sends names the "
+                "address anyway"
+            )
         if self.role == "admin" and self.principal is None:
             raise ValueError("an admin caller needs `principal`, who it is, such as `User:platform`")
         if self.role != "admin" and self.principal is not None:

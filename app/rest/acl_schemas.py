@@ -6,6 +6,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app.rest.schemas import (
+    AtLeast,
     AuthorizableRequestContext,
     Code,
     Entries,
@@ -60,6 +61,7 @@ class CreateAclsRequest(Request):
     bindings: Entries[AclBinding]
     timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
     if_unchanged_since: IfUnchangedSince = None
+    at_least: AtLeast = None
 
 
 class AclCreateResult(Reply):
@@ -86,6 +88,7 @@ class DeleteAclsRequest(Request):
     filters: Entries[AclBindingFilter]
     timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
     if_unchanged_since: IfUnchangedSince = None
+    at_least: AtLeast = None
 
 
 class Acl(Reply):
@@ -132,6 +135,7 @@ class AclsRequest(Request):
     filter: AclBindingFilter
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
     cursor: str | None = Field(None, description="`next_cursor` of the page before.")
+    at_least: AtLeast = None
 
 
 class AclsResponse(Reply):

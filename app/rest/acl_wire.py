@@ -36,6 +36,7 @@ class CreateAclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     bindings: list[JsonBinding]
     timeout_ms: TimeoutMs | UnsetType | None = UNSET
     if_unchanged_since: str | UnsetType | None = UNSET
+    at_least: str | UnsetType | None = UNSET
 
 
 class DeleteAclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -45,6 +46,7 @@ class DeleteAclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     filters: list[AclBindingFilter]
     timeout_ms: TimeoutMs | UnsetType | None = UNSET
     if_unchanged_since: str | UnsetType | None = UNSET
+    at_least: str | UnsetType | None = UNSET
 
 
 class AclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -54,3 +56,4 @@ class AclsRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     filter: AclBindingFilter
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | UnsetType = UNSET
     cursor: str | UnsetType | None = UNSET
+    at_least: str | UnsetType | None = UNSET

@@ -5,7 +5,7 @@ from typing import Annotated, TypedDict
 from uuid import UUID
 
 import msgspec
-from fastapi import Body, Path, Request
+from fastapi import Body, Path
 from msgspec import UNSET, UnsetType
 
 from app.core.bindings import AclBinding, StandardAcl
@@ -17,16 +17,11 @@ from app.core.validation import validate_filter
 from app.formats.acl_json import JsonBinding
 from app.rest import acl_schemas as schemas
 from app.rest import acl_wire
-from app.rest.context import given, own_context, request_context, seconds
+from app.rest.bodies import DescribedBy
+from app.rest.context import given, seconds
+from app.rest.edge import AT_LEAST, CurrentAuthorizer, CurrentContext, CurrentReader
 from app.rest.errors import FieldError, InvalidFieldsException, item_outcome
-from app.rest.routing import (
-    CurrentAuthorizer,
-    CurrentCaller,
-    DescribedBy,
-    guarded_problems,
-    problems,
-    strict_router,
-)
+from app.rest.routing import guarded_problems, problems, strict_router
 from app.rest.words import unknown_word
 from app.runtime.listing import DEFAULT_LIMIT
 from app.runtime.pace import Pace, each_paced
@@ -51,7 +46,7 @@ _FILTER_WORDS = {
 
 
 @router.post("/v1/acls", name="createAcls", response_model=schemas.CreateAclsResponse, responses=problems(_UPDATES))
-async def create_acls(body: CreateAclsBody, authorizer: CurrentAuthorizer) -> bytes:
+async def create_acls(body: CreateAclsBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """Create ACLs; needs ALTER on the cluster. An ACL that exists keeps its id.
 
     Answers when the change is durable and this replica decides by it. A binding that is refused does not hinder
@@ -59,7 +54,7 @@ async def create_acls(body: CreateAclsBody, authorizer: CurrentAuthorizer) -> by
     """
     bindings = await each_paced(body.bindings, _binding)
     results, token = await authorizer.create_acls(
-        request_context(body.context), bindings, seconds(body.timeout_ms), given(body.if_unchanged_since)
+        context, bindings, seconds(body.timeout_ms), given(body.if_unchanged_since)
     )
     return _reply("results", await each_paced(results, _created), {"token": str(token)})
 
@@ -67,7 +62,7 @@ async def create_acls(body: CreateAclsBody, authorizer: CurrentAuthorizer) -> by
 @router.post(
     "/v1/acls/delete", name="deleteAcls", response_model=schemas.DeleteAclsResponse, responses=problems(_UPDATES)
 )
-async def delete_acls(body: DeleteAclsBody, authorizer: CurrentAuthorizer) -> bytes:
+async def delete_acls(body: DeleteAclsBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """Delete every ACL that any of the filters meets; needs ALTER on the cluster.
 
     Answers when the change is durable and this replica decides by it. A filter that is refused does not hinder the
@@ -75,14 +70,14 @@ async def delete_acls(body: DeleteAclsBody, authorizer: CurrentAuthorizer) -> by
     """
     filters = await each_paced(body.filters, _filter)
     results, token = await authorizer.delete_acls(
-        request_context(body.context), filters, seconds(body.timeout_ms), given(body.if_unchanged_since)
+        context, filters, seconds(body.timeout_ms), given(body.if_unchanged_since)
     )
     pace = Pace()
     return _reply("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
 
 
-@router.post("/v1/acls/search", name="acls", response_model=schemas.AclsResponse, responses=problems())
-async def acls(body: AclsBody, authorizer: CurrentAuthorizer) -> bytes:
+@router.post("/v1/acls/search", name="acls", response_model=schemas.AclsResponse, responses=problems((409,)))
+async def acls(body: AclsBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
     _check_filter_words(body.filter)
     acl_filter = _filter(body.filter)
@@ -90,23 +85,23 @@ async def acls(body: AclsBody, authorizer: CurrentAuthorizer) -> bytes:
     if refusal is not None:
         raise refusal
     limit = DEFAULT_LIMIT if body.limit is UNSET else body.limit
-    page = await authorizer.acls(request_context(body.context), acl_filter, limit, given(body.cursor))
+    page = await authorizer.acls(context, acl_filter, limit, given(body.cursor))
     found = await each_paced(page.acls, _found)
     return _reply("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
 
 
-@router.get("/v1/acls/count", name="aclCount", responses=guarded_problems(503))
-async def acl_count(authorizer: CurrentAuthorizer, request: Request, caller: CurrentCaller) -> schemas.AclCountResponse:
+@router.get("/v1/acls/count", name="aclCount", dependencies=AT_LEAST, responses=guarded_problems(400, 409, 503))
+async def acl_count(authorizer: CurrentAuthorizer, reader: CurrentReader) -> schemas.AclCountResponse:
     """Tell how many ACLs this replica holds; an admin caller needs DESCRIBE on the cluster."""
-    return schemas.AclCountResponse(acl_count=authorizer.acl_count(own_context(caller, request)))
+    return schemas.AclCountResponse(acl_count=authorizer.acl_count(reader))
 
 
-@router.get("/v1/acls/{id:uuid}", name="getAcl", responses=guarded_problems(400, 404, 503))
+@router.get("/v1/acls/{id:uuid}", name="getAcl", dependencies=AT_LEAST, responses=guarded_problems(400, 404, 409, 503))
 async def get_acl(
-    acl_id: Annotated[UUID, Path(alias="id")], authorizer: CurrentAuthorizer, request: Request, caller: CurrentCaller
+    acl_id: Annotated[UUID, Path(alias="id")], authorizer: CurrentAuthorizer, reader: CurrentReader
 ) -> schemas.Acl:
     """Show one ACL by its id; an admin caller needs DESCRIBE on the cluster."""
-    acl = authorizer.get_acl(own_context(caller, request), acl_id)
+    acl = authorizer.get_acl(reader, acl_id)
     return schemas.Acl(**acl_fields(acl))
 
 

@@ -1,90 +1,86 @@
-"""The REST application: the endpoints in front, FastAPI behind them."""
+"""The REST application: one router, FastAPI's own, for every request."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
-from starlette.exceptions import HTTPException
+from fastapi import APIRouter
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
+from app.core.errors import ApiException, InvalidRequestException
 from app.ops.audit import AuditLog
 from app.ops.decision_log import DecisionLog
 from app.ops.metrics import Metrics
 from app.ops.metrics_page import MetricsPage
 from app.ops.tracing import TracedRequests, Tracing
-from app.ops.workers.siblings import Face, Siblings
-from app.rest import acls, decisions, explain, health, service
+from app.ops.workers.siblings import Siblings
+from app.rest import acls, decisions, explain, health, opa, service
 from app.rest.admission import Admission
-from app.rest.authorize import AuthorizeEndpoint
+from app.rest.at_once import AtOnce
 from app.rest.callers.authentication import Callers
 from app.rest.connections.protocol import Answer
-from app.rest.connections.target import AUTHORIZE_TARGET, asks_opa
+from app.rest.connections.target import asks_opa
 from app.rest.correlation import MarkedRequests
-from app.rest.endpoint import endpoints_of
-from app.rest.errors import MethodNotAllowedException, problem_response
-from app.rest.opa import OpaDoor
-from app.rest.routing import CountedRequests, Services, no_route
+from app.rest.deciding import Decider
+from app.rest.edge import SERVICES
+from app.rest.errors import not_found, response_to
+from app.rest.services import Services
 from app.runtime.authorizer import Authorizer
 from app.runtime.counters import BUCKET_BOUNDS_S
 
-AUTHORIZE_PATH = AUTHORIZE_TARGET.decode()
-ROUTERS = (decisions.router, explain.router, acls.router, service.router, health.router, health.metrics_router)
+ROUTERS = (
+    decisions.router,
+    explain.router,
+    acls.router,
+    opa.router,
+    service.router,
+    health.router,
+    health.metrics_router,
+)
+"""What is asked most stands first: the router looks at one route after the other."""
+
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class RestApp:
-    """Hands requests with a body to their endpoints and everything else to FastAPI."""
+    """Puts every request before the router, and its services into the request's scope."""
 
-    def __init__(
-        self,
-        authorize: AuthorizeEndpoint,
-        endpoints: Mapping[str, ASGIApp],
-        opa: OpaDoor,
-        rest: ASGIApp,
-        face: Face,
-        traced: Callable[[ASGIApp], ASGIApp] | None = None,
-    ) -> None:
-        self.answer: Answer = self._at_once if traced is None else _takes_the_long_way
+    def __init__(self, services: Services, traced: Callable[[ASGIApp], ASGIApp] | None = None) -> None:
+        self.answer: Answer = AtOnce(services) if traced is None else _takes_the_long_way
         """What the server's protocol asks before it puts a plain request to this application."""
-        self.face = face
+        self.face = health.face_of(services)
         """What the supervisor of several workers asks each of them."""
-        self._authorize = authorize
-        self._endpoints: Mapping[str, ASGIApp] = {AUTHORIZE_PATH: authorize, **endpoints}
-        self._opa = opa
-        self._rest = rest
+        self._services = services
+        routes = [route for router in ROUTERS for route in router.routes]
+        self._router = APIRouter(routes=routes, redirect_slashes=False, default=self._not_found)
         self._marked = MarkedRequests(self._routed if traced is None else traced(self._routed))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         await self._marked(scope, receive, send)
 
-    def _at_once(
-        self,
-        headers: Sequence[tuple[bytes, bytes]],
-        body: bytes,
-        names: Sequence[str],
-        target: bytes = AUTHORIZE_TARGET,
-    ) -> bytes | None:
-        if target == AUTHORIZE_TARGET:
-            return self._authorize.answer(headers, body, names)
-        return self._opa.answer(headers, body, names, target)
-
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            endpoint = self._endpoints.get(scope["path"])
-            if endpoint is not None and scope["method"] == "POST":
-                await endpoint(scope, receive, send)
-                return
-            if asks_opa(scope["path"].encode(errors="replace")):
-                await self._opa(scope, receive, send)
-                return
-            if scope["path"] == AUTHORIZE_PATH:
-                # The one route that FastAPI doesn't know of.
-                await problem_response(MethodNotAllowedException("POST"))(scope, receive, send)
-                return
-        await self._rest(scope, receive, send)
+        # INVARIANT: a `$` in a router's expression lets a line's end pass, so none comes there.
+        if scope["type"] == "http" and _CONTROL_CHARACTER.search(scope["path"]):
+            refusal = InvalidRequestException("the path holds a control character; send it without")
+            await self._refuse(refusal, scope, receive, send)
+            return
+        scope[SERVICES] = self._services
+        await self._router(scope, receive, send)
+
+    async def _not_found(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._refuse(not_found(scope["path"]), scope, receive, send)
+
+    async def _refuse(self, refusal: ApiException, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse what is for no route, in words that nobody takes for an answer of OPA's."""
+        began = perf_counter()
+        is_for_opa = asks_opa(scope["path"].encode(errors="replace"))
+        response = opa.opa_refusal(refusal) if is_for_opa else response_to(refusal)
+        await response(scope, receive, send)
+        self._services.metrics.count_request("other", response.status_code, perf_counter() - began)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,43 +106,16 @@ def create_rest_app(
     around: Surroundings = Surroundings(),
 ) -> RestApp:
     """The ASGI application of one replica. Whoever calls it opens and closes what it is given."""
-    page = MetricsPage(metrics, authorizer.metrics, BUCKET_BOUNDS_S, __version__)
-    app = FastAPI(
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        # FastAPI's own looks at variables of its own, and its log records carry what callers have sent.
-        telemetry={
-            "tracing": False,
-            "metrics": False,
-            "logs": False,
-            "operation_spans": False,
-            "auto_configure": False,
-        },
-        exception_handlers={HTTPException: no_route(ROUTERS)},
+    services = Services(
+        authorizer=authorizer,
+        callers=around.callers or Callers(None, metrics),
+        admission=around.admission or Admission(metrics),
+        metrics=metrics,
+        metrics_page=MetricsPage(metrics, authorizer.metrics, BUCKET_BOUNDS_S, __version__),
+        decider=Decider(authorizer, metrics, audit, around.decision_log),
+        siblings=around.siblings,
     )
-    services = app.state.services = Services(
-        authorizer,
-        around.callers or Callers(None, metrics),
-        around.admission or Admission(metrics),
-        metrics,
-        page,
-        around.siblings,
-    )
-    for router in ROUTERS:
-        app.include_router(router)
-    endpoints = endpoints_of((route for router in ROUTERS for route in router.routes), services)
-    authorize = AuthorizeEndpoint(services, audit, around.decision_log)
-    traced = None if around.tracing is None else _traced(around.tracing, endpoints)
-    opa = OpaDoor(services, authorize)
-    return RestApp(authorize, endpoints, opa, CountedRequests(app, metrics), health.face_of(services), traced)
-
-
-def _traced(tracing: Tracing, paths: Collection[str]) -> Callable[[ASGIApp], ASGIApp]:
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    posted = {route.path: route.name for route in routes if route.path in paths and "POST" in (route.methods or ())}
-    return partial(TracedRequests, tracing=tracing, operations={AUTHORIZE_PATH: "authorize", **posted})
+    return RestApp(services, None if around.tracing is None else partial(TracedRequests, tracing=around.tracing))
 
 
 def _takes_the_long_way(*_: object) -> None:

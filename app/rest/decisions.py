@@ -1,21 +1,30 @@
-"""The decision calls beside authorize: authorizedOperations (KIP-430), authorizeByResourceType (KIP-504), listGroups
+"""The decision calls: authorize and authorizeByResourceType (KIP-504), authorizedOperations (KIP-430), listGroups
 (KIP-231).
 """
+
+from typing import Annotated
+
+from fastapi import Body
 
 from app.core.authorize import Authorization
 from app.core.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.errors import Errors
 from app.core.operations import NOT_REQUESTED, from_bit_field
-from app.rest.context import request_context
+from app.ops.logs import REQUEST_MARK
+from app.rest import wire
+from app.rest.bodies import DescribedBy
+from app.rest.deciding import NO_MARK
+from app.rest.edge import CurrentAuthorizer, CurrentContext, CurrentServices
 from app.rest.errors import FieldError, InvalidFieldsException
-from app.rest.routing import CurrentAuthorizer, CurrentServices, problems, strict_router
+from app.rest.routing import problems, strict_router
 from app.rest.schemas import (
-    AuthorizableRequestContext,
     AuthorizeByResourceTypeRequest,
     AuthorizeByResourceTypeResponse,
     AuthorizedOperationsRequest,
     AuthorizedOperationsResponse,
     AuthorizedOperationsResult,
+    AuthorizeRequest,
+    AuthorizeResponse,
     ListGroupsRequest,
     ListGroupsResponse,
     ResourceReference,
@@ -36,9 +45,15 @@ _AUTHORIZATION_FAILED = {
 }
 
 
-def _authorization(authorizer: Authorizer, context: AuthorizableRequestContext) -> Authorization:
-    checked = request_context(context)
-    return authorizer.authorization(checked.principal, checked.client_address)
+AuthorizeBody = Annotated[wire.AuthorizeRequest, DescribedBy(AuthorizeRequest, wire.decode_authorize), Body()]
+
+
+@router.post("/v1/authorize", name="authorize", response_model=AuthorizeResponse, responses=problems((409,)))
+async def authorize(body: AuthorizeBody, context: CurrentContext, services: CurrentServices) -> bytes:
+    """Decide whether the caller may do each action, all at one offset. Results are in order."""
+    # INVARIANT: no await here; image, index and configuration stay as they are until the answer stands.
+    decided = services.decider.decide(body, context)
+    return services.decider.reply(decided, REQUEST_MARK.get() or NO_MARK)
 
 
 def current_token(authorizer: Authorizer) -> str | None:
@@ -47,9 +62,9 @@ def current_token(authorizer: Authorizer) -> str | None:
     return None if token is None else str(token)
 
 
-@router.post("/v1/authorized-operations", name="authorizedOperations", responses=problems())
+@router.post("/v1/authorized-operations", name="authorizedOperations", responses=problems((409,)))
 async def authorized_operations(
-    body: AuthorizedOperationsRequest, authorizer: CurrentAuthorizer
+    body: AuthorizedOperationsRequest, context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> AuthorizedOperationsResponse:
     """Tell which operations the caller may do on each resource.
 
@@ -57,7 +72,7 @@ async def authorized_operations(
     no operations; the cluster without DESCRIBE has none and no error, as in Kafka.
     """
     check_count("/resources", len(body.resources))
-    authorization = _authorization(authorizer, body.context)
+    authorization = authorizer.authorization(context)
     results = [_authorized_operations(authorization, resource) for resource in body.resources]
     return AuthorizedOperationsResponse(results=results, token=current_token(authorizer))
 
@@ -87,16 +102,16 @@ def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
     return _AUTHORIZATION_FAILED[resource_type], NOT_REQUESTED
 
 
-@router.post("/v1/authorize-by-resource-type", name="authorizeByResourceType", responses=problems())
+@router.post("/v1/authorize-by-resource-type", name="authorizeByResourceType", responses=problems((409,)))
 async def authorize_by_resource_type(
-    body: AuthorizeByResourceTypeRequest, services: CurrentServices
+    body: AuthorizeByResourceTypeRequest, context: CurrentContext, services: CurrentServices
 ) -> AuthorizeByResourceTypeResponse:
     """Decide whether the caller may do this on any resource of the type at all."""
     operation = OPERATION_CODES.get(body.operation)
     resource_type = RESOURCE_TYPE_CODES.get(body.resource_type)
     if operation is None or resource_type is None:
         raise _unknown_words(body)
-    verdict = _authorization(services.authorizer, body.context).authorize_by_resource_type(operation, resource_type)
+    verdict = services.authorizer.authorization(context).authorize_by_resource_type(operation, resource_type)
     services.metrics.count_verdicts([verdict])
     return AuthorizeByResourceTypeResponse(result=verdict.result, token=current_token(services.authorizer))
 
@@ -112,11 +127,13 @@ def _unknown_words(body: AuthorizeByResourceTypeRequest) -> InvalidFieldsExcepti
     return InvalidFieldsException(errors)
 
 
-@router.post("/v1/list-groups", name="listGroups", responses=problems())
-async def list_groups(body: ListGroupsRequest, authorizer: CurrentAuthorizer) -> ListGroupsResponse:
+@router.post("/v1/list-groups", name="listGroups", responses=problems((409,)))
+async def list_groups(
+    body: ListGroupsRequest, context: CurrentContext, authorizer: CurrentAuthorizer
+) -> ListGroupsResponse:
     """List those of the groups that the caller may see: all with DESCRIBE on the cluster, else those with DESCRIBE."""
     check_count("/groups", len(body.groups))
-    decide = _authorization(authorizer, body.context).decide
+    decide = authorizer.authorization(context).decide
     groups = body.groups
     if not decide(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME).allowed:
         groups = [each for each in groups if decide(AclOperation.DESCRIBE, ResourceType.GROUP, each).allowed]

@@ -6,20 +6,22 @@ import msgspec
 from fastapi import Body
 from msgspec import UNSET
 
-from app.core.authorize import RequestContext
 from app.core.bindings import AclBinding, StandardAcl
 from app.core.codes import AclOperation, ResourceType
+from app.core.context import RequestContext
 from app.core.explain import Explanation
 from app.rest import explain_schemas as schemas
 from app.rest import explain_wire
 from app.rest.acls import acl_fields
-from app.rest.authorize import refusal_of_actions
-from app.rest.context import check_principal, client_address, given, request_context
-from app.rest.routing import CurrentAuthorizer, DescribedBy, problems, strict_router
+from app.rest.bodies import DescribedBy
+from app.rest.context import check_principal, client_address, given
+from app.rest.deciding import refusal_of_actions
+from app.rest.edge import CurrentAuthorizer, CurrentContext
+from app.rest.routing import problems, strict_router
 from app.rest.strict_json import check_count
 from app.rest.wire import Action
 from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES
-from app.runtime.authorizer import LiteralAction
+from app.runtime.authorizer import ExplainedCaller, LiteralAction
 from app.runtime.pace import Pace
 
 router = strict_router("decisions")
@@ -30,16 +32,14 @@ _TO_JSON = msgspec.json.Encoder().encode
 
 
 @router.post("/v1/explain", name="explain", response_model=schemas.ExplainResponse, responses=problems((409,)))
-async def explain(body: ExplainBody, authorizer: CurrentAuthorizer) -> bytes:
+async def explain(body: ExplainBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """Explain what authorize answers to each action: the rule, the ACLs, the near misses, and what would allow it.
 
     Anybody may ask about its own principal; about others only with DESCRIBE on the cluster. All answers are at one
     offset. Nothing is written to the audit log or the decision log.
     """
     check_count("/actions", len(body.actions), schemas.MAX_ACTIONS)
-    context = request_context(body.context)
     about, actions = _about(body, context), [_action(each, body.actions) for each in body.actions]
-    await authorizer.wait_for(given(body.at_least))
     found, token = await authorizer.explain(context, about, actions)
     pace, results = Pace(), []
     for each in found:
@@ -48,12 +48,12 @@ async def explain(body: ExplainBody, authorizer: CurrentAuthorizer) -> bytes:
     return b'{"results":[%b],"token":%b}' % (b",".join(results), _TO_JSON(None if token is None else str(token)))
 
 
-def _about(body: explain_wire.ExplainRequest, context: RequestContext) -> RequestContext:
+def _about(body: explain_wire.ExplainRequest, context: RequestContext) -> ExplainedCaller:
     about = given(body.about)
     if about is None:
-        return context
+        return ExplainedCaller(context.principal, context.client_address)
     check_principal(about.principal, "/about")
-    return RequestContext(about.principal, client_address(about.client_address, "/about"))
+    return ExplainedCaller(about.principal, client_address(about.client_address, "/about"))
 
 
 def _action(action: Action, all_actions: list[Action]) -> LiteralAction:

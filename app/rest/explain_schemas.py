@@ -6,7 +6,7 @@ from app.core.authorize import AuthorizationResult
 from app.core.matching import MAX_LISTED
 from app.core.near_misses import MAX_NEAR_MISSES
 from app.rest.acl_schemas import Acl
-from app.rest.schemas import Action, AuthorizableRequestContext, Entries, Reply, Request, Token
+from app.rest.schemas import Action, AtLeast, AuthorizableRequestContext, Entries, Reply, Request, Token
 
 MAX_ACTIONS = 100
 """Actions in one request: each takes some hundred times what a decision takes."""
@@ -29,7 +29,7 @@ class ExplainRequest(Request):
         description="Who would do the actions; null: who asks. For another principal than the asker's own, the asker "
         "needs DESCRIBE on the cluster.",
     )
-    at_least: str | None = Field(None, description="A token: answer from this state of the store or a later one.")
+    at_least: AtLeast = None
 
 
 class ProposedAcl(Reply):

@@ -21,7 +21,9 @@ from starlette.responses import Response
 from app.ops.metrics_page import CONTENT_TYPE
 from app.ops.workers.service_metrics import Family, families_of
 from app.ops.workers.siblings import Face, Sibling, WorkerReadiness
-from app.rest.routing import CurrentServices, Services, documented_problems, guarded_problems, strict_router
+from app.rest.edge import CurrentServices
+from app.rest.routing import documented_problems, guarded_problems, strict_router
+from app.rest.services import Services
 from app.runtime.readiness import Readiness, State
 
 router = strict_router("health")
@@ -125,7 +127,7 @@ def face_of(services: Services) -> Face:
 
 def _take_down(services: Services) -> None:
     readiness: Readiness = services.authorizer.readiness
-    services.metrics.acl_count = services.authorizer.acl_count()
+    services.metrics.acl_count = services.authorizer.image.acl_count
     services.metrics.feed_age_seconds = readiness.age_s
     services.metrics.readiness_state = readiness.state.value
 

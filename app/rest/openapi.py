@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, with authorize merged in, enums and the error model named (DESIGN: hot path)."""
+"""The OpenAPI document: FastAPI's, with enums and the error model named."""
 
 from typing import Any
 
@@ -7,10 +7,9 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from app import __version__
-from app.rest.app import AUTHORIZE_PATH, ROUTERS
+from app.rest.app import ROUTERS
 from app.rest.callers.roles import OPEN_TO_ALL
-from app.rest.routing import problems
-from app.rest.schemas import AuthorizeRequest, AuthorizeResponse, Reply, Request
+from app.rest.schemas import Reply, Request
 from app.rest.service_schemas import Problem
 from app.rest.words import ENUM_DESCRIPTIONS
 
@@ -58,7 +57,6 @@ def build_openapi() -> dict[str, Any]:
     )
     # Without callers configured, none is needed; a client that has one sends it.
     document["security"] = [{}, *({name: []} for name in _SECURITY)]
-    document["paths"] = {AUTHORIZE_PATH: {"post": _authorize_operation()}, **document["paths"]}
     for path in document["paths"].values():
         for operation in path.values():
             operation["summary"] = operation["operationId"]
@@ -68,25 +66,11 @@ def build_openapi() -> dict[str, Any]:
             if operation["operationId"] in OPEN_TO_ALL:
                 operation["security"] = []
     generated = document["components"]["schemas"]
-    schemas = {**generated, **_schemas_of(AuthorizeRequest, AuthorizeResponse, Problem)}
+    schemas = {**generated, **_schemas_of(Problem)}
     schemas = {name: schema for name, schema in schemas.items() if name not in _NOT_USED}
     document["components"]["securitySchemes"] = _SECURITY
     document["components"]["schemas"] = dict(sorted({**_with_named_enums(schemas), **_enum_schemas()}.items()))
     return document
-
-
-def _authorize_operation() -> dict[str, Any]:
-    """The operation of the fast route, which FastAPI doesn't know of."""
-    return {
-        "tags": ["decisions"],
-        "description": "Decide whether the caller may do each action, all at one offset. Results are in order.",
-        "operationId": "authorize",
-        "requestBody": {"content": _json("AuthorizeRequest"), "required": True},
-        "responses": {
-            "200": {"description": "Successful Response", "content": _json("AuthorizeResponse")},
-            **{str(status): response for status, response in problems((409,)).items()},
-        },
-    }
 
 
 def _say_what_comes_on_any_path(responses: dict[str, Any]) -> None:
@@ -97,10 +81,6 @@ def _say_what_comes_on_any_path(responses: dict[str, Any]) -> None:
     responses["408"]["description"] = _ON_ANY_PATH["408"]
     for status in sorted(responses):
         responses[status] = responses.pop(status)
-
-
-def _json(model: str) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": _COMPONENT.format(model=model)}}}
 
 
 def _schemas_of(*models: type[Request] | type[Reply]) -> dict[str, Any]:

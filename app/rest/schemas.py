@@ -4,6 +4,7 @@ Requests are strict: no unknown field, no conversion.
 """
 
 from typing import Annotated, TypeVar
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
@@ -50,6 +51,9 @@ Code = Annotated[str, Field(description=f"Kafka's error name: {_CODES}.")]
 ErrorMessage = Annotated[str | None, Field(description="Why this entry was refused; null if it was not.")]
 
 
+AtLeast = Annotated[str | None, Field(description="A token: answer from this state of the store or a later one.")]
+
+
 class AuthorizableRequestContext(Request):
     """Who asks, and about which request (KIP-504)."""
 
@@ -80,13 +84,22 @@ class AuthorizeRequest(Request):
 
     context: AuthorizableRequestContext
     actions: Entries[Action] = Field(json_schema_extra={"maxItems": 1000})
-    at_least: str | None = Field(None, description="A token: answer from this state of the store or a later one.")
+    at_least: AtLeast = None
+    with_rules: bool = Field(default=False, description="Whether the reply names the rule and the ACL of each result.")
+
+
+class AppliedRule(Reply):
+    """What decided one action."""
+
+    rule: str = Field(description="SuperUser, MatchingAcl, DefaultAllow or DefaultDeny, as in Kafka's audit log.")
+    acl_id: UUID | None = Field(description="The ACL that decided; null unless the rule is MatchingAcl.")
 
 
 class AuthorizeResponse(Reply):
     """One result an action, in order, all decided at one offset."""
 
     results: list[AuthorizationResult]
+    rules: list[AppliedRule] | None = Field(None, description="Rule by rule for the results, if `with_rules` was sent.")
     token: Token
 
 
@@ -102,6 +115,7 @@ class AuthorizedOperationsRequest(Request):
 
     context: AuthorizableRequestContext
     resources: Entries[ResourceReference] = Field(json_schema_extra={"maxItems": 1000})
+    at_least: AtLeast = None
 
 
 class AuthorizedOperationsResult(Reply):
@@ -131,6 +145,7 @@ class AuthorizeByResourceTypeRequest(Request):
     context: AuthorizableRequestContext
     operation: AclOperationWord
     resource_type: ResourceTypeWord
+    at_least: AtLeast = None
 
 
 class AuthorizeByResourceTypeResponse(Reply):
@@ -145,6 +160,7 @@ class ListGroupsRequest(Request):
 
     context: AuthorizableRequestContext
     groups: Entries[str] = Field(json_schema_extra={"maxItems": 1000})
+    at_least: AtLeast = None
 
 
 class ListGroupsResponse(Reply):

@@ -3,22 +3,14 @@
 import asyncio
 import time
 
-from fastapi import Request
-
 from app.rest import service_schemas as schemas
-from app.rest.context import own_context, request_context, seconds
+from app.rest.context import seconds
 from app.rest.decisions import current_token
+from app.rest.edge import AT_LEAST, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices
 from app.rest.errors import item_outcome
 from app.rest.health import ready_everywhere
-from app.rest.routing import (
-    CurrentAuthorizer,
-    CurrentCaller,
-    CurrentServices,
-    Services,
-    guarded_problems,
-    problems,
-    strict_router,
-)
+from app.rest.routing import guarded_problems, problems, strict_router
+from app.rest.services import Services
 from app.rest.strict_json import check_count
 from app.runtime.readiness import Endpoint, StartRequest, State
 
@@ -67,24 +59,22 @@ async def _ready_everywhere_by(ends_at: float, services: Services, listener_name
     return ready
 
 
-@router.get("/v1/configs", name="describeConfigs", responses=guarded_problems(503))
-async def describe_configs(
-    authorizer: CurrentAuthorizer, request: Request, caller: CurrentCaller
-) -> schemas.DescribeConfigsResponse:
+@router.get("/v1/configs", name="describeConfigs", dependencies=AT_LEAST, responses=guarded_problems(400, 409, 503))
+async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader) -> schemas.DescribeConfigsResponse:
     """List every property that can change while the service runs, with its value in force.
 
     An admin caller needs DESCRIBE_CONFIGS on the cluster.
     """
-    entries = authorizer.describe_configs(own_context(caller, request))
+    entries = authorizer.describe_configs(reader)
     return schemas.DescribeConfigsResponse(
         configs=[schemas.ConfigEntry(name=each.name, value=each.value, source=each.source) for each in entries],
         token=current_token(authorizer),
     )
 
 
-@router.post("/v1/configs", name="alterConfigs", responses=problems((504,)))
+@router.post("/v1/configs", name="alterConfigs", responses=problems((409, 504)))
 async def alter_configs(
-    body: schemas.AlterConfigsRequest, authorizer: CurrentAuthorizer
+    body: schemas.AlterConfigsRequest, context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> schemas.AlterConfigsResponse:
     """Change properties on every replica, at one offset; needs ALTER_CONFIGS on the cluster.
 
@@ -92,7 +82,7 @@ async def alter_configs(
     """
     check_count("/configs", len(body.configs))
     changes = [(each.name, each.value) for each in body.configs]
-    results, token = await authorizer.alter_configs(request_context(body.context), changes, seconds(body.timeout_ms))
+    results, token = await authorizer.alter_configs(context, changes, seconds(body.timeout_ms))
     return schemas.AlterConfigsResponse(
         results=[schemas.AlterConfigsResult(**item_outcome(each)) for each in results], token=str(token)
     )

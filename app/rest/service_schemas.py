@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from app.rest.schemas import (
+    AtLeast,
     AuthorizableRequestContext,
     Code,
     Entries,
@@ -35,6 +36,7 @@ class StartRequest(Request):
     endpoints: Entries[Endpoint] = Field(json_schema_extra={"maxItems": 1000})
     inter_broker_listener_name: str | None = None
     wait_ms: TimeoutMs = Field(5_000, description="Answer when all listeners are ready, or after this time.")
+    at_least: AtLeast = None
 
 
 class ListenerReadiness(Reply):
@@ -79,6 +81,7 @@ class AlterConfigsRequest(Request):
     context: AuthorizableRequestContext
     configs: Entries[ConfigChange] = Field(json_schema_extra={"maxItems": 1000})
     timeout_ms: TimeoutMs | None = Field(None, description="How long to wait until this replica shows the change.")
+    at_least: AtLeast = None
 
 
 class AlterConfigsResult(Reply):

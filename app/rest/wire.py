@@ -53,10 +53,11 @@ class AuthorizeRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     context: Context
     actions: list[Action]
     at_least: str | UnsetType | None = UNSET
+    with_rules: bool | UnsetType = UNSET
 
 
 class UndecodedException(InvalidRequestException):
-    """The body is none of a struct; `app.rest.endpoint.BodyReader` finds the words that every other route has."""
+    """The body is none of a struct; `app.rest.bodies.BodyReader` finds the words that every other route has."""
 
 
 class StructReader(Generic[S]):

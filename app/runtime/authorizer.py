@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
-from app.core.authorize import Authorization, RequestContext
+from app.core.authorize import Authorization
 from app.core.bindings import AclBinding, StandardAcl
 from app.core.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.configs import CONFIG_NAMES, AuthorizerConfig, describe
+from app.core.context import Reader, RequestContext, RoleGrant
 from app.core.errors import (
     ApiException,
     AuthorizerNotReadyException,
@@ -41,6 +42,13 @@ LiteralAction = tuple[AclOperation, ResourceType, str]
 """An operation on a resource, by its type and name."""
 
 _REFUSED = "cluster authorization failed"
+
+
+class ExplainedCaller(NamedTuple):
+    """Whom an explanation is about. Nobody is spoken for by that: explain tells, it does not decide."""
+
+    principal: str
+    client_address: ClientAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +118,22 @@ class Authorizer:
 
     # decisions
 
-    def authorization(self, principal: str, address: ClientAddress) -> Authorization:
+    def authorization(self, context: RequestContext) -> Authorization:
         """The caller against the image of this moment; with authorizer.enabled=false everyone is unrestricted.
 
-        Raises AuthorizerNotReadyException for anyone but super users before the first load and while fenced.
+        Raises ClusterAuthorizationException for a super user whom the sender may not speak for, and
+        AuthorizerNotReadyException for anyone but super users before the first load and while fenced.
         """
+        self.check_super_user(context)
+        return self._authorization_of(context.principal, context.client_address)
+
+    def check_super_user(self, context: RequestContext) -> None:
+        """Raise ClusterAuthorizationException for a super user of this moment whom the sender may not speak for."""
+        # INVARIANT: who the super users are is asked of the image that decides.
+        if context.principal in self._loader.image.config.super_users:
+            context.check_super_user()
+
+    def _authorization_of(self, principal: str, address: ClientAddress) -> Authorization:
         caller = Authorization(self._loader.image, principal, address, unrestricted=not self.enabled)
         if not caller.is_super_user and self.readiness.fenced:
             raise AuthorizerNotReadyException("the ACLs are older than `max.staleness.ms` allows; try again shortly")
@@ -153,7 +172,7 @@ class Authorizer:
             ) from None
 
     async def explain(
-        self, context: RequestContext, about: RequestContext, actions: Sequence[LiteralAction]
+        self, context: RequestContext, about: ExplainedCaller, actions: Sequence[LiteralAction]
     ) -> tuple[list[Explanation], Token | None]:
         """Why whom it is `about` is allowed or denied each action, all at the token's offset; no decision is logged.
 
@@ -163,11 +182,11 @@ class Authorizer:
         """
 
         def permission() -> tuple[Authorization, bool]:
-            asker = self.authorization(context.principal, context.client_address)
+            asker = self.authorization(context)
             sees_all = asker.decide(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME).allowed
             if not sees_all and about.principal != context.principal:
                 raise ClusterAuthorizationException(_REFUSED)
-            return self.authorization(about.principal, about.client_address), sees_all
+            return self._authorization_of(about.principal, about.client_address), sees_all
 
         questions = [Question(about.principal, about.client_address, *action) for action in actions]
         return await explain_all(self._loader, questions, permission)
@@ -220,10 +239,10 @@ class Authorizer:
         self._check_cluster_right(context, AclOperation.DESCRIBE)
         return await list_acls(self._loader, acl_filter, limit, cursor)
 
-    def get_acl(self, context: RequestContext | None, acl_id: UUID) -> StandardAcl:
-        """One ACL. Raises ResourceNotFoundException. No context: no right is asked for."""
-        if context is not None:
-            self._check_cluster_right(context, AclOperation.DESCRIBE)
+    def get_acl(self, reader: Reader, acl_id: UUID) -> StandardAcl:
+        """One ACL. Raises ResourceNotFoundException."""
+        if not isinstance(reader, RoleGrant):
+            self._check_cluster_right(reader, AclOperation.DESCRIBE)
         self._check_enabled()
         self._check_loaded()
         acl = self._loader.image.index.get(acl_id.bytes)
@@ -231,16 +250,16 @@ class Authorizer:
             raise ResourceNotFoundException(f"there is no ACL `{acl_id}`")
         return acl
 
-    def acl_count(self, context: RequestContext | None = None) -> int:
-        """How many ACLs there are; -1 until loaded (KIP-504). No context: no right is asked for."""
-        if context is not None:
-            self._check_right(context, AclOperation.DESCRIBE)
+    def acl_count(self, reader: Reader) -> int:
+        """How many ACLs there are; -1 until loaded (KIP-504)."""
+        if not isinstance(reader, RoleGrant):
+            self._check_right(reader, AclOperation.DESCRIBE)
         return self._loader.image.acl_count
 
-    def describe_configs(self, context: RequestContext | None) -> list[ConfigEntry]:
-        """Every property in force. No context: no right is asked for."""
-        if context is not None:
-            self._check_right(context, AclOperation.DESCRIBE_CONFIGS)
+    def describe_configs(self, reader: Reader) -> list[ConfigEntry]:
+        """Every property in force."""
+        if not isinstance(reader, RoleGrant):
+            self._check_right(reader, AclOperation.DESCRIBE_CONFIGS)
         startup, stored = describe(self._startup), self._loader.image.overrides
         return [
             ConfigEntry(name, stored[name], "STORE") if name in stored else ConfigEntry(name, startup[name], "STARTUP")
@@ -263,8 +282,7 @@ class Authorizer:
             raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
 
     def _check_right(self, context: RequestContext, operation: AclOperation) -> None:
-        caller = self.authorization(context.principal, context.client_address)
-        if not caller.decide(operation, ResourceType.CLUSTER, CLUSTER_NAME).allowed:
+        if not self.authorization(context).decide(operation, ResourceType.CLUSTER, CLUSTER_NAME).allowed:
             # The same text whatever was asked: a refusal tells nothing about what is there.
             raise ClusterAuthorizationException(_REFUSED)
 

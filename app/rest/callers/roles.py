@@ -55,6 +55,8 @@ class Caller:
     principal: str | None = None
     patterns: tuple[str, ...] = ()
     may_assert_super: bool = False
+    may_assert_address: bool = False
+    """Whether an admin caller may name the address that it acts from: a broker or gateway that speaks for clients."""
     limit: Limit | None = None
     operations: frozenset[str] = field(init=False)
     """What its role may call."""
@@ -72,22 +74,30 @@ class Caller:
         """Under which name its part of bounded things is counted; None: nobody else could be kept from them."""
         return None if self.role is Role.OPEN else self.name
 
-    def may_assert(self, principal: str, super_users: frozenset[str]) -> bool:
-        """Whether it may speak for this principal, given who the super users are."""
+    @property
+    def acts_from_its_socket(self) -> bool:
+        """Whether the address that counts is the connection's, whatever a request says."""
+        return self.role is Role.ADMIN and not self.may_assert_address
+
+    @property
+    def speaks_for_super_users(self) -> bool:
+        """Whether those for whom it speaks may be super users."""
+        # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
+        return self.role is not Role.DECIDE or self.may_assert_super
+
+    def speaks_for(self, principal: str) -> bool:
+        """Whether it may speak for this principal, as long as that is no super user."""
         if self.role is Role.DECIDE:
-            within = principal in self._principals or principal.startswith(self._beginnings)
-            # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
-            return within and (self.may_assert_super or principal not in super_users)
+            return principal in self._principals or principal.startswith(self._beginnings)
         if self.role is Role.ADMIN:
             return principal == self.principal
         return self.role is Role.OPEN
 
-    def check_principal(self, principal: str, super_users: frozenset[str]) -> None:
-        """Raise ClusterAuthorizationException, with the same text whoever the principal is."""
-        if not self.may_assert(principal, super_users):
-            raise ClusterAuthorizationException(
-                f"the caller `{self.name}` may not speak for the principal of this context"
-            )
+    def principal_refusal(self) -> ClusterAuthorizationException:
+        """What it is told for a principal that it may not speak for, the same whoever that is."""
+        return ClusterAuthorizationException(
+            f"the caller `{self.name}` may not speak for the principal of this context"
+        )
 
     def check_operation(self, operation: str) -> None:
         """Raise ClusterAuthorizationException for a call that is not for this role, or ThrottlingQuotaExceeded."""

@@ -39,7 +39,7 @@ async def test_an_empty_store_is_loaded_and_three_decisions_are_told() -> None:
     async with serving(startup=AuthorizerConfig(super_users=frozenset({"User:admin"}))) as service:
         transport = httpx.ASGITransport(service.app)
         await show_example(read_example(ACLS), BASE_URL, told.append, transport=transport)
-        assert service.authorizer.acl_count() == len(read_example(ACLS).acls["bindings"])
+        assert service.authorizer.image.acl_count == len(read_example(ACLS).acls["bindings"])
     loaded, *decisions = told[0].split("\n\n")
     assert loaded == "Loaded 348 ACLs of the example into the empty store."
     assert [decision.partition(":")[0] for decision in decisions] == ["ALLOWED", "DENIED", "ALLOWED"]
@@ -58,7 +58,7 @@ async def test_a_store_that_has_acls_is_left_as_it_is() -> None:
         await service.grant([binding_of(read_example(ACLS).acls["bindings"][0])])
         transport = httpx.ASGITransport(service.app)
         await show_example(read_example(ACLS), BASE_URL, told.append, transport=transport)
-        assert service.authorizer.acl_count() == 1
+        assert service.authorizer.image.acl_count == 1
     assert told[0].startswith("The store holds 1 ACLs, so the example is not loaded into it.\n\nALLOWED: ")
 
 

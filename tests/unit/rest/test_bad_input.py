@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
-from app.rest.app import AUTHORIZE_PATH, ROUTERS
+from app.rest.app import ROUTERS
 from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES
 from tests.unit.rest.harness import ADMIN, READ_ORDERS, Service
 
@@ -65,8 +65,8 @@ def check_problem(reply: Any, status: int) -> dict[str, Any]:  # noqa: ANN401 - 
 
 def test_every_route_with_a_body_is_on_the_list() -> None:
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    posts = [route.path for route in routes if "POST" in (route.methods or ())]
-    assert sorted([AUTHORIZE_PATH, *posts]) == sorted(BODIES)
+    posts = [route.path for route in routes if "POST" in (route.methods or ()) and route.include_in_schema]
+    assert sorted(posts) == sorted(BODIES)
 
 
 @every_route
@@ -293,7 +293,7 @@ async def test_a_path_with_a_method_that_it_does_not_take(service: Service, meth
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1", "/v1/authorize/", "/v1/acls/", "/v1/acls/not-a-uuid", "/v2/authorize", "/docs", "/x" * 500, "/%00"],
+    ["/", "/v1", "/v1/authorize/", "/v1/acls/", "/v1/acls/not-a-uuid", "/v2/authorize", "/docs", "/x" * 500],
 )
 async def test_a_path_that_leads_nowhere(service: Service, path: str) -> None:
     for method in ("GET", "POST"):

@@ -2,11 +2,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from app.core.context import RequestContext, RoleGrant
 from app.core.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
+from app.core.hosts import parse_address
 from app.ops.metrics import OPERATIONS
+from app.rest.callers import speaking
 from app.rest.callers.roles import ANYBODY, MAY_CALL, OPEN_TO_ALL, Caller, Role
-
-SUPER = frozenset({"User:admin", "User:orders-root"})
 
 
 def decide(*patterns: str, may_assert_super: bool = False) -> Caller:
@@ -37,39 +38,81 @@ def decide(*patterns: str, may_assert_super: bool = False) -> Caller:
 def test_a_decide_caller_speaks_for_whom_its_patterns_name(
     patterns: tuple[str, ...], principal: str, *, allowed: bool
 ) -> None:
-    assert decide(*patterns).may_assert(principal, SUPER) is allowed
+    assert decide(*patterns).speaks_for(principal) is allowed
+
+
+def context_of(caller: Caller, principal: str, client: str = "10.9.9.9") -> RequestContext:
+    return speaking.speak(caller, principal, "10.1.2.3", {"type": "http", "client": (client, 7)})
 
 
 def test_super_users_are_a_right_of_their_own_within_the_patterns() -> None:
-    assert not decide("User:*").may_assert("User:admin", SUPER)
-    assert not decide("User:admin").may_assert("User:admin", SUPER)
-    assert decide("User:*", may_assert_super=True).may_assert("User:admin", SUPER)
-    assert not decide("User:orders-*", may_assert_super=True).may_assert("User:admin", SUPER)
-    assert decide("User:*").may_assert("User:admin", frozenset())
+    context = context_of(decide("User:*"), "User:admin")
+    with pytest.raises(ClusterAuthorizationException, match="may not speak"):
+        context.check_super_user()
+    context_of(decide("User:*", may_assert_super=True), "User:admin").check_super_user()
+    assert not decide("User:orders-*", may_assert_super=True).speaks_for("User:admin")
 
 
 def test_an_admin_speaks_for_itself_only() -> None:
     admin = Caller("platform", Role.ADMIN, "User:admin")
-    assert admin.may_assert("User:admin", SUPER)
-    assert not admin.may_assert("User:alice", SUPER)
-    assert not admin.may_assert("User:orders-root", SUPER)
+    context_of(admin, "User:admin").check_super_user()
+    for other in ("User:alice", "User:admin2", "User:Admin"):
+        with pytest.raises(ClusterAuthorizationException):
+            context_of(admin, other)
 
 
 def test_an_observer_speaks_for_nobody() -> None:
-    assert not Caller("prometheus", Role.OBSERVE).may_assert("User:alice", SUPER)
+    assert not Caller("prometheus", Role.OBSERVE).speaks_for("User:alice")
 
 
 def test_without_callers_anybody_speaks_for_everybody() -> None:
-    assert ANYBODY.may_assert("User:admin", SUPER)
+    context_of(ANYBODY, "User:admin").check_super_user()
 
 
 def test_refusals_tell_nothing_of_whom_was_asked_for() -> None:
     texts = set()
     for principal in ("User:admin", "Group:x", "User:nobody"):
         with pytest.raises(ClusterAuthorizationException) as refusal:
-            decide("User:orders-*").check_principal(principal, SUPER)
+            context_of(decide("User:orders-*"), principal)
         texts.add(refusal.value.message)
+    with pytest.raises(ClusterAuthorizationException) as refusal:
+        context_of(decide("User:*"), "User:admin").check_super_user()
+    texts.add(refusal.value.message)
     assert texts == {"the caller `sidecar` may not speak for the principal of this context"}
+
+
+def test_an_admin_acts_from_its_socket_unless_it_may_assert_addresses() -> None:
+    admin = Caller("platform", Role.ADMIN, "User:admin")
+    gateway = Caller("gateway", Role.ADMIN, "User:admin", may_assert_address=True)
+    assert context_of(admin, "User:admin").client_address.text == "10.9.9.9"
+    assert context_of(admin, "User:admin", "fe80::1%eth0").client_address.text == "fe80:0:0:0:0:0:0:1"
+    assert context_of(gateway, "User:admin").client_address.text == "10.1.2.3"
+    assert context_of(decide("User:*"), "User:alice").client_address.text == "10.1.2.3"
+    assert context_of(ANYBODY, "User:alice").client_address.text == "10.1.2.3"
+    on_a_unix_socket = speaking.speak(admin, "User:admin", "10.1.2.3", {"type": "http", "client": None})
+    assert on_a_unix_socket.client_address.text == "127.0.0.1"
+
+
+def test_without_a_socket_to_look_at_no_address_is_made_up() -> None:
+    with pytest.raises(ValueError, match="socket"):
+        speaking.speak(Caller("platform", Role.ADMIN, "User:admin"), "User:admin", "10.1.2.3", None)
+
+
+def test_who_reads_is_a_principal_or_a_role() -> None:
+    scope = {"type": "http", "client": ("10.9.9.9", 7)}
+    own = speaking.read(Caller("platform", Role.ADMIN, "User:admin"), scope)
+    assert isinstance(own, RequestContext)
+    assert (own.principal, own.client_address.text) == ("User:admin", "10.9.9.9")
+    granted = speaking.read(Caller("prometheus", Role.OBSERVE), scope)
+    assert isinstance(granted, RoleGrant)
+    assert granted.caller_name == "prometheus"
+
+
+def test_nobody_else_can_make_a_context() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        RequestContext("User:admin", parse_address("10.1.2.3"))  # type: ignore[abstract]
+    with pytest.raises(TypeError, match="abstract"):
+        RoleGrant()  # type: ignore[abstract]
 
 
 def test_every_operation_is_decided_on_for_every_role() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import InvalidRequestException
 from app.rest import acl_schemas, acl_wire, schemas
-from app.rest.endpoint import BodyReader, ModelReader
+from app.rest.bodies import BodyReader, ModelReader
 from app.rest.errors import InvalidFieldsException
 from app.rest.strict_json import OFF_LOOP_BYTES
 from app.rest.wire import StructReader

@@ -8,7 +8,7 @@ import pytest
 from app.core.configs import AuthorizerConfig
 from app.ops.metrics import OPERATIONS
 from app.ops.metrics_page import CONTENT_TYPE
-from app.rest.app import AUTHORIZE_PATH, ROUTERS
+from app.rest.app import ROUTERS
 from tests.unit.rest.harness import Service, serving
 
 LINE = re.compile(r"\[[+-]\](?P<name>\S+) (ok|failed)(: .+)?\Z")
@@ -84,9 +84,9 @@ async def test_a_draining_replica_is_not_ready(service: Service) -> None:
 
 
 async def test_the_name_of_a_listener_stays_on_its_line(service: Service) -> None:
-    _, text = await probe(service, "/readyz/A%0A[-]forged%20failed?verbose")
-    assert text.count("\n") == 2
-    assert "listener/A\\n[-]forged failed ok" in text
+    _, text = await probe(service, "/readyz/A%E2%80%A8[-]forged%20failed?verbose")
+    assert text.count("\n") == len(text.splitlines()) == 2
+    assert "listener/A\\u2028[-]forged failed ok" in text
 
 
 async def test_a_listener_with_an_endless_name_is_refused(service: Service) -> None:
@@ -113,5 +113,4 @@ async def test_the_metrics_page_is_of_this_moment(service: Service) -> None:
 
 def test_every_operation_is_counted_under_its_name() -> None:
     names = {str(getattr(route, "name", "")) for router in ROUTERS for route in router.routes}
-    assert names | {"authorize", "opaAuthorize", "other"} == set(OPERATIONS)
-    assert AUTHORIZE_PATH == "/v1/authorize"
+    assert names | {"other"} == set(OPERATIONS)

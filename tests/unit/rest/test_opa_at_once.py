@@ -194,7 +194,7 @@ async def test_nor_where_nothing_is_loaded_or_everything_allowed(tmp_path: Path,
     async with serving(**how) as service:  # type: ignore[arg-type]  # one of them
         try:
             async with twins(service, tmp_path) as it:
-                decided, at_once = await compare(it, random.Random(seed), 400, "some")
+                decided, at_once = await compare(it, random.Random(seed), 1_000, "some")
                 it.end()
         except AssertionError as fault:
             raise AssertionError(f"seed {seed}") from fault

@@ -192,8 +192,7 @@ async def test_a_refusal_says_why_in_the_log_and_not_too_often(
     service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = iter([10.0, 10.2, 10.9, 11.1])
-    door = service.app._opa  # type: ignore[attr-defined]  # the application's own
-    monkeypatch.setattr(door, "_clock", lambda: next(now))
+    monkeypatch.setattr(opa, "_REFUSALS", opa._Refusals(lambda: next(now)))
     for operation in ("ONE", "TWO", "THREE", "FOUR"):
         await ask_in_vain(service, asked(operation))
     first, last = (vars(each) for each in caplog.records if each.message == "opa_refused")
@@ -239,10 +238,10 @@ async def test_the_deadline_counts_from_when_the_request_was_read(
 
 
 async def test_a_wait_that_ends_by_itself_is_no_deadline(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: bytes) -> object:
+    def broken(*_: object) -> object:
         raise TimeoutError
 
-    monkeypatch.setattr(opa, "decode_opa", broken)
+    monkeypatch.setattr(opa, "decide", broken)
     assert await ask_in_vain(service, asked()) == (500, "UNKNOWN_SERVER_ERROR")
 
 

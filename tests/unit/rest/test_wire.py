@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from app.core.errors import InvalidRequestException
 from app.formats.acl_json import JsonBinding
 from app.rest import acl_schemas, acl_wire, explain_schemas, explain_wire, schemas, wire
-from app.rest.endpoint import BodyReader
+from app.rest.bodies import BodyReader
 from app.rest.errors import InvalidFieldsException
 from app.rest.words import OPERATION_CODES, RESOURCE_TYPE_CODES
 
@@ -59,7 +59,8 @@ READER = BodyReader(wire.decode_authorize, schemas.AuthorizeRequest)
 
 def decoded(body: bytes) -> wire.AuthorizeRequest:
     """The request in a body, with the words for what is wrong with it."""
-    return asyncio.run(READER.read(body))
+    request: wire.AuthorizeRequest = asyncio.run(READER.read(body))
+    return request
 
 
 NAMES = {schema.__name__: struct.__name__ for struct, schema in PAIRS}

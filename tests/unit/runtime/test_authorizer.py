@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from app.core.authorize import RequestContext
 from app.core.codes import AclOperation
+from app.core.context import RequestContext
 from app.core.errors import (
     AuthorizerNotReadyException,
     ClusterAuthorizationException,
@@ -20,6 +20,7 @@ from app.core.mutations import CreateAcls, CreatedAcl
 from app.core.token import Token
 from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
+from tests.contexts import GRANTED, Unchecked
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (
     ADDRESS,
@@ -52,7 +53,7 @@ async def test_a_fenced_image_answers_super_users_only() -> None:
         store.unreachable = True
         await until(lambda: authorizer.readiness.state is State.FENCED, 5)
         with pytest.raises(AuthorizerNotReadyException, match=r"max\.staleness\.ms"):
-            authorizer.authorization("User:alice", ADDRESS)
+            authorizer.authorization(ALICE)
         assert may_read(authorizer, "a", "User:root")
         store.unreachable = False
         await until(lambda: not authorizer.readiness.fenced)
@@ -70,7 +71,7 @@ async def test_without_an_authorizer_everything_is_allowed_and_acl_calls_are_ref
             with pytest.raises(SecurityDisabledException):
                 await call()
         with pytest.raises(SecurityDisabledException):
-            authorizer.get_acl(None, uuid4())
+            authorizer.get_acl(GRANTED, uuid4())
 
 
 def acl_calls(authorizer: Authorizer, context: RequestContext) -> list[Callable[[], Awaitable[object]]]:
@@ -97,7 +98,7 @@ async def test_before_the_load_acl_calls_are_refused_to_super_users_too() -> Non
         for call in calls:
             with pytest.raises(AuthorizerNotReadyException):
                 await call()
-        assert authorizer.acl_count() == -1
+        assert authorizer.acl_count(GRANTED) == -1
         assert store.groups == []
 
 
@@ -153,7 +154,7 @@ async def test_each_call_needs_its_own_right() -> None:
         for who in rights:
             for name, call in calls.items():
                 try:
-                    await call(RequestContext(who, ADDRESS))
+                    await call(Unchecked(who, ADDRESS))
                 except ClusterAuthorizationException:
                     continue
                 allowed.setdefault(who, set()).add(name)
@@ -171,7 +172,7 @@ async def test_an_acl_is_found_by_its_id() -> None:
     async with serving(store) as authorizer:
         results, _ = await authorizer.create_acls(ROOT, [acl("a")], None)
         assert isinstance(results[0], CreatedAcl)
-        for context in (ROOT, None):
+        for context in (ROOT, GRANTED):
             assert authorizer.get_acl(context, results[0].id).binding == acl("a")
         with pytest.raises(ResourceNotFoundException):
-            authorizer.get_acl(None, uuid4())
+            authorizer.get_acl(GRANTED, uuid4())

@@ -5,15 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.authorize import RequestContext, Verdict
+from app.core.authorize import Verdict
 from app.core.codes import AclOperation, ResourceType
+from app.core.context import RequestContext
 from app.core.errors import AuthorizerNotReadyException, ClusterAuthorizationException, OffsetNotAvailableException
 from app.core.explain import Explanation
 from app.core.mutations import AlterConfigs, CreateAcls
 from app.core.token import Token
 from app.runtime import pace
-from app.runtime.authorizer import Authorizer
+from app.runtime.authorizer import Authorizer, ExplainedCaller
 from app.runtime.options import RuntimeOptions
+from tests.contexts import Unchecked
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (
     ADDRESS,
@@ -30,7 +32,7 @@ from tests.unit.runtime.world import (
 )
 from tests.virtual_time import in_virtual_time, now
 
-BOB = RequestContext("User:bob", ADDRESS)
+BOB = Unchecked("User:bob", ADDRESS)
 DESCRIBE = AclOperation.DESCRIBE
 
 
@@ -44,7 +46,7 @@ async def explain(
     authorizer: Authorizer, context: RequestContext, about: RequestContext, *names: str
 ) -> tuple[list[Explanation], Token | None]:
     actions = [(AclOperation.READ, ResourceType.TOPIC, name) for name in names]
-    return await authorizer.explain(context, about, actions)
+    return await authorizer.explain(context, ExplainedCaller(about.principal, about.client_address), actions)
 
 
 @in_virtual_time
@@ -55,7 +57,7 @@ async def test_anybody_may_ask_about_its_own_principal_from_anywhere() -> None:
         found, token = await explain(authorizer, ALICE, ALICE, "a", "b")
         assert [each.verdict for each in found] == [Verdict.ALLOWED_BY_ACL, Verdict.DEFAULT_DENY]
         assert token == authorizer.image.token
-        elsewhere = replace(ALICE, client_address=replace(ADDRESS, text="10.9.9.9"))
+        elsewhere = Unchecked("User:alice", replace(ADDRESS, text="10.9.9.9"))
         assert (await explain(authorizer, ALICE, elsewhere, "a"))[0][0].verdict.allowed
         assert (await explain(authorizer, ALICE, ALICE))[0] == []
 
@@ -68,7 +70,7 @@ async def test_about_others_only_who_may_describe_the_cluster_may_ask() -> None:
         with pytest.raises(ClusterAuthorizationException):
             await explain(authorizer, BOB, ALICE)
         texts = set()
-        for about in (ALICE, ROOT, RequestContext("User:nobody", ADDRESS)):
+        for about in (ALICE, ROOT, Unchecked("User:nobody", ADDRESS)):
             with pytest.raises(ClusterAuthorizationException) as refusal:
                 await explain(authorizer, BOB, about, "a")
             texts.add(refusal.value.message)

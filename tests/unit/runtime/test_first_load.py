@@ -14,7 +14,7 @@ from app.core.records import FeedPoll
 from app.runtime.readiness import State
 from tests.fakes import FakeStore, Step
 from tests.unit.runtime.world import (
-    ADDRESS,
+    ALICE,
     OPTIONS,
     STARTUP,
     acl,
@@ -63,7 +63,7 @@ async def test_an_empty_store_is_a_state_too() -> None:
     async with running(replica(FakeStore())) as authorizer:
         await until_ready(authorizer)
         assert authorizer.image.offset == 0
-        assert authorizer.acl_count() == 0
+        assert authorizer.image.acl_count == 0
 
 
 @pytest.mark.parametrize("startup", [STARTUP, EVERYONE])
@@ -76,10 +76,10 @@ async def test_without_the_store_only_super_users_pass_and_it_loads_by_itself_la
         assert authorizer.readiness.state is State.LOADING
         assert not authorizer.readiness.ready()
         assert not authorizer.readiness.started
-        assert authorizer.acl_count() == -1
+        assert authorizer.image.acl_count == -1
         assert may_read(authorizer, "anything", "User:root")
         with pytest.raises(AuthorizerNotReadyException):
-            authorizer.authorization("User:alice", ADDRESS)
+            authorizer.authorization(ALICE)
         store.unreachable, back_at = False, now()
         await until_ready(authorizer)
         assert now() - back_at < 2
@@ -97,7 +97,7 @@ async def test_a_load_that_fails_half_way_never_becomes_ready(slices: int) -> No
         assert authorizer.readiness.state is State.LOADING
         assert authorizer.image.offset == -1
         with pytest.raises(AuthorizerNotReadyException):
-            authorizer.authorization("User:alice", ADDRESS)
+            authorizer.authorization(ALICE)
         store.fail_after_slices = None
         await until_ready(authorizer)
         assert names_in(authorizer.image) == names_of(store)

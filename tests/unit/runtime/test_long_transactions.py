@@ -15,7 +15,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (
-    ADDRESS,
+    ALICE,
     create,
     delete,
     may_read,
@@ -41,7 +41,7 @@ def _every_step_gives_the_loop_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def readable(authorizer: Authorizer) -> set[str]:
     """What alice may read, by one caller's questions in one step."""
-    caller = authorizer.authorization("User:alice", ADDRESS)
+    caller = authorizer.authorization(ALICE)
     return {name for name in (*FIRST, *SECOND) if caller.decide(AclOperation.READ, 2, name).allowed}
 
 
@@ -66,7 +66,7 @@ async def test_a_reader_between_all_steps_sees_only_whole_transactions() -> None
 
         async def read() -> None:
             while True:
-                seen.append((authorizer.image.offset, frozenset(readable(authorizer)), authorizer.acl_count()))
+                seen.append((authorizer.image.offset, frozenset(readable(authorizer)), authorizer.image.acl_count))
                 await asyncio.sleep(0)
 
         reader = asyncio.create_task(read())
@@ -126,7 +126,7 @@ async def test_a_fault_within_the_commit_loses_the_image(monkeypatch: pytest.Mon
         monkeypatch.setattr(StagedIndex, "commit", crash)
         store.commit([create(*FIRST)])
         await until(lambda: not authorizer.readiness.ready())
-        assert authorizer.acl_count() == -1
+        assert authorizer.image.acl_count == -1
         assert may_read(authorizer, "x", "User:root")
         store.release("slice")
         await until_ready(authorizer)

@@ -150,7 +150,7 @@ async def test_an_image_lost_to_a_fault_of_ours_is_not_decided_on(monkeypatch: p
         assert authorizer.readiness.state is State.LOADING
         assert authorizer.readiness.started
         assert may_read(authorizer, "a", "User:root")
-        assert authorizer.acl_count() == -1
+        assert authorizer.image.acl_count == -1
         store.release("slice")
         await until_ready(authorizer)
         assert names_in(authorizer.image) == ["a", "b"]

@@ -16,9 +16,11 @@ from app.core.errors import (
 from app.core.mutations import AlterConfigs
 from app.core.token import Token
 from app.runtime.readiness import Endpoint, StartRequest, State
+from tests.contexts import Unchecked
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (
     ADDRESS,
+    ALICE,
     OPTIONS,
     ROOT,
     STARTUP,
@@ -135,7 +137,11 @@ async def test_a_config_from_the_store_governs_decisions() -> None:
     store.commit([AlterConfigs([("allow.everyone.if.no.acl.found", "true")], "User:root")])
     async with running(replica(store, startup=AuthorizerConfig())) as authorizer:
         with pytest.raises(AuthorizerNotReadyException):
-            authorizer.authorization("User:alice", ADDRESS)
+            authorizer.authorization(ALICE)
         await until_ready(authorizer)
         assert may_read(authorizer, "anything")
-        assert authorizer.authorization("User:x", ADDRESS).decide(AclOperation.READ, ResourceType.GROUP, "g").allowed
+        assert (
+            authorizer.authorization(Unchecked("User:x", ADDRESS))
+            .decide(AclOperation.READ, ResourceType.GROUP, "g")
+            .allowed
+        )

@@ -21,6 +21,7 @@ from app.core.errors import (
 from app.core.filters import AclBindingFilter
 from app.core.mutations import AlterConfigsOutcome, CreatedAcl
 from app.runtime.authorizer import ConfigEntry
+from tests.contexts import GRANTED
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (
     ROOT,
@@ -48,7 +49,7 @@ async def test_created_acls_are_durable_and_visible_here_when_the_call_returns()
         assert may_read(authorizer, "a")
         assert [isinstance(each, CreatedAcl) and each.created for each in results] == [True, False, True]
         assert token == authorizer.image.token
-        assert authorizer.acl_count() == 2
+        assert authorizer.image.acl_count == 2
         assert store.tables.records[0].actor == "User:root"
         metrics = authorizer.metrics
         assert sum(metrics.create_acls_local_time.counts) == sum(metrics.create_acls_remote_time.counts) == 1
@@ -177,7 +178,7 @@ async def test_configs_are_altered_in_the_feed_and_described_with_their_source()
         assert entries["allow.everyone.if.no.acl.found"].source == "STARTUP"
         await authorizer.alter_configs(ROOT, [("super.users", None)], None)
         assert not may_read(authorizer, "a", "User:eve")
-        assert authorizer.describe_configs(None)[0] == ConfigEntry("super.users", "User:root", "STARTUP")
+        assert authorizer.describe_configs(GRANTED)[0] == ConfigEntry("super.users", "User:root", "STARTUP")
 
 
 @in_virtual_time

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from app.core.authorize import RequestContext
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.configs import AuthorizerConfig
@@ -17,12 +16,13 @@ from app.core.search import search
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from app.runtime.readiness import State
+from tests.contexts import Unchecked
 from tests.fakes import FakeStore
 from tests.virtual_time import now
 
 ADDRESS = parse_address("10.0.0.1")
-ROOT = RequestContext("User:root", ADDRESS)
-ALICE = RequestContext("User:alice", ADDRESS)
+ROOT = Unchecked("User:root", ADDRESS)
+ALICE = Unchecked("User:alice", ADDRESS)
 STARTUP = AuthorizerConfig(super_users=frozenset({"User:root"}))
 OPTIONS = RuntimeOptions(clock=now, jitter=lambda _, longest: longest)
 
@@ -57,7 +57,7 @@ def names_of(store: FakeStore) -> list[str]:
 
 
 def may_read(authorizer: Authorizer, name: str, principal: str = "User:alice") -> bool:
-    caller = authorizer.authorization(principal, ADDRESS)
+    caller = authorizer.authorization(Unchecked(principal, ADDRESS))
     return caller.decide(AclOperation.READ, ResourceType.TOPIC, name).allowed
 
 

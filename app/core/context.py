@@ -1,0 +1,41 @@
+"""Whom a request speaks for: the principal and the address of KIP-504's AuthorizableRequestContext, checked.
+
+Both types are abstract, so that neither `Authorizer` nor anything behind it can be asked by whoever forgot to check
+the caller: only that check (`app.rest.callers.speaking`) has the classes that can be made.
+"""
+
+from abc import ABC, abstractmethod
+
+from app.core.hosts import ClientAddress
+
+
+class RequestContext(ABC):
+    """A principal at an address, for whom the sender of the request may speak."""
+
+    __slots__ = ("client_address", "principal")
+
+    def __init__(self, principal: str, client_address: ClientAddress) -> None:
+        self.principal = principal
+        self.client_address = client_address
+
+    @abstractmethod
+    def check_super_user(self) -> None:
+        """Raise ClusterAuthorizationException unless the sender may speak for a super user, too.
+
+        Who the super users are is known only to the image that decides, so it is asked there.
+        """
+
+
+class RoleGrant(ABC):
+    """A caller that may read by its role alone: it speaks for no principal whose rights could be looked at."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def caller_name(self) -> str:
+        """Who that is."""
+
+
+Reader = RequestContext | RoleGrant
+"""Who reads: a principal that needs the right, or a caller whose role is the right."""

@@ -1,0 +1,193 @@
+"""authorize (KIP-504): a batch decided at one offset, counted and logged.
+
+No await between the context and the answer. Requests that came by FastAPI's route and those that are answered
+straight from the socket are decided here alike.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET
+
+from app.core.authorize import Authorization, Verdict
+from app.core.bindings import StandardAcl
+from app.core.context import RequestContext
+from app.core.image import AuthorizerImage
+from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
+from app.ops.decision_log import Asker, DecisionLog, Stand
+from app.ops.decision_log import Decided as DecisionBatch
+from app.ops.logs import RequestMark
+from app.ops.metrics import Metrics
+from app.rest.errors import FieldError, InvalidFieldsException
+from app.rest.wire import Action, AuthorizeRequest
+from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
+from app.runtime.authorizer import Authorizer
+
+NO_MARK = RequestMark("-")
+_ALLOWED, _DENIED = b'"ALLOWED"', b'"DENIED"'
+"""Results as JSON."""
+_TO_JSON = msgspec.json.Encoder().encode
+
+
+class _Frame:
+    """What all answers from one image share: the end of the body, what its configuration wants logged, its place."""
+
+    __slots__ = ("audit_level", "image", "stand", "tail")
+
+    def __init__(self, image: AuthorizerImage) -> None:
+        self.image = image
+        self.tail = b'],"token":null}' if image.token is None else b'],"token":"%b"}' % str(image.token).encode()
+        self.audit_level = LEVELS[image.config.audit_level]
+        self.stand = Stand.of(image)
+
+
+class Decided(NamedTuple):
+    """A batch that is decided, and not yet counted or logged."""
+
+    request: AuthorizeRequest
+    authorization: Authorization
+    verdicts: list[Verdict]
+    results: list[bytes]
+    """The same as JSON."""
+
+
+class Decider:
+    """Decides what authorize is asked; nobody is decided for without a context that the caller's check has made.
+
+    `decide` and what comes of it belong into one step of the event loop: rows of the index are good up to the next
+    await.
+    """
+
+    def __init__(
+        self, authorizer: Authorizer, metrics: Metrics, audit: AuditLog, decision_log: DecisionLog | None = None
+    ) -> None:
+        self._authorizer = authorizer
+        self._metrics = metrics
+        self._audit = audit
+        self._decision_log = decision_log
+        self._frame = _Frame(authorizer.image)
+
+    def decide(self, request: AuthorizeRequest, context: RequestContext) -> Decided:
+        """Raises what `Authorizer.authorization` does, InvalidFieldsException; nothing is counted or logged."""
+        authorization = self._authorizer.authorization(context)
+        if self._frame.image is not self._authorizer.image:
+            self._frame = _Frame(self._authorizer.image)
+        verdicts = _decide(authorization, request.actions)
+        return Decided(request, authorization, verdicts, [_ALLOWED if each.allowed else _DENIED for each in verdicts])
+
+    def reply(self, decided: Decided, mark: RequestMark) -> bytes:
+        """The body of authorize's 200; the decisions are counted and logged."""
+        rows = self.record(decided, mark)
+        reply = b'{"results":[' + b",".join(decided.results)
+        if decided.request.with_rules is True:
+            reply += b'],"rules":[' + b",".join(_rules(decided, rows))
+        return reply + self._frame.tail
+
+    def record(self, decided: Decided, mark: RequestMark) -> list[int | None] | None:
+        """Count and log the decisions; the rows of the ACLs that decided, if they had to be looked up."""
+        request, authorization, verdicts, results = decided
+        self._metrics.count_verdicts(verdicts)
+        rows = None
+        decision_log, frame = self._decision_log, self._frame
+        if decision_log is not None and decision_log.wants_next():
+            # INVARIANT: the index is still that of the verdicts.
+            rows = _deciding_rows(authorization, request.actions, verdicts)
+            acl_ids = [None if row is None else authorization.acl_id_at(row) for row in rows]
+            asker = _asker(request, authorization, mark)
+            decision_log.take(DecisionBatch(frame.stand, asker, request.actions, verdicts, acl_ids))
+        if frame.audit_level <= DEBUG or (frame.audit_level <= INFO and _DENIED in results):
+            self._log(decided, rows, mark)
+        return rows
+
+    def _log(self, decided: Decided, rows: list[int | None] | None, mark: RequestMark) -> None:
+        request, authorization, verdicts, _ = decided
+        audit_level = self._frame.audit_level
+        entries = []
+        for at, (action, verdict) in enumerate(zip(request.actions, verdicts, strict=True)):
+            level = level_of(verdict, action.log_if_allowed, action.log_if_denied)
+            if level >= audit_level:
+                row = _deciding_row(authorization, action, verdict) if rows is None else rows[at]
+                acl = None if row is None else authorization.acl_at(row)
+                entries.append(_audit_entry(level, action, verdict, acl))
+        if entries:
+            context = request.context
+            api_key = context.request_type
+            request_type = None if api_key is UNSET else api_key
+            source = AuditSource(
+                context.principal, authorization.host, request_type, mark.request_id, mark.trace_id, mark.caller
+            )
+            self._audit.log(source, entries)
+
+
+def _decide(authorization: Authorization, actions: list[Action]) -> list[Verdict]:
+    decide = authorization.decide
+    verdicts = []
+    for action in actions:
+        operation = OPERATION_CODES.get(action.operation)
+        resource_type = RESOURCE_TYPE_CODES.get(action.resource_type)
+        pattern_type = action.pattern_type
+        if operation is None or resource_type is None or not (pattern_type is UNSET or pattern_type == LITERAL):
+            raise refusal_of_actions(actions)
+        verdicts.append(decide(operation, resource_type, action.resource_name))
+    return verdicts
+
+
+def refusal_of_actions(actions: list[Action]) -> InvalidFieldsException:
+    """The refusal of a batch some of whose words are none, naming each."""
+    errors = []
+    for at, action in enumerate(actions):
+        if action.operation not in OPERATION_CODES:
+            errors.append(FieldError(f"/actions/{at}/operation", unknown_word(action.operation, OPERATION_CODES)))
+        if action.resource_type not in RESOURCE_TYPE_CODES:
+            text = unknown_word(action.resource_type, RESOURCE_TYPE_CODES)
+            errors.append(FieldError(f"/actions/{at}/resource_type", text))
+        if action.pattern_type not in (UNSET, LITERAL):
+            text = f"only LITERAL resources can be authorized, not `{str(action.pattern_type)[:100]}`; send LITERAL"
+            errors.append(FieldError(f"/actions/{at}/pattern_type", text))
+    return InvalidFieldsException(errors)
+
+
+def _deciding_row(authorization: Authorization, action: Action, verdict: Verdict) -> int | None:
+    operation, resource_type = OPERATION_CODES[action.operation], RESOURCE_TYPE_CODES[action.resource_type]
+    return authorization.deciding_row(verdict, operation, resource_type, action.resource_name)
+
+
+def _deciding_rows(authorization: Authorization, actions: list[Action], verdicts: list[Verdict]) -> list[int | None]:
+    return [_deciding_row(authorization, action, verdict) for action, verdict in zip(actions, verdicts, strict=True)]
+
+
+def _rules(decided: Decided, rows: list[int | None] | None) -> list[bytes]:
+    """Rule and ACL of each decision, as `schemas.AppliedRule`."""
+    authorization, verdicts = decided.authorization, decided.verdicts
+    if rows is None:
+        rows = _deciding_rows(authorization, decided.request.actions, verdicts)
+    return [
+        _TO_JSON(
+            {
+                "rule": verdict.rule_word,
+                "acl_id": None if row is None else UUID(bytes=authorization.acl_id_at(row)),
+            }
+        )
+        for verdict, row in zip(verdicts, rows, strict=True)
+    ]
+
+
+def _asker(request: AuthorizeRequest, authorization: Authorization, mark: RequestMark) -> Asker:
+    context = request.context
+    return Asker(
+        context.principal,
+        authorization.host,
+        context.listener_name,
+        context.request_type,
+        context.client_id,
+        mark.caller,
+    )
+
+
+def _audit_entry(level: int, action: Action, verdict: Verdict, acl: StandardAcl | None) -> AuditEntry:
+    operation, resource_type = OPERATION_CODES[action.operation], RESOURCE_TYPE_CODES[action.resource_type]
+    count = action.resource_reference_count
+    return AuditEntry(
+        level, operation, resource_type, action.resource_name, 1 if count is UNSET else count, verdict, acl
+    )
