@@ -384,6 +384,11 @@ def test_callers_and_issuers_are_tables_of_the_file() -> None:
             "callers.x: `principals` and `may_assert_super`",
         ),
         ('role = "observe"\nprincipals = ["User:a"]', "callers.x: `principals` and `may_assert_super` are for decide"),
+        ('role = "observe"\nmay_assert_address = true', "callers.x: `may_assert_address` is for admin callers"),
+        (
+            'role = "decide"\nprincipals = ["User:a"]\nmay_assert_address = true',
+            "callers.x: `may_assert_address` is for admin callers, not for decide",
+        ),
         ('role = "observe"\nsubject = "a"', "callers.x: `issuer` goes with `subject`"),
         ('role = "observe"\nissuer = "corp"', "callers.x: `issuer` goes with `subject`"),
         (
