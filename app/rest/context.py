@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from app.core.errors import InvalidRequestException
 from app.core.hosts import ClientAddress, parse_address
-from app.rest.errors import invalid_field
+from app.rest.errors import InvalidFieldsException, invalid_field
 
 T = TypeVar("T")
 
@@ -22,10 +22,15 @@ def client_address(text: str, where: str = "/context") -> ClientAddress:
 def check_principal(principal: str, where: str = "/context") -> None:
     """Refuse a principal that has no type."""
     if ":" not in principal:
-        raise invalid_field(
-            f"{where}/principal",
-            f"`{principal[:100]}` has no colon between type and name; send for example `User:alice`",
-        )
+        raise untyped_principal(principal, where)
+
+
+def untyped_principal(principal: str, where: str = "/context") -> InvalidFieldsException:
+    """The refusal of a principal that has no type."""
+    return invalid_field(
+        f"{where}/principal",
+        f"`{principal[:100]}` has no colon between type and name; send for example `User:alice`",
+    )
 
 
 def seconds(milliseconds: int | UnsetType | None) -> float | None:

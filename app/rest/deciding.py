@@ -4,7 +4,6 @@ No await between the context and the answer. Requests that came by FastAPI's rou
 straight from the socket are decided here alike.
 """
 
-from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -42,7 +41,7 @@ class _Frame:
         self.stand = Stand.of(image)
 
 
-class Decided(NamedTuple):
+class Decided(msgspec.Struct, gc=False):
     """A batch that is decided, and not yet counted or logged."""
 
     request: AuthorizeRequest
@@ -86,7 +85,7 @@ class Decider:
 
     def record(self, decided: Decided, mark: RequestMark) -> list[int | None] | None:
         """Count and log the decisions; the rows of the ACLs that decided, if they had to be looked up."""
-        request, authorization, verdicts, results = decided
+        request, authorization, verdicts = decided.request, decided.authorization, decided.verdicts
         self._metrics.count_verdicts(verdicts)
         rows = None
         decision_log, frame = self._decision_log, self._frame
@@ -96,12 +95,12 @@ class Decider:
             acl_ids = [None if row is None else authorization.acl_id_at(row) for row in rows]
             asker = _asker(request, authorization, mark)
             decision_log.take(DecisionBatch(frame.stand, asker, request.actions, verdicts, acl_ids))
-        if frame.audit_level <= DEBUG or (frame.audit_level <= INFO and _DENIED in results):
+        if frame.audit_level <= DEBUG or (frame.audit_level <= INFO and _DENIED in decided.results):
             self._log(decided, rows, mark)
         return rows
 
     def _log(self, decided: Decided, rows: list[int | None] | None, mark: RequestMark) -> None:
-        request, authorization, verdicts, _ = decided
+        request, authorization, verdicts = decided.request, decided.authorization, decided.verdicts
         audit_level = self._frame.audit_level
         entries = []
         for at, (action, verdict) in enumerate(zip(request.actions, verdicts, strict=True)):

@@ -6,8 +6,7 @@
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from app.core.context import Reader, RequestContext
@@ -37,6 +36,9 @@ from app.runtime.authorizer import Authorizer
 
 CLIENT_CLOSED_REQUEST = 499
 """The status that is counted, and never sent, for a client that has gone."""
+
+Reply = bytes | BaseModel | Response
+"""What an endpoint gives: the JSON of a 200, what is to become that, or a whole response."""
 
 SERVICES = "klamm.services"
 """Under which the application puts its services into each scope."""
@@ -68,17 +70,19 @@ AT_LEAST = [Depends(_at_least)]
 """The dependencies of a route without a body that takes `at_least`."""
 
 
-@dataclass(slots=True)
 class _Asked:
-    """A request that has passed the edge."""
+    """A request on its way through the edge."""
 
-    services: Services
-    caller: Caller
-    scope: Scope
-    body: Any = None
-    context: RequestContext | None = None
-    at_least: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    __slots__ = ("at_least", "body", "caller", "context", "parameters", "scope", "services")
+
+    def __init__(self, services: Services, caller: Caller, scope: Scope) -> None:
+        self.services = services
+        self.caller = caller
+        self.scope = scope
+        self.body: Any = None
+        self.context: RequestContext | None = None
+        self.at_least: str | None = None
+        self.parameters: Mapping[str, Any] = {}
 
 
 def _context_of(asked: _Asked) -> RequestContext:
@@ -100,15 +104,28 @@ _GIVEN: Mapping[Any, Callable[[_Asked], Any]] = {
 class Route(APIRoute):
     """A route whose `handle` is the edge, and whose every refusal is problem+json."""
 
+    methods: set[str]
+
     def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:  # noqa: ANN401 - as APIRoute's
         super().__init__(path, endpoint, **more)
         parameters = inspect.signature(endpoint).parameters
         body = parameters.get("body")
         self._read = None if body is None else reader_of(body.annotation)
         self._max_bytes = MAX_ACLS_BODY_BYTES if self.name in _LARGE_BODIES else MAX_BODY_BYTES
-        self._given = {name: _GIVEN[each.annotation] for name, each in parameters.items() if each.annotation in _GIVEN}
-        self._named = [each for each in parameters if each != "body" and each not in self._given]
+        given = {name: _GIVEN[each.annotation] for name, each in parameters.items() if each.annotation in _GIVEN}
+        self._given = tuple(given.items())
+        self._named = parameters.keys() - given.keys() - {"body"}
+        """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for this path: to the letter where nothing in it is a parameter."""
+        if self.param_convertors:
+            return super().matches(scope)
+        if scope["path"] != self.path or scope["type"] != "http":
+            return Match.NONE, {}
+        found = Match.FULL if scope["method"] in self.methods else Match.PARTIAL
+        return found, {"endpoint": self.endpoint, "path_params": {}, "route": self}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and count it."""
@@ -128,25 +145,31 @@ class Route(APIRoute):
                 status = reply.status_code
                 await reply(scope, receive, send)
             else:
-                await send_json(send, reply)
+                await _send_json(send, reply)
         services.metrics.count_request(self.name, status, perf_counter() - began)
 
     def refusal(self, fault: Exception) -> Response:
         """What is said of whatever was raised."""
         return response_to(fault)
 
-    async def answer(self, services: Services, scope: Scope, receive: Receive) -> bytes | Response:
+    async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
         """What the endpoint says to a request that may come to it. Raises ApiException, ClientDisconnect."""
-        if scope["method"] not in (self.methods or ()):
+        if scope["method"] not in self.methods:
             raise MethodNotAllowedException(", ".join(sorted(_methods_at(scope["path"], scope["router"].routes))))
         caller = await _caller_of(services, self.name, scope)
         body_bytes = 0 if self._read is None else body_bytes_of(scope["headers"], self._max_bytes)
         pool = services.admission.pool_of(self.name)
+        asked = _Asked(services, caller, scope)
         async with pool.admitted(body_bytes, scope.get("klamm.began"), caller.share):
-            asked = await self._asked(_Asked(services, caller, scope), receive)
+            if self._read is not None:
+                check_headers(scope["headers"], self._max_bytes)
+                asked.body = await self._read(await read_body(receive, self._max_bytes))
+            self._examine(asked)
+            if asked.at_least is None:
+                return await self._reply_to(asked)
             if services.authorizer.has_reached(asked.at_least):
                 await services.authorizer.wait_for(asked.at_least)
-                return await self._endpoint(asked)
+                return await self._reply_to(asked)
             if asked.context is not None:
                 # What is refused in the end is refused before the wait, too.
                 services.authorizer.check_super_user(asked.context)
@@ -154,16 +177,14 @@ class Route(APIRoute):
             # Whoever waits takes no place from those who don't.
             await services.authorizer.wait_for(asked.at_least)
         async with pool.admitted(body_bytes, None, caller.share):
-            return await self._endpoint(asked)
+            return await self._reply_to(asked)
 
-    async def _asked(self, asked: _Asked, receive: Receive) -> _Asked:
-        """The request with its body, its parameters, and whom it speaks for."""
-        scope = asked.scope
-        if self._read is not None:
-            check_headers(scope["headers"], self._max_bytes)
-            asked.body = await self._read(await read_body(receive, self._max_bytes))
-            asked.at_least = given(getattr(asked.body, "at_least", None))
-            claim = getattr(asked.body, "context", None)
+    def _examine(self, asked: _Asked) -> None:
+        """Find out whom the request speaks for, and the rest of what it says."""
+        body, scope = asked.body, asked.scope
+        if body is not None:
+            asked.at_least = given(getattr(body, "at_least", None))
+            claim = getattr(body, "context", None)
             # start alone has no context: nobody is spoken for.
             if claim is not None:
                 asked.context = speaking.speak(asked.caller, claim.principal, claim.client_address, scope)
@@ -171,7 +192,14 @@ class Route(APIRoute):
             asked.at_least = _query_at_least(scope)
         if self._named:
             asked.parameters = self._parameters(scope)
-        return asked
+
+    def _reply_to(self, asked: _Asked) -> Awaitable[Reply]:
+        arguments = {name: give(asked) for name, give in self._given}
+        if self._named:
+            arguments.update(asked.parameters)
+        if asked.body is not None:
+            arguments["body"] = asked.body
+        return self.endpoint(**arguments)  # type: ignore[no-any-return]  # FastAPI does not say what an endpoint gives
 
     def _parameters(self, scope: Scope) -> Mapping[str, Any]:
         """Of the path and the query, as FastAPI reads them."""
@@ -181,17 +209,11 @@ class Route(APIRoute):
             raise request_refusal_of([*errors, *more_errors])
         return {**values, **more}
 
-    async def _endpoint(self, asked: _Asked) -> bytes | Response:
-        arguments = {name: give(asked) for name, give in self._given.items()}
-        arguments.update(asked.parameters)
-        if self._read is not None:
-            arguments["body"] = asked.body
-        reply: bytes | Response | BaseModel = await self.endpoint(**arguments)
-        return reply.__pydantic_serializer__.to_json(reply) if isinstance(reply, BaseModel) else reply
 
-
-async def send_json(send: Send, reply: bytes) -> None:
+async def _send_json(send: Send, reply: bytes | BaseModel) -> None:
     """Send a 200."""
+    if not isinstance(reply, bytes):
+        reply = reply.__pydantic_serializer__.to_json(reply)
     headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(reply))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": reply})

@@ -21,7 +21,7 @@ from app.core.errors import ApiException, InconsistentClusterIdException, Reques
 from app.ops.logs import REQUEST_MARK, RequestMark
 from app.rest.bodies import DescribedBy
 from app.rest.deciding import NO_MARK, Decided
-from app.rest.edge import CurrentContext, CurrentServices, Route
+from app.rest.edge import CurrentContext, CurrentServices, Reply, Route
 from app.rest.errors import plain_response, unexpected
 from app.rest.opa_wire import OPA_DEADLINE_S, OPA_PATH, ByResourceType, decode_opa
 from app.rest.services import Services
@@ -57,7 +57,7 @@ _REFUSALS = _Refusals()
 class OpaRoute(Route):
     """A route whose refusals are plain text, and that does not keep one of the broker's request threads waiting."""
 
-    async def answer(self, services: Services, scope: Scope, receive: Receive) -> bytes | Response:
+    async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
         """Within the deadline of the plugin's client."""
         patience = asyncio.timeout(scope.get("klamm.began", monotonic()) + OPA_DEADLINE_S - monotonic())
         try:

@@ -124,12 +124,16 @@ class Authorizer:
         Raises ClusterAuthorizationException for a super user whom the sender may not speak for, and
         AuthorizerNotReadyException for anyone but super users before the first load and while fenced.
         """
-        self.check_super_user(context)
+        # INVARIANT: who the super users are is asked of the image that decides.
+        if context.principal in self._loader.image.config.super_users:
+            context.check_super_user()
         return self._authorization_of(context.principal, context.client_address)
 
     def check_super_user(self, context: RequestContext) -> None:
-        """Raise ClusterAuthorizationException for a super user of this moment whom the sender may not speak for."""
-        # INVARIANT: who the super users are is asked of the image that decides.
+        """Raise ClusterAuthorizationException for a super user of this moment whom the sender may not speak for.
+
+        For whoever waits before the decision; `authorization` asks again.
+        """
         if context.principal in self._loader.image.config.super_users:
             context.check_super_user()
 

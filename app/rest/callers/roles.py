@@ -60,11 +60,20 @@ class Caller:
     limit: Limit | None = None
     operations: frozenset[str] = field(init=False)
     """What its role may call."""
+    acts_from_its_socket: bool = field(init=False)
+    """Whether the address that counts is the connection's, whatever a request says."""
+    speaks_for_super_users: bool = field(init=False)
+    """Whether those for whom it speaks may be super users."""
     _principals: frozenset[str] = field(init=False)
     _beginnings: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "operations", MAY_CALL[self.role])
+        from_socket = self.role is Role.ADMIN and not self.may_assert_address
+        object.__setattr__(self, "acts_from_its_socket", from_socket)
+        # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
+        for_super_users = self.role is not Role.DECIDE or self.may_assert_super
+        object.__setattr__(self, "speaks_for_super_users", for_super_users)
         exact = (each for each in self.patterns if not each.endswith("*"))
         object.__setattr__(self, "_principals", frozenset(exact))
         object.__setattr__(self, "_beginnings", tuple(each[:-1] for each in self.patterns if each.endswith("*")))
@@ -73,17 +82,6 @@ class Caller:
     def share(self) -> str | None:
         """Under which name its part of bounded things is counted; None: nobody else could be kept from them."""
         return None if self.role is Role.OPEN else self.name
-
-    @property
-    def acts_from_its_socket(self) -> bool:
-        """Whether the address that counts is the connection's, whatever a request says."""
-        return self.role is Role.ADMIN and not self.may_assert_address
-
-    @property
-    def speaks_for_super_users(self) -> bool:
-        """Whether those for whom it speaks may be super users."""
-        # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
-        return self.role is not Role.DECIDE or self.may_assert_super
 
     def speaks_for(self, principal: str) -> bool:
         """Whether it may speak for this principal, as long as that is no super user."""

@@ -5,7 +5,7 @@ from starlette.types import Scope
 from app.core.context import Reader, RequestContext, RoleGrant
 from app.core.hosts import ClientAddress, parse_address
 from app.rest.callers.roles import Caller
-from app.rest.context import check_principal, client_address
+from app.rest.context import client_address, untyped_principal
 
 _LOOPBACK = "127.0.0.1"
 
@@ -14,7 +14,9 @@ class _SpokenFor(RequestContext):
     __slots__ = ("_caller",)
 
     def __init__(self, principal: str, address: ClientAddress, caller: Caller) -> None:
-        super().__init__(principal, address)
+        # Not by way of the base class: this is made once a request, on the hot path.
+        self.principal = principal
+        self.client_address = address
         self._caller = caller
 
     def check_super_user(self) -> None:
@@ -39,7 +41,8 @@ def speak(caller: Caller, principal: str, address: str, scope: Scope | None) -> 
     Without a scope there is no socket to look at: only for callers whose word counts (`acts_from_its_socket`).
     Raises InvalidFieldsException for what is no principal or no address, ClusterAuthorizationException.
     """
-    check_principal(principal)
+    if ":" not in principal:
+        raise untyped_principal(principal)
     if not caller.speaks_for(principal):
         raise caller.principal_refusal()
     named = client_address(address)
