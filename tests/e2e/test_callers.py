@@ -221,6 +221,17 @@ def test_before_the_store_is_loaded_super_users_can_not_be_spoken_for_either(tmp
         assert cold.asserted("klamm_nonsense", ADMIN) == 401
 
 
+@pytest.mark.parametrize("ending", ["%0A", "%0D", "%00", "%0a%0a"])
+def test_a_line_s_end_behind_a_path_is_no_way_in(world: World, ending: str) -> None:
+    for operation, (method, path) in routes().items():
+        for kind in KINDS:
+            token, principal = world.kinds[kind].token, ADMIN
+            headers = {} if token is None else {"authorization": f"Bearer {token}"}
+            sent: dict[str, Any] = {"json": body_of(operation, principal)} if method == "POST" else {}
+            filled = path.replace("{id}", world.acl_id).replace("{listener_name}", "CLIENT")
+            assert world.service.http.request(method, filled + ending, headers=headers, **sent).status_code == 400
+
+
 def test_a_batch_is_refused_before_anything_of_it_is_answered(world: World) -> None:
     body = {"context": context(ADMIN), "actions": [action(f"t{at}") for at in range(1_000)]}
     answer = world.ask("decide", "authorize", body)
