@@ -75,7 +75,7 @@ class AtOnce:
         if caller is None or plain.operation not in caller.operations or caller.acts_from_its_socket:
             return None
         check_headers(headers, MAX_BODY_BYTES)
-        if len(body) > OFF_LOOP_BYTES:
+        if len(body) > OFF_LOOP_BYTES or not (caller.limit is None or caller.limit.has_room()):
             return None
         request = plain.decode(body)
         context = speaking.speak(caller, request.context.principal, request.context.client_address, None)

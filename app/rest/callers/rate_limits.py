@@ -70,6 +70,10 @@ class RateLimit:
         self._item = RateLimitItemPerSecond(requests_per_second)
         self._limiter = FixedWindowRateLimiter(_OneWindow(clock))
 
+    def has_room(self) -> bool:
+        """Whether `take` would be granted now."""
+        return self._limiter.test(self._item)
+
     def take(self) -> bool:
         """Whether one more request may be served now; if so, it is counted."""
         return self._limiter.hit(self._item)

@@ -42,6 +42,9 @@ MAY_CALL: Mapping[Role, frozenset[str]] = MappingProxyType(
 class Limit(Protocol):
     """A quota of requests."""
 
+    def has_room(self) -> bool:
+        """Whether one more would be within it."""
+
     def take(self) -> bool:
         """Whether one more request is within it."""
 

@@ -69,7 +69,7 @@ async def test_everybody_reads_what_was_written_elsewhere(service: Service) -> N
     group = allow("DESCRIBE", "g", type_="GROUP")
     for at in range(20):
         service.store.commit([CreateAcls([allow("READ", f"t{at}"), allow("READ", "orders"), group], "User:test")])
-        seen = {"context": ALICE, "at_least": later(service)}
+        seen: dict[str, Any] = {"context": ALICE, "at_least": later(service)}
         operations = {"resources": [{"resource_type": "TOPIC", "resource_name": f"t{at}"}]}
         reply = (await service.post("/v1/authorized-operations", {**seen, **operations})).json()
         assert reply["results"][0]["operations"] == ["READ", "DESCRIBE"]

@@ -132,6 +132,9 @@ def test_an_unknown_operation_is_nobodys() -> None:
 class Quota:
     left: int
 
+    def has_room(self) -> bool:
+        return self.left > 0
+
     def take(self) -> bool:
         self.left -= 1
         return self.left >= 0

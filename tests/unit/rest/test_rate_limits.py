@@ -19,7 +19,9 @@ def test_so_many_requests_a_second_are_let_in_and_no_more() -> None:
     clock = Clock()
     limit = RateLimit(3, clock)
     for _ in range(5):
+        assert limit.has_room()
         assert [limit.take() for _ in range(5)] == [True, True, True, False, False]
+        assert not limit.has_room()
         clock.now += 0.999
         assert not limit.take()
         clock.now += 0.001
