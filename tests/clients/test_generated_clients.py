@@ -73,3 +73,26 @@ def test_the_types_of_the_python_client_hold_what_its_users_write(client_of: Cli
     ]
     searched = os.pathsep.join([str(client_of("python")), str(ROOT / "examples" / "sidecar")])
     assert "no issues found" in said([*checker, *(PROGRAMS / "python").glob("*.py")], tmp_path, MYPYPATH=searched)
+    misspelt = tmp_path / "misspelt.py"
+    misspelt.write_text('from klamm_client.models import Action\n\nAction("REED", "TOPIC", "orders")\n')
+    refused = said([*checker, misspelt], tmp_path, ends_with=1, MYPYPATH=searched)
+    assert "incompatible type" in refused
+    assert "REED" in refused
+
+
+def test_a_word_is_a_string_to_the_python_client(client_of: ClientOf, tmp_path: Path) -> None:
+    program = tmp_path / "words.py"
+    program.write_text(
+        "from klamm_client.models import Action\n"
+        "from klamm_client.models.acl_operation import check_acl_operation\n"
+        'action = Action(operation="READ", resource_type="TOPIC", resource_name="orders")\n'
+        "sent = action.to_dict()\n"
+        'print(sent["operation"], sent["resource_type"], Action.from_dict(sent) == action)\n'
+        "for word in ('READ', 'REED', [], None):\n"
+        "    try:\n"
+        "        print(check_acl_operation(word))\n"
+        "    except ValueError as refused:\n"
+        "        print(str(refused).partition(' of ')[0])\n"
+    )
+    said_words = python(client_of("python"), tmp_path, program).splitlines()
+    assert said_words == ["READ TOPIC True", "READ", "'REED' is none", "[] is none", "None is none"]
