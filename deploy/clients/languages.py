@@ -59,7 +59,7 @@ def _python(tools: Tools, document: Path, folder: Path) -> None:
     command: list[str | Path] = [binaries / "openapi-python-client", "generate", "--path", document, "--meta", "setup"]
     # It formats what it wrote with the ruff that it finds.
     path = {"PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}", "RUFF_NO_CACHE": "true"}
-    ours = ["--config", own / "generator.json", "--custom-template-path", own / "templates"]
+    ours: list[str | Path] = ["--config", own / "generator.json", "--custom-template-path", own / "templates"]
     run([*command, *ours, "--output-path", work, "--fail-on-warning"], folder, path)
     _own_files("python", document, work, "README.md")
     run([tools["uv"], "build", "--wheel", "--no-build-isolation", "--python", binaries / "python"], work, path)
