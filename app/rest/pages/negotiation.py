@@ -4,11 +4,16 @@ import re
 from typing import NamedTuple
 
 _QUALITY = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)").fullmatch
+_MAX_LETTERS = 1_000
+"""Several times what browsers send. A head may be sixteen times as long, and each comma in it is work."""
+
 _HTML, _JSON = "text/html", "application/json"
 
 
 def wants_html(accept: str) -> bool:
     """Whether HTML is wanted more than JSON. Who wants both alike gets JSON, as programs send `*/*`."""
+    if len(accept) > _MAX_LETTERS:
+        return False
     ranges = [_range(each) for each in (accept or "*/*").split(",")]
     html = _wanted(ranges, _HTML)
     return html.quality > 0 and html > _wanted(ranges, _JSON)

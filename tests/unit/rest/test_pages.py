@@ -152,6 +152,9 @@ async def test_a_browser_gets_the_same_as_a_page(documented: Service) -> None:
         ("image/png", False),
         (";;;=,,,q=", False),
         ("text/html;level=1;q=0.2, */*;q=0.1", True),
+        ("text/html," * 100, True),
+        ("text/html," * 101, False),
+        ("," * 16_000, False),
     ],
 )
 def test_who_wants_a_page_and_who_wants_json(*, accept: str, expected: bool) -> None:
