@@ -46,6 +46,10 @@ def _introduction(document: Node) -> Iterator[Html]:
         tag("a", "its first page", href="/"),
         ".",
     )
+    yield from paragraphs(
+        "Each example is asked of a service that holds examples/acls.json, as after `make run`, with what it answers. "
+        "The ids of ACLs, the cluster's id and tokens are other ones in each store."
+    )
     schemes = document["components"]["securitySchemes"].values()
     told = (tag("li", *code_spans(each["description"])) for each in schemes)
     yield tag("p", "Where callers are configured, a request proves who sends it, in one of two ways:")
