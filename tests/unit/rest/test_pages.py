@@ -14,10 +14,11 @@ import httpx
 import pytest
 
 from app import __version__
-from app.rest.app import Surroundings
+from app.rest.app import Surroundings, create_rest_app
 from app.rest.openapi import build_openapi
 from app.rest.pages.negotiation import wants_html
 from app.rest.pages.reference import reference_page
+from tests.unit.regressions.guarded import guarded
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.test_bad_input import check_problem
 
@@ -264,6 +265,20 @@ async def test_where_they_are_off_they_are_paths_that_lead_nowhere(service: Serv
         reply = await service.client.get("/", headers={"accept": accept})
         assert reply.status_code == 200
         assert path not in reply.text.replace("docs/", "")
+
+
+async def test_where_they_are_asked_for_beside_callers_they_need_none_and_are_the_same_for_all(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as replica:
+        around = Surroundings(callers=replica.callers, document=build_openapi)
+        app = create_rest_app(replica.service.authorizer, replica.service.metrics, replica.service.audit, around)
+        transport = httpx.ASGITransport(app)
+        shown = [{}, *({"authorization": f"Bearer {token}"} for token in ("nonsense", *replica.tokens.values()))]
+        async with httpx.AsyncClient(transport=transport, base_url="http://klamm") as client:
+            assert (await client.get("/metrics")).status_code == 401
+            for path in ("/", "/docs", "/openapi.json"):
+                replies = [await client.get(path, headers=headers) for headers in shown]
+                assert {reply.status_code for reply in replies} == {200}
+                assert len({reply.content for reply in replies}) == 1
 
 
 async def test_pages_are_counted_by_their_names(documented: Service) -> None:
