@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import json
 import logging
 import signal
 import socket
@@ -46,6 +45,7 @@ from app.ops.workers.output import output_lock
 from app.ops.workers.processes import WorkerLauncher
 from app.ops.workers.supervisor import Drain, Supervisor, WorkersError
 from app.rest.openapi import build_openapi
+from app.rest.pages.routes import document_text
 from app.server import serve
 from app.store.migrate import migrate
 from app.store.place import place_of
@@ -250,7 +250,7 @@ def _named(settings: Settings) -> Iterator[None]:
 
 
 def _openapi(arguments: argparse.Namespace) -> None:
-    text = json.dumps(build_openapi(), indent=2) + "\n"
+    text = document_text(build_openapi())
     if arguments.output is None:
         try:
             sys.stdout.write(text)

@@ -25,6 +25,7 @@ from app.rest.app import RestApp, Surroundings, create_rest_app
 from app.rest.callers.authentication import Callers
 from app.rest.callers.certificates import CertificateWatch
 from app.rest.connections.bounds import Connections
+from app.rest.openapi import build_openapi
 from app.runtime.authorizer import Authorizer
 from app.runtime.collection import Collector
 from app.runtime.options import RuntimeOptions
@@ -79,7 +80,12 @@ def create_app(
     tracing = Tracing(__version__) if settings.otel_enabled else None
     decision_log = _decision_log(settings, metrics)
     around = Surroundings(
-        siblings=siblings, callers=callers, admission=admission, tracing=tracing, decision_log=decision_log
+        siblings=siblings,
+        callers=callers,
+        admission=admission,
+        tracing=tracing,
+        decision_log=decision_log,
+        document=build_openapi if settings.has_docs else None,
     )
     return Replica(
         Parts(

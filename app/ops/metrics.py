@@ -30,6 +30,9 @@ OPERATIONS = (
     "readyzListener",
     "startupz",
     "metrics",
+    "index",
+    "openapi",
+    "docs",
     "other",
 )
 """The operations of the API by operationId; `other` is a request that reached none of them."""

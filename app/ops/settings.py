@@ -114,6 +114,8 @@ class Settings(BaseSettings):
     """No record is trimmed that `klamm pipeline export` has not taken, unless it was last heard of so long ago."""
     drain_ms: Annotated[int, Given, Field(ge=0, le=300_000)] = 5_000
     """How long after SIGTERM everything is served on, not ready, before connections are closed."""
+    docs_enabled: Annotated[bool | None, BeforeValidator(_true_or_false)] = None
+    """Whether /docs and /openapi.json are served; without it, only where no callers are configured."""
     connections_max: Annotated[int, Given, Field(ge=10, le=1_000_000)] = 10_000
     """Connections that one process keeps."""
     log_level: Annotated[Literal["DEBUG", "INFO", "WARN", "ERROR"], _Upper] = "INFO"
@@ -195,6 +197,11 @@ class Settings(BaseSettings):
             max_staleness_ms=self.max_staleness_ms,
             audit_level=self.audit_level,
         )
+
+    @property
+    def has_docs(self) -> bool:
+        """Whether /docs and /openapi.json are served."""
+        return not self.callers if self.docs_enabled is None else self.docs_enabled
 
     def redacted(self) -> dict[str, str]:
         """Every property as text for a log; secrets show only whether they are set."""

@@ -29,15 +29,22 @@ IfUnchangedSince = Annotated[
     ),
 ]
 
+PatternName = Annotated[
+    str, Field(description="A resource's name; if the pattern is PREFIXED, its beginning; `*` is every resource.")
+]
+AclPrincipal = Annotated[str, Field(description="`type:name`, for example `User:alice`; `User:*` is everybody.")]
+AclHost = Annotated[str, Field(description="An IP address, a CIDR range, or `*`.")]
+AclId = Annotated[UUID, Field(description="The ACL's id, which no other ACL ever has.")]
+
 
 class AclBinding(Request):
     """An ACL by its seven fields (KIP-140)."""
 
     resource_type: ResourceTypeWord
-    resource_name: str
+    resource_name: PatternName
     pattern_type: PatternTypeWord = LITERAL
-    principal: str
-    host: str = Field("*", description="An IP address, a CIDR range, or `*`.")
+    principal: AclPrincipal
+    host: AclHost = "*"
     operation: AclOperationWord
     permission_type: AclPermissionTypeWord
 
@@ -46,10 +53,10 @@ class AclBindingFilter(Request):
     """Which ACLs are meant; a field that is absent or null stands for any (KIP-140, KIP-290)."""
 
     resource_type: ResourceTypeWord | None = None
-    resource_name: str | None = None
+    resource_name: str | None = Field(None, description="As in the ACL; with MATCH, the name of a resource.")
     pattern_type: PatternTypeWord | None = None
-    principal: str | None = None
-    host: str | None = None
+    principal: str | None = Field(None, description="As in the ACL, to the letter.")
+    host: str | None = Field(None, description="As in the ACL, to the letter.")
     operation: AclOperationWord | None = None
     permission_type: AclPermissionTypeWord | None = None
 
@@ -94,12 +101,12 @@ class DeleteAclsRequest(Request):
 class Acl(Reply):
     """A stored ACL."""
 
-    id: UUID
+    id: AclId
     resource_type: str
-    resource_name: str
+    resource_name: PatternName
     pattern_type: str
-    principal: str
-    host: str
+    principal: AclPrincipal
+    host: AclHost
     operation: str
     permission_type: str
 
@@ -133,7 +140,7 @@ class AclsRequest(Request):
 
     context: AuthorizableRequestContext
     filter: AclBindingFilter
-    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description="ACLs on a page.")] = DEFAULT_LIMIT
     cursor: str | None = Field(None, description="`next_cursor` of the page before.")
     at_least: AtLeast = None
 

@@ -1,10 +1,11 @@
 """The REST application: one router, FastAPI's own, for every request."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,6 +28,7 @@ from app.rest.correlation import MarkedRequests
 from app.rest.deciding import Decider
 from app.rest.edge import SERVICES
 from app.rest.errors import not_found, response_to
+from app.rest.pages.routes import pages_router
 from app.rest.services import Services
 from app.runtime.authorizer import Authorizer
 from app.runtime.counters import BUCKET_BOUNDS_S
@@ -48,13 +50,15 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 class RestApp:
     """Puts every request before the router, and its services into the request's scope."""
 
-    def __init__(self, services: Services, traced: Callable[[ASGIApp], ASGIApp] | None = None) -> None:
+    def __init__(
+        self, services: Services, pages: APIRouter, traced: Callable[[ASGIApp], ASGIApp] | None = None
+    ) -> None:
         self.answer: Answer = AtOnce(services) if traced is None else _takes_the_long_way
         """What the server's protocol asks before it puts a plain request to this application."""
         self.face = health.face_of(services)
         """What the supervisor of several workers asks each of them."""
         self._services = services
-        routes = [route for router in ROUTERS for route in router.routes]
+        routes = [route for router in (*ROUTERS, pages) for route in router.routes]
         self._router = APIRouter(routes=routes, redirect_slashes=False, default=self._not_found)
         self._marked = MarkedRequests(self._routed if traced is None else traced(self._routed))
 
@@ -97,6 +101,8 @@ class Surroundings:
     """With it, every request takes the long way, which makes a span of it."""
     decision_log: DecisionLog | None = None
     """Takes what authorize decides."""
+    document: Callable[[], Mapping[str, Any]] | None = None
+    """The OpenAPI document, to be served with the reference made of it; without it, they are not served."""
 
 
 def create_rest_app(
@@ -115,7 +121,8 @@ def create_rest_app(
         decider=Decider(authorizer, metrics, audit, around.decision_log),
         siblings=around.siblings,
     )
-    return RestApp(services, None if around.tracing is None else partial(TracedRequests, tracing=around.tracing))
+    traced = None if around.tracing is None else partial(TracedRequests, tracing=around.tracing)
+    return RestApp(services, pages_router(around.document), traced)
 
 
 def _takes_the_long_way(*_: object) -> None:

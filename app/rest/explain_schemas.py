@@ -5,7 +5,7 @@ from pydantic import Field
 from app.core.authorize import AuthorizationResult
 from app.core.matching import MAX_LISTED
 from app.core.near_misses import MAX_NEAR_MISSES
-from app.rest.acl_schemas import Acl
+from app.rest.acl_schemas import Acl, AclHost, AclPrincipal, PatternName
 from app.rest.schemas import Action, AtLeast, AuthorizableRequestContext, Entries, Reply, Request, Token
 
 MAX_ACTIONS = 100
@@ -36,10 +36,10 @@ class ProposedAcl(Reply):
     """An ACL that could be created, as createAcls takes it."""
 
     resource_type: str
-    resource_name: str
+    resource_name: PatternName
     pattern_type: str
-    principal: str
-    host: str
+    principal: AclPrincipal
+    host: AclHost
     operation: str
     permission_type: str
 

@@ -9,6 +9,7 @@ from pydantic.json_schema import models_json_schema
 from app import __version__
 from app.rest.app import ROUTERS
 from app.rest.callers.roles import OPEN_TO_ALL
+from app.rest.examples import EXAMPLES
 from app.rest.schemas import Reply, Request
 from app.rest.service_schemas import Problem
 from app.rest.words import ENUM_DESCRIPTIONS
@@ -19,6 +20,11 @@ _SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A static token, or a JWT of a configured issuer."},
     "certificate": {"type": "mutualTLS", "description": "A client certificate one of whose names is configured."},
 }
+_SERVERS = [
+    # Generators take the first for their default.
+    {"url": "http://127.0.0.1:8080", "description": "Where `klamm serve` listens unless it is told otherwise."},
+    {"url": "/", "description": "The service that this document comes from."},
+]
 _TAGS = [
     {"name": "decisions", "description": "What a caller may do (KIP-504, KIP-430, KIP-231)."},
     {"name": "acls", "description": "Creating, deleting and listing ACLs (KIP-140, KIP-290)."},
@@ -46,13 +52,14 @@ def build_openapi() -> dict[str, Any]:
         description=(
             "Authorization with the meaning of Apache Kafka 4.4: ACLs in PostgreSQL, decisions from memory. "
             "Refusals are problem+json with Kafka's error names; entries of a batch are answered one by one, in order. "
-            "A path that is not listed is 404, a method that a path doesn't list 405 with Allow."
+            "A path that is not listed is 404, a method that a path doesn't list 405 with Allow; `/`, and `/docs` and "
+            "`/openapi.json` where they are on, are pages about the service."
         ),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         contact={"name": "Klamm's maintainers"},
         routes=app.routes,
         tags=_TAGS,
-        servers=[{"url": "/"}],
+        servers=_SERVERS,
         separate_input_output_schemas=False,
     )
     # Without callers configured, none is needed; a client that has one sends it.
@@ -65,6 +72,7 @@ def build_openapi() -> dict[str, Any]:
             _say_what_comes_on_any_path(operation["responses"])
             if operation["operationId"] in OPEN_TO_ALL:
                 operation["security"] = []
+            _give_an_example(operation)
     generated = document["components"]["schemas"]
     schemas = {**generated, **_schemas_of(Problem)}
     schemas = {name: schema for name, schema in schemas.items() if name not in _NOT_USED}
@@ -81,6 +89,17 @@ def _say_what_comes_on_any_path(responses: dict[str, Any]) -> None:
     responses["408"]["description"] = _ON_ANY_PATH["408"]
     for status in sorted(responses):
         responses[status] = responses.pop(status)
+
+
+def _give_an_example(operation: dict[str, Any]) -> None:
+    example = EXAMPLES[operation["operationId"]]
+    (reply,) = operation["responses"]["200"]["content"].values()
+    reply["example"] = example.reply
+    for each in operation.get("parameters", ()):
+        if each["name"] in example.parameters:
+            each["example"] = example.parameters[each["name"]]
+    if example.request is not None:
+        operation["requestBody"]["content"]["application/json"]["example"] = example.request
 
 
 def _schemas_of(*models: type[Request] | type[Reply]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ Token = Annotated[
 ]
 ErrorCode = Annotated[int, Field(description="Kafka's error number; 0 is no error.")]
 Code = Annotated[str, Field(description=f"Kafka's error name: {_CODES}.")]
+ResourceName = Annotated[str, Field(description="The resource's whole name; the cluster's is `kafka-cluster`.")]
 ErrorMessage = Annotated[str | None, Field(description="Why this entry was refused; null if it was not.")]
 
 
@@ -59,12 +60,12 @@ class AuthorizableRequestContext(Request):
 
     principal: str = Field(description="`type:name`, for example `User:alice`.", examples=["User:alice"])
     client_address: str = Field(description="The client's IP address; never a name.", examples=["10.1.2.3"])
-    listener_name: str | None = None
-    security_protocol: str | None = None
+    listener_name: str | None = Field(None, description="The broker's listener that the request came by, for the logs.")
+    security_protocol: str | None = Field(None, description="That listener's, such as SASL_SSL.")
     request_type: Int16 | None = Field(None, description="Kafka's API key, for the audit log.")
-    request_version: Int16 | None = None
-    client_id: str | None = None
-    correlation_id: Int32 | None = None
+    request_version: Int16 | None = Field(None, description="The version of that API.")
+    client_id: str | None = Field(None, description="What the client calls itself, for the logs.")
+    correlation_id: Int32 | None = Field(None, description="The number of the client's request.")
 
 
 class Action(Request):
@@ -72,7 +73,7 @@ class Action(Request):
 
     operation: AclOperationWord
     resource_type: ResourceTypeWord
-    resource_name: str
+    resource_name: ResourceName
     pattern_type: PatternTypeWord = Field(LITERAL, description="LITERAL; nothing else can be authorized.")
     resource_reference_count: Int32 = Field(1, description="For the audit log.")
     log_if_allowed: bool = Field(default=True, description="Whether an ALLOWED is worth DEBUG in the audit log.")
@@ -107,7 +108,7 @@ class ResourceReference(Request):
     """A literal resource."""
 
     resource_type: ResourceTypeWord
-    resource_name: str
+    resource_name: ResourceName
 
 
 class AuthorizedOperationsRequest(Request):
@@ -121,8 +122,8 @@ class AuthorizedOperationsRequest(Request):
 class AuthorizedOperationsResult(Reply):
     """What the caller may do on one resource (KIP-430)."""
 
-    resource_type: str
-    resource_name: str
+    resource_type: str = Field(description="As it was asked.")
+    resource_name: str = Field(description="As it was asked.")
     error_code: ErrorCode
     code: Code
     authorized_operations: int = Field(
@@ -159,12 +160,12 @@ class ListGroupsRequest(Request):
     """Up to 1,000 group ids."""
 
     context: AuthorizableRequestContext
-    groups: Entries[str] = Field(json_schema_extra={"maxItems": 1000})
+    groups: Entries[str] = Field(description="Group ids.", json_schema_extra={"maxItems": 1000})
     at_least: AtLeast = None
 
 
 class ListGroupsResponse(Reply):
     """Those of the groups that the caller may see, in order (KIP-231)."""
 
-    groups: list[str]
+    groups: list[str] = Field(description="Group ids.")
     token: Token

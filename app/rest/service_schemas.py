@@ -23,18 +23,18 @@ class Endpoint(Request):
     """A listener of the broker."""
 
     listener_name: str
-    security_protocol: str
-    host: str
+    security_protocol: str = Field(description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")
+    host: str = Field(description="Where the broker listens.")
     port: Annotated[int, Field(ge=0, le=65535)]
 
 
 class StartRequest(Request):
     """What a broker tells at start-up (KIP-504 AuthorizerServerInfo)."""
 
-    cluster_id: str | None = None
+    cluster_id: str | None = Field(None, description="The broker's; one that is not the store's is refused (409).")
     broker_id: Int32
     endpoints: Entries[Endpoint] = Field(json_schema_extra={"maxItems": 1000})
-    inter_broker_listener_name: str | None = None
+    inter_broker_listener_name: str | None = Field(None, description="Which of them the brokers themselves use.")
     wait_ms: TimeoutMs = Field(5_000, description="Answer when all listeners are ready, or after this time.")
     at_least: AtLeast = None
 
@@ -43,7 +43,7 @@ class ListenerReadiness(Reply):
     """Whether one listener may take connections."""
 
     listener_name: str
-    ready: bool
+    ready: bool = Field(description="Whether it may.")
 
 
 class StartResponse(Reply):
@@ -56,8 +56,8 @@ class StartResponse(Reply):
 class ConfigEntry(Reply):
     """A property in force."""
 
-    name: str
-    value: str | None
+    name: str = Field(description="As Kafka or Klamm calls it, such as `super.users`.")
+    value: str | None = Field(description="As text.")
     source: str = Field(description="STARTUP or STORE; expect others.")
 
 
@@ -71,8 +71,8 @@ class DescribeConfigsResponse(Reply):
 class ConfigChange(Request):
     """A property and its new value; null returns it to its start-up value."""
 
-    name: str
-    value: str | None
+    name: str = Field(description="One that describeConfigs lists.")
+    value: str | None = Field(description="As text; null for the start-up value.")
 
 
 class AlterConfigsRequest(Request):
@@ -103,17 +103,17 @@ class ProblemField(Reply):
     """What is wrong with one field."""
 
     pointer: str = Field(description="JSON pointer into the body.")
-    detail: str
+    detail: str = Field(description="What is wrong with it, and the way out.")
 
 
 class Problem(Reply):
     """Why the whole request was refused (RFC 9457)."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
+    type: str = Field(description="A URN with the code in it.")
+    title: str = Field(description="The code in words.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What is wrong, and what to do about it, for people to read.")
     code: str = Field(description="Kafka's error name, or Klamm's where Kafka has none; expect others.")
     error_code: int = Field(description="Kafka's error number; -1 where Kafka has none.")
-    retriable: bool
+    retriable: bool = Field(description="Whether the same request may do later what it did not do now.")
     errors: list[ProblemField] | None = Field(None, description="The fields that are wrong, where there are any.")

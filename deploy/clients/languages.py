@@ -59,7 +59,9 @@ def _python(tools: Tools, document: Path, folder: Path) -> None:
     command: list[str | Path] = [binaries / "openapi-python-client", "generate", "--path", document, "--meta", "setup"]
     # It formats what it wrote with the ruff that it finds.
     path = {"PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}", "RUFF_NO_CACHE": "true"}
-    run([*command, "--config", own / "generator.json", "--output-path", work, "--fail-on-warning"], folder, path)
+    ours: list[str | Path] = ["--config", own / "generator.json", "--custom-template-path", own / "templates"]
+    run([*command, *ours, "--output-path", work, "--fail-on-warning"], folder, path)
+    _own_files("python", document, work, "README.md")
     run([tools["uv"], "build", "--wheel", "--no-build-isolation", "--python", binaries / "python"], work, path)
     for part in work.iterdir():
         if part.name != "build" and part.suffix != ".egg-info":
@@ -81,7 +83,7 @@ def _java_tools() -> Tools:
 
 def _java(tools: Tools, document: Path, folder: Path) -> None:
     _openapi_generator(tools, "java", document, folder)
-    _own_files("java", document, folder, "pom.xml")
+    _own_files("java", document, folder, "pom.xml", "README.md")
     # INVARIANT: one Maven at a time writes into its repository; it does not lock it itself.
     with locked("maven"):
         run([*_maven(tools), "package"], folder)
@@ -98,6 +100,7 @@ def _go_tools() -> Tools:
 
 def _go(tools: Tools, document: Path, folder: Path) -> None:
     _openapi_generator(tools, "go", document, folder)
+    _own_files("go", document, folder, "README.md")
     environment = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", "GOWORK": "off"}
     for step in (["build", "./..."], ["vet", "./..."]):
         run([tools["go"], *step], folder, environment)

@@ -8,16 +8,9 @@ import time
 import httpx
 from klamm_client import Client
 from klamm_client.api.decisions import authorize
-from klamm_client.models import (
-    AclOperation,
-    Action,
-    AuthorizableRequestContext,
-    AuthorizationResult,
-    AuthorizeRequest,
-    AuthorizeResponse,
-    Problem,
-    ResourceType,
-)
+from klamm_client.models import Action, AuthorizableRequestContext, AuthorizeRequest, AuthorizeResponse, Problem
+from klamm_client.models.acl_operation import check_acl_operation
+from klamm_client.models.resource_type import check_resource_type
 
 
 class Klamm:
@@ -36,7 +29,7 @@ class Klamm:
             answer = self._asked(AuthorizeRequest(context, list(actions), at_least=self._token))
             if isinstance(answer, AuthorizeResponse):
                 self._token = answer.token or self._token
-                return [result is AuthorizationResult.ALLOWED for result in answer.results]
+                return [result == "ALLOWED" for result in answer.results]
             if isinstance(answer, Problem) and answer.code == "TOKEN_EPOCH_MISMATCH" and self._token is not None:
                 self._token = None  # another store serves now, perhaps a restored one: its offsets begin anew
                 continue
@@ -57,7 +50,7 @@ class Klamm:
 if __name__ == "__main__":
     try:
         url, principal, operation, resource_type, resource_name = sys.argv[1:]
-        action = Action(AclOperation(operation), ResourceType(resource_type), resource_name)
+        action = Action(check_acl_operation(operation), check_resource_type(resource_type), resource_name)
         (is_allowed,) = Klamm(url).allowed(AuthorizableRequestContext(principal, "127.0.0.1"), action)
     except (ValueError, PermissionError) as error:
         sys.stderr.write(f"{error}\nusage: sidecar.py URL PRINCIPAL OPERATION TYPE NAME\n")

@@ -62,7 +62,7 @@ def token(service: Service) -> Iterator[str]:
 def _typescript(client: Path, folder: Path, program: Path) -> str:
     work = folder / "work"
     work.mkdir()
-    return said(["node", compiled_typescript(client, work, program.parent) / "page.js"], folder)
+    return said(["node", compiled_typescript(client, work, program.parent) / f"{program.stem}.js"], folder)
 
 
 RUNS: dict[str, Callable[[Path, Path, Path], str]] = {

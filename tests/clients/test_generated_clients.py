@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from deploy.clients.kept import cache
 from tests.clients.conftest import ClientOf
 from tests.clients.newer_service import UNDERSTOOD
-from tests.clients.programs_run import PROGRAMS, compiled_typescript, go, java, python, said
+from tests.clients.programs_run import PATIENCE_S, PROGRAMS, compiled_typescript, go, java, python, said
 from tests.e2e.service import ROOT, Service
 
 
@@ -73,3 +74,31 @@ def test_the_types_of_the_python_client_hold_what_its_users_write(client_of: Cli
     ]
     searched = os.pathsep.join([str(client_of("python")), str(ROOT / "examples" / "sidecar")])
     assert "no issues found" in said([*checker, *(PROGRAMS / "python").glob("*.py")], tmp_path, MYPYPATH=searched)
+    misspelt = tmp_path / "misspelt.py"
+    misspelt.write_text('from klamm_client.models import Action\n\nAction("REED", "TOPIC", "orders")\n')
+    surroundings = {**os.environ, "MYPYPATH": searched}
+    command = [*map(str, checker), str(misspelt)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 1, done.stdout
+    assert "incompatible type" in done.stdout
+    assert "REED" in done.stdout
+
+
+def test_a_word_is_a_string_to_the_python_client(client_of: ClientOf, tmp_path: Path) -> None:
+    program = tmp_path / "words.py"
+    program.write_text(
+        "from klamm_client.models import Action\n"
+        "from klamm_client.models.acl_operation import check_acl_operation\n"
+        'action = Action(operation="READ", resource_type="TOPIC", resource_name="orders")\n'
+        "sent = action.to_dict()\n"
+        'print(sent["operation"], sent["resource_type"], Action.from_dict(sent) == action)\n'
+        "for word in ('READ', 'REED', [], None):\n"
+        "    try:\n"
+        "        print(check_acl_operation(word))\n"
+        "    except ValueError as refused:\n"
+        "        print(str(refused).partition(' of ')[0])\n"
+    )
+    said_words = python(client_of("python"), tmp_path, program).splitlines()
+    assert said_words == ["READ TOPIC True", "READ", "'REED' is none", "[] is none", "None is none"]

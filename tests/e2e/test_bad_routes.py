@@ -69,6 +69,9 @@ GETS = [
     "/readyz/A",
     "/startupz",
     "/metrics",
+    "/",
+    "/openapi.json",
+    "/docs",
     "/v1/acls/count",
     f"/v1/acls/{'0' * 8}-{'0' * 4}-{'0' * 4}-{'0' * 4}-{'0' * 12}",
 ]
@@ -84,9 +87,9 @@ def test_what_is_read_can_not_be_written(patient: Service, path: str) -> None:
 
 
 PATHS = [
-    "/", "/v1", "/v1/", "/v2/authorize", "/authorize", "/v1/authorize/", "//v1/authorize", "/v1//authorize",
+    "/v1", "/v1/", "/v2/authorize", "/authorize", "/v1/authorize/", "//v1/authorize", "/v1//authorize",
     "/V1/AUTHORIZE", "/v1/authorize%00", "/v1/authorize%2F", "/v1/%61uthorize/x", "/v1/authorize;x", "/v1/acls/",
-    "/v1/acls/x/y", "/v1/acl", "/openapi.json", "/docs", "/redoc", "/favicon.ico", "/v1/../etc/passwd",
+    "/v1/acls/x/y", "/v1/acl", "/openapi.json/", "/docs/", "/redoc", "/favicon.ico", "/v1/../etc/passwd",
     "/%2e%2e/%2e%2e/etc/passwd", "/livez/", "/readyz/", "/readyz/a/b", "/metrics/x", "/" + "x" * 8_000, "/%ff%fe",
     "/%00", "/v1/authorize%0d%0aX: y", "/v1/explain/x",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ import pytest
 
 from app.ops.metrics import OPERATIONS
 from app.ops.token_file import add_token, retire_tokens
+from app.rest.callers.roles import OPEN_TO_ALL
 from tests.e2e.callers import STATIC, Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context
 from tests.planted import hear, plant
@@ -39,6 +40,7 @@ _UNKNOWN = (401, 401, 401)
 _DECISION = (*_UNKNOWN, 200, 403, 200, 403, 200, 200)
 _RIGHT_ON_THE_CLUSTER = (*_UNKNOWN, 403, 403, 403, 403, 200, 403)
 _FOR_ALL = (200,) * len(KINDS)
+_FOR_NOBODY = (404,) * len(KINDS)
 EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
         "authorize": _DECISION,
@@ -60,19 +62,23 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "readyz": _FOR_ALL,
         "readyzListener": _FOR_ALL,
         "startupz": _FOR_ALL,
+        "index": _FOR_ALL,
+        "openapi": _FOR_NOBODY,
+        "docs": _FOR_NOBODY,
     }
 )
 
 
 def routes() -> dict[str, tuple[str, str]]:
-    """Method and path by operation, of all that there are; OPA's is in no document."""
+    """Method and path by operation, of all that there are; OPA's and the pages are in no document."""
     document = json.loads((ROOT / "openapi.json").read_text())
     documented = {
         operation["operationId"]: (method.upper(), path)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
-    return {**documented, "opaAuthorize": ("POST", OPA_PATH)}
+    pages = {"index": ("GET", "/"), "openapi": ("GET", "/openapi.json"), "docs": ("GET", "/docs")}
+    return {**documented, "opaAuthorize": ("POST", OPA_PATH), **pages}
 
 
 def body_of(operation: str, principal: str) -> Json:
@@ -158,7 +164,7 @@ def test_each_route_with_each_kind_of_caller(world: World, operation: str) -> No
 
 
 def test_a_refusal_for_want_of_credentials_tells_nothing(world: World) -> None:
-    for operation in set(EXPECTED) - {"livez", "readyz", "readyzListener", "startupz"}:
+    for operation in set(EXPECTED) - OPEN_TO_ALL:
         found = {(each.text, each.headers["www-authenticate"]) for each in map_kinds(world, operation)}
         assert len(found) == 1
         text = found.pop()[0]

@@ -1,5 +1,6 @@
 import asyncio
 
+import httpx
 import pytest
 from pydantic import SecretStr
 from starlette.types import Message
@@ -29,6 +30,17 @@ async def test_an_impatient_end_leaves_no_trace() -> None:
     await life
     await replica._parts.authorizer.close()
     await asyncio.to_thread(replica._parts.audit.close)
+
+
+@pytest.mark.parametrize("given", [{}, {"docs_enabled": True}, {"docs_enabled": False}])
+async def test_a_replica_serves_its_reference_unless_its_settings_say_otherwise(given: dict[str, bool]) -> None:
+    settings = Settings.model_validate({"database_url": "postgresql://klamm@127.0.0.1:1/klamm", **given})
+    enabled = given.get("docs_enabled", True)
+    replica = create_app(settings)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(replica), base_url="http://klamm") as client:
+        for path in ("/docs", "/openapi.json"):
+            assert (await client.get(path)).status_code == (200 if enabled else 404)
+        assert ("/docs" in (await client.get("/")).json()["links"]) is enabled
 
 
 def test_a_replica_needs_a_database_url() -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 from app.core.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
 from app.ops.metrics import OPERATIONS
 
-OPEN_TO_ALL = frozenset({"livez", "readyz", "readyzListener", "startupz"})
+OPEN_TO_ALL = frozenset({"livez", "readyz", "readyzListener", "startupz", "index", "openapi", "docs"})
 """Operations that need no credentials."""
 
 

@@ -357,6 +357,19 @@ def test_the_readme_tells_every_variable_with_its_property() -> None:
         assert f"`{field.replace('_', '.')}`" in table
 
 
+@pytest.mark.parametrize(
+    ("value", "without_callers", "with_callers"), [(None, True, False), ("true", True, True), ("false", False, False)]
+)
+def test_the_reference_is_served_where_no_callers_are_configured_or_it_is_asked_for(
+    value: str | None, *, without_callers: bool, with_callers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if value is not None:
+        monkeypatch.setenv("KLAMM_DOCS_ENABLED", value)
+    assert read_settings().has_docs is without_callers
+    _toml('tokens.file = "t"\n[callers.orders]\nrole = "observe"')
+    assert read_settings().has_docs is with_callers
+
+
 def test_callers_and_issuers_are_tables_of_the_file() -> None:
     _toml(
         'tokens.file = "t"\n[callers.orders]\nrole = "decide"\nprincipals = ["User:orders-*"]\nissuer = "corp"\n'

@@ -163,7 +163,7 @@ async def test_cve_2026_55689_a_token_for_somebody_else_is_refused(tmp_path: Pat
 
 
 CONSOLES = (
-    *("/", "/index.html", "/console", "/playground", "/ui", "/admin", "/docs", "/redoc", "/openapi.json", "/swagger"),
+    *("/index.html", "/console", "/playground", "/ui", "/admin", "/docs", "/redoc", "/openapi.json", "/swagger"),
     *("/static/app.js", "/config", "/v1/config", "/env", "/debug", "/debug/pprof", "/.env", "/klamm.toml", "/tokens"),
 )
 
@@ -176,6 +176,10 @@ async def test_cve_2026_40293_ghsa_68m9_there_is_no_console_and_no_page(replica:
         assert (reply.status_code == 404) is (path in CONSOLES)
         assert "html" not in reply.headers["content-type"]
         assert not [token for token in replica.tokens.values() if token in reply.text]
+    first = await replica.send("GET", caller, "/", accept="text/html")
+    assert first.headers["content-security-policy"].startswith("default-src 'none'; ")
+    assert not [each for each in ("<script", "<form", "klamm_", '"/docs"') if each in first.text]
+    assert not [token for token in replica.tokens.values() if token in first.text]
 
 
 def _json_of(name: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from app.core.mutations import AlterConfigs, CreateAcls
 from app.core.token import Token
 from app.ops.audit import AuditLog
 from app.ops.metrics import Metrics
-from app.rest.app import create_rest_app
+from app.rest.app import Surroundings, create_rest_app
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from tests.fakes import FakeStore
@@ -99,7 +99,11 @@ class Service:
 
 @asynccontextmanager
 async def serving(
-    *, reachable: bool = True, enabled: bool = True, startup: AuthorizerConfig | None = None
+    *,
+    reachable: bool = True,
+    enabled: bool = True,
+    startup: AuthorizerConfig | None = None,
+    around: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
 ) -> AsyncIterator[Service]:
     """A replica that follows a store of its own, and waits for it however slow the machine is."""
     store = FakeStore()
@@ -111,7 +115,7 @@ async def serving(
     metrics, lines = Metrics(), list[str]()
     audit = AuditLog(lines.append, metrics, linger_s=0.001)
     audit.start()
-    app = create_rest_app(authorizer, metrics, audit)
+    app = create_rest_app(authorizer, metrics, audit, around)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://klamm"
     ) as client:

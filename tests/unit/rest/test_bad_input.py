@@ -283,6 +283,7 @@ async def test_a_cursor_made_of_garbage(service: Service, cursor: str) -> None:
         ("POST", "/readyz/A", "GET"),
         ("POST", "/startupz", "GET"),
         ("POST", "/metrics", "GET"),
+        ("POST", "/", "GET"),
     ],
 )
 async def test_a_path_with_a_method_that_it_does_not_take(service: Service, method: str, path: str, allow: str) -> None:
@@ -293,7 +294,10 @@ async def test_a_path_with_a_method_that_it_does_not_take(service: Service, meth
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1", "/v1/authorize/", "/v1/acls/", "/v1/acls/not-a-uuid", "/v2/authorize", "/docs", "/x" * 500],
+    [
+        *("/v1", "/v1/authorize/", "/v1/acls/", "/v1/acls/not-a-uuid", "/v2/authorize", "/x" * 500),
+        *("/docs", "/openapi.json", "/index", "/index.html"),
+    ],
 )
 async def test_a_path_that_leads_nowhere(service: Service, path: str) -> None:
     for method in ("GET", "POST"):

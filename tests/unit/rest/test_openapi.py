@@ -10,6 +10,7 @@ import pytest
 from app import __version__
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.ops.metrics import OPERATIONS
+from app.ops.settings import Settings
 from app.rest.callers.roles import OPEN_TO_ALL
 from app.rest.openapi import build_openapi
 from tests.unit.rest.test_bad_input import BODIES
@@ -38,7 +39,8 @@ def test_the_committed_document_is_the_one_that_the_code_makes() -> None:
 
 
 def test_the_operations_have_kafkas_names() -> None:
-    assert set(operations()) == set(OPERATIONS) - {"other", "opaAuthorize"}
+    pages = {"index", "openapi", "docs"}
+    assert set(operations()) == set(OPERATIONS) - {"other", "opaAuthorize"} - pages
 
 
 def test_the_document_says_what_it_is() -> None:
@@ -46,7 +48,10 @@ def test_the_document_says_what_it_is() -> None:
     assert (DOCUMENT["info"]["title"], DOCUMENT["info"]["version"]) == ("Klamm", __version__)
     assert DOCUMENT["info"]["license"] == {"name": "Apache-2.0", "identifier": "Apache-2.0"}
     assert DOCUMENT["info"]["contact"]
-    assert DOCUMENT["servers"] == [{"url": "/"}]
+    # What generators take for the default is where `klamm serve` listens by default.
+    settings = Settings.model_fields
+    assert DOCUMENT["servers"][0]["url"] == f"http://{settings['host'].default}:{settings['port'].default}"
+    assert [each["url"] for each in DOCUMENT["servers"][1:]] == ["/"]
 
 
 def test_credentials_may_be_sent_to_all_but_the_probes() -> None:

@@ -10,7 +10,6 @@ from klamm_client.api.acls import acls, create_acls
 from klamm_client.api.decisions import authorize, authorize_by_resource_type, authorized_operations, explain
 from klamm_client.models import (
     AclBindingFilter,
-    AclOperation,
     AclsRequest,
     AclsResponse,
     Action,
@@ -23,24 +22,23 @@ from klamm_client.models import (
     ExplainRequest,
     Problem,
     ResourceReference,
-    ResourceType,
 )
 
 client = Client(base_url=sys.argv[1])
 alice = AuthorizableRequestContext("User:alice", "10.1.2.3")
-action = Action(AclOperation.READ, ResourceType.TOPIC, "orders")
+action = Action("READ", "TOPIC", "orders")
 lines = []
 try:
     lines.append(f"allowed: {authorize.sync(client=client, body=AuthorizeRequest(alice, [action, action]))}")
 except ValueError:
     lines.append("allowed: refused")
-anywhere = AuthorizeByResourceTypeRequest(alice, AclOperation.READ, ResourceType.TOPIC)
+anywhere = AuthorizeByResourceTypeRequest(alice, "READ", "TOPIC")
 try:
     lines.append(f"allowed anywhere: {authorize_by_resource_type.sync(client=client, body=anywhere)}")
 except ValueError:
     lines.append("allowed anywhere: refused")
 
-resources = AuthorizedOperationsRequest(alice, [ResourceReference(ResourceType.TOPIC, "orders")])
+resources = AuthorizedOperationsRequest(alice, [ResourceReference("TOPIC", "orders")])
 told = authorized_operations.sync(client=client, body=resources)
 assert isinstance(told, AuthorizedOperationsResponse)
 (first,) = told.results

@@ -1,0 +1,74 @@
+"""What `GET /` says, for people and for programs."""
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from app.rest.pages.markup import Html, page, tag
+from app.rest.pages.prose import code_spans
+
+_SUMMARY = "Apache Kafka's Authorizer as a REST service: ACLs in PostgreSQL, decisions from memory."
+_LINKS = {
+    "/docs": "the reference of the API, to read",
+    "/openapi.json": "the same for generators of clients",
+    "/readyz": "whether it should get requests; `?verbose` says why",
+    "/livez": "whether the process answers",
+    "/metrics": "its metrics, for Prometheus; for callers with the role observe or admin, where callers are configured",
+}
+_REFERENCE = ("/docs", "/openapi.json")
+_GUIDES = {
+    "README.md": "a first hour, every setting",
+    "docs/clients.md": "clients in Python, Java, Go and TypeScript",
+    "docs/callers.md": "who may ask, and how that is proved",
+    "docs/acls.md": "klamm acls, for hands that know kafka-acls",
+    "docs/why.md": "why a decision is as it is",
+    "docs/plan.md": "ACLs as a file: plan and apply",
+    "docs/formats.md": "ACLs in the formats of others",
+    "docs/kafka-broker.md": "a Kafka broker that asks Klamm",
+    "docs/kubernetes.md": "Klamm on Kubernetes",
+    "docs/database.md": "the database and its roles",
+    "docs/decision-log.md": "the decision log",
+    "docs/pipeline.md": "the Spark pipeline",
+}
+
+
+class FirstPage(TypedDict):
+    """The JSON of `/`."""
+
+    name: str
+    version: str
+    summary: str
+    links: Mapping[str, str]
+    """Paths of this service, and what is there."""
+    guides: Mapping[str, str]
+    """Pages of the project, by their names in its repository."""
+
+
+def first_page_fields(version: str, *, has_reference: bool) -> FirstPage:
+    """What there is to say."""
+    links = {path: about for path, about in _LINKS.items() if has_reference or path not in _REFERENCE}
+    return {"name": "Klamm", "version": version, "summary": _SUMMARY, "links": links, "guides": _GUIDES}
+
+
+def first_page(fields: FirstPage, css: str) -> str:
+    """The same as a page."""
+    links = _terms(fields["links"], linked=True)
+    guides = _terms(fields["guides"], linked=False)
+    title = f"{fields['name']} {fields['version']}"
+    main = tag(
+        "main",
+        tag("h1", title),
+        tag("p", fields["summary"]),
+        tag("h2", "Here"),
+        links,
+        tag("h2", "In the project"),
+        guides,
+    )
+    return page(title, css, main)
+
+
+def _terms(terms: Mapping[str, str], *, linked: bool) -> Html:
+    entries: list[Html] = []
+    for name, about in terms.items():
+        shown = tag("a", name, href=name) if linked else tag("code", name)
+        entries += [tag("dt", shown), tag("dd", *code_spans(about))]
+    return tag("dl", *entries)
