@@ -17,6 +17,7 @@ from app.client.acls_text import current_acls, harmless, on_one_line
 from app.client.replies import binding_body
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.csv_cells import unmarked
 from tests.strategies import LAW
 
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
@@ -35,6 +36,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
         "\x85",
         "\u2028",
         "=1",
+        "'=1",
         "\ufeff",
         "😀",
         "\U000e0001",
@@ -53,8 +55,10 @@ def read(form: str, text: str) -> list[dict[str, Any]]:
         parsed: list[dict[str, Any]] = json.loads(text) if form == "json" else yaml.safe_load(text)
         return parsed
     header, *rows = csv.reader(io.StringIO(text, newline=""))
-    assert ",".join(header) == HEADER
-    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    if ",".join(header) == HEADER:
+        return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    assert header == [f"'{each}" if each in ("Principal", "ResourceName", "Host") else each for each in HEADER.split(",")]
+    return [dict(zip(COLUMNS, map(unmarked, row), strict=True)) for row in rows]
 
 
 bindings = st.builds(
