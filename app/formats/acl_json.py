@@ -20,7 +20,7 @@ from app.formats.quoting import json_quoted
 _REQUIRED = ("resource_type", "resource_name", "principal", "operation", "permission_type")
 _FIELDS = (*_REQUIRED, "pattern_type", "host")
 _BODY_FIELDS = ("context", "bindings", "timeout_ms", "if_unchanged_since")
-_BODY_BEGINS = re.compile(rb'\s*(?:\[|\{\s*"(?:context|bindings|timeout_ms|if_unchanged_since)")')
+_BODY_BEGINS = re.compile(rb'\s*(?:\[(?!\d{4}-)|\{\s*"(?:context|bindings|timeout_ms|if_unchanged_since)")')
 
 
 class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=True):

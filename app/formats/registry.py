@@ -103,7 +103,7 @@ FORMATS = (
     AclFormat(
         "kafka-acls",
         "text that kafka-acls prints",
-        "no line ends in names, principals and hosts; no `, host=` in hosts",
+        "no line ends and no terminal's escape sequences in names, principals and hosts; no `, host=` in hosts",
         is_kafka_acls_text,
         read_kafka_acls_text,
         write_kafka_acls_text,

@@ -31,7 +31,7 @@ def texts(binding: AclBinding) -> tuple[str, str, str]:
 
 
 def beyond_kafka_acls(binding: AclBinding) -> bool:
-    return any("\n" in each or "\r" in each for each in texts(binding)) or ", host=" in binding.host
+    return any(end in each for each in texts(binding) for end in "\n\r\x1b\x9b") or ", host=" in binding.host
 
 
 def beyond_strimzi(binding: AclBinding) -> bool:
