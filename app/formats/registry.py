@@ -160,11 +160,22 @@ def read_entries(raw: IO[bytes], given: AclFormat | None = None) -> tuple[AclFor
     """The format of a file and its entries, read from its beginning: unpacked if it is gzip, without a byte order mark.
 
     `raw` can be sought in. Unless a format is `given`, it is recognised; what looks like none is read as JSON Lines.
-    Raises OSError, EOFError or zlib.error, also while entries are read, if it can't be read or unpacked.
+    A file without any ACL has one entry all the same, which says so. Raises OSError, EOFError or zlib.error, also while entries are read, if it can't be read or unpacked.
     """
     stream, head = _begun(raw)
     found = given or recognise(head)
-    return found, (found or JSON_LINES).read(stream)
+    read_as = found or JSON_LINES
+    return found, _some(read_as.read(stream), read_as)
+
+
+def _some(entries: Iterator[Entry], read_as: AclFormat) -> Iterator[Entry]:
+    # INVARIANT: no file is without effect in silence; to whoever plans, it would be the wish to have no ACL at all.
+    first = next(entries, None)
+    if first is None:
+        yield 1, [f"no ACL is in it, read as {read_as.name}; name its format with --format if it has some in another"]
+        return
+    yield first
+    yield from entries
 
 
 def unrecognised(raw: IO[bytes]) -> str:

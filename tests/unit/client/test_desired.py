@@ -95,3 +95,25 @@ def test_what_is_no_file_is_told_so(tmp_path: Path, name: str, told: str) -> Non
 
 def test_a_name_of_a_file_does_nothing_to_a_terminal() -> None:
     assert refusal("\x1b[2J\nx").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("content", "read_as"),
+    [
+        (b"", "jsonl"),
+        (b"\n\n", "jsonl"),
+        (b'{"bindings": []}', "klamm"),
+        (b'{"data": []}', "confluent"),
+        (b"Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n", "csv"),
+        (b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "strimzi"),
+        (b'resource "kafka_topic" "a" {\n}\n', "terraform"),
+        (b"Current ACLs for resource `Topic:a`: \n  \n\n", "kafka-acls"),
+        (gzip.compress(b""), "jsonl"),
+    ],
+)
+def test_a_file_without_any_acl_is_no_plan(tmp_path: Path, content: bytes, read_as: str) -> None:
+    """It would be the wish to have none, and `apply --prune` would grant it."""
+    path = tmp_path / "acls"
+    path.write_bytes(content)
+    for format_name in (None, read_as):
+        assert f"`{path}` can't be planned with: line 1: no ACL is in it, read as {read_as};" in refusal(path, format_name)

@@ -192,7 +192,7 @@ def test_words_have_no_marks() -> None:
 FORMULAS = st.text(st.sampled_from("'=+-@\uff1d;|,\t\r\n \u00a0\"ab"), min_size=1, max_size=8)
 
 
-@given(st.lists(st.builds(acl, FORMULAS, FORMULAS.map("{}:x".format), FORMULAS), max_size=4))
+@given(st.lists(st.builds(acl, FORMULAS, FORMULAS.map("{}:x".format), FORMULAS), min_size=1, max_size=4))
 @LAW
 def test_whatever_looks_like_a_formula_is_read_back(bindings: list[AclBinding]) -> None:
     raw = written(FORMAT, bindings)

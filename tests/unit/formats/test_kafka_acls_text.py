@@ -284,3 +284,26 @@ def test_a_group_of_1_x_that_is_called_like_a_pattern_type_is_not_taken_for_anot
     text = printed("Current", "Topic:orders", entry) + printed("Current", "Group:PREFIXED:x", entry)
     (problem,) = problems_of(text.encode())
     assert problem.startswith("4: this resource and that of line 1 are of two versions of Kafka")
+
+
+@pytest.mark.parametrize("version", ["1.0.2", "2.0.1", "2.8.2", "3.9.1"])
+def test_what_old_versions_really_print_is_read_whole(version: str) -> None:
+    """`2>&1` of the version's own AclCommand in its jar, over an authorizer that keeps ACLs in a map: --add, --list."""
+    text = (Path(__file__).parent / "fixtures" / f"kafka_acls_{version}.txt").read_bytes()
+    assert recognise(text) is FORMAT
+    found = bindings_of(text)
+    assert {(each.resource_type.name, each.resource_name) for each in found} == {
+        ("TOPIC", "orders"), ("GROUP", "g:1"), ("TRANSACTIONAL_ID", "t"), ("CLUSTER", "kafka-cluster"),
+    }  # fmt: skip
+    assert {
+        (each.principal, each.host, each.operation.name, each.permission_type.name)
+        for each in found
+        if each.resource_name == "orders"
+    } == {
+        ("User:CN=a b, O=x", "*", "READ", "ALLOW"),
+        ("User:CN=a b, O=x", "*", "DESCRIBE_CONFIGS", "ALLOW"),
+        ("User:bob", "10.0.0.1", "READ", "DENY"),
+        ("User:bob", "10.0.0.1", "DESCRIBE_CONFIGS", "DENY"),
+    }
+    entries = len([line for line in text.splitlines() if line.lstrip(b" ").startswith(b"\t")])
+    assert len(found) == entries
