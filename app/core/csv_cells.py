@@ -1,4 +1,4 @@
-"""Cells of CSV that a spreadsheet would run as a formula, marked so that it shows them, and so that they can be read back.
+"""Texts that a spreadsheet would run as formulas, marked in CSV so that it shows them, and so that they are read back.
 
 A text is marked by an apostrophe at its begin, and behind each `;`, `|`, tab and line end in it: a spreadsheet set to
 another separator than the comma begins a cell there, quotes or not.

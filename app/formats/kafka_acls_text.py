@@ -34,7 +34,8 @@ _OF_PRINCIPAL = re.compile(r"ACLs for principal `.*`\Z", re.DOTALL)
 _LOGGED = re.compile(
     r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (?:TRACE|DEBUG|INFO|WARN) .*\([\w.$]+\)\Z"
     r"|Warning: support for ACL configuration directly through the authorizer is deprecated .*\Z"
-    r"|(?:OpenJDK|Java HotSpot\(TM\)) [\w -]+ warning: .*\Z|Picked up _?JA\w+: .*\Z|SLF4J(?:\([WI]\))?: .*\Z|log4j:WARN .*\Z"
+    r"|(?:OpenJDK|Java HotSpot\(TM\)) [\w -]+ warning: .*\Z|Picked up _?JA\w+: .*\Z"
+    r"|SLF4J(?:\([WI]\))?: .*\Z|log4j:WARN .*\Z"
 )
 """What Kafka's logger, the tool and Java say on standard error, which many send to the same file."""
 
@@ -97,8 +98,8 @@ class _Versions:
         if has_pattern is self._first[1]:
             return None
         return (
-            f"this resource and that of line {self._first[0]} are of two versions of Kafka, one with pattern types, one "
-            "without; give what each has printed in a file of its own"
+            f"this resource and that of line {self._first[0]} are of two versions of Kafka, one with pattern types, "
+            "one without; give what each has printed in a file of its own"
         )
 
 

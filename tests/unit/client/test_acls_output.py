@@ -57,7 +57,9 @@ def read(form: str, text: str) -> list[dict[str, Any]]:
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     if ",".join(header) == HEADER:
         return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    assert header == [f"'{each}" if each in ("Principal", "ResourceName", "Host") else each for each in HEADER.split(",")]
+    assert header == [
+        f"'{each}" if each in ("Principal", "ResourceName", "Host") else each for each in HEADER.split(",")
+    ]
     return [dict(zip(COLUMNS, map(unmarked, row), strict=True)) for row in rows]
 
 

@@ -116,4 +116,36 @@ def test_a_file_without_any_acl_is_no_plan(tmp_path: Path, content: bytes, read_
     path = tmp_path / "acls"
     path.write_bytes(content)
     for format_name in (None, read_as):
-        assert f"`{path}` can't be planned with: line 1: no ACL is in it, read as {read_as};" in refusal(path, format_name)
+        assert f"`{path}` can't be planned with: line 1: no ACL is in it, read as {read_as};" in refusal(
+            path, format_name
+        )
+
+
+CONFLUENT_TABLE = """\
+    Principal   | Permission | Operation | Host | Resource Type | Resource Name | Pattern Type  
+----------------+------------+-----------+------+---------------+---------------+---------------
+  User:sa-12345 | ALLOW      | READ      | *    | TOPIC         | test-topic    | LITERAL       
+"""  # noqa: W291 - as it is printed
+RPK_TABLE = """\
+PRINCIPAL  HOST  RESOURCE-TYPE  RESOURCE-NAME  RESOURCE-PATTERN-TYPE  OPERATION  PERMISSION  ERROR
+User:bar   *     TOPIC          foo            LITERAL                READ       ALLOW       
+"""  # noqa: W291 - as it is printed
+
+
+@pytest.mark.parametrize(
+    ("content", "command"),
+    [
+        (CONFLUENT_TABLE, "confluent kafka acl list --output json"),
+        (CONFLUENT_TABLE.replace("| Host ", ""), "confluent kafka acl list --output json"),
+        (f"+---+\n|{CONFLUENT_TABLE}", "confluent kafka acl list --output json"),
+        (RPK_TABLE, "rpk security acl list --format json"),
+        (f"MATCHES\n=======\n{RPK_TABLE}", "rpk security acl list --format json"),
+        (f"FILTERS\n=======\n{RPK_TABLE}", "rpk security acl list --format json"),
+    ],
+)
+def test_a_table_for_people_is_refused_with_the_command_that_lists_the_acls_whole(
+    tmp_path: Path, content: str, command: str
+) -> None:
+    path = tmp_path / "acls"
+    path.write_text(content)
+    assert f"; list the ACLs with `{command}`" in refusal(path)

@@ -219,7 +219,12 @@ def test_what_each_version_prints_is_read_whole(verb: str, resources: str, entri
     *topic, group = bindings
     text = printed(verb, RESOURCES[resources](topic[0]), [ENTRIES[entries](each) for each in topic])
     text += printed(verb, RESOURCES[resources](group), [ENTRIES[entries](group)])
-    for form in (text, text.replace("\n", "\r\n"), "\ufeff" + text, "[2020-02-29 23:59:59,123] WARN x (o.a.k.A$1)\n" + text):
+    for form in (
+        text,
+        text.replace("\n", "\r\n"),
+        "\ufeff" + text,
+        "[2020-02-29 23:59:59,123] WARN x (o.a.k.A$1)\n" + text,
+    ):
         assert recognise(form.removeprefix("\ufeff").encode()) is FORMAT
         assert bindings_of(form.encode()) == bindings
 
@@ -260,7 +265,10 @@ def test_what_the_tool_says_on_standard_error_is_passed_over_wherever_it_stands(
         ("\tat kafka.admin.AclCommand$.main(AclCommand.scala:74)", "neither a resource nor an entry of kafka-acls"),
         ("[2024-10-25 03:33:01,001] WARN cut off", "neither a resource nor an entry of kafka-acls"),
         ("[2024-10-25 03:33:01,001] WARN x" + ENTRY.rstrip() + " (a.b.C)", "neither a resource nor an entry as"),
-        ("        (principal=User:a, host=*, operation=READ, permissionType=DENY)", "neither a resource nor an entry as"),
+        (
+            "        (principal=User:a, host=*, operation=READ, permissionType=DENY)",
+            "neither a resource nor an entry as",
+        ),
         ("\t(principal=User:a, host=*, operation=READ, permissionType=DENY)  ", "neither a resource nor an entry as"),
         ("\t(principal=User:a, host=*, operation=READ, permissionType=DE", "neither a resource nor an entry as"),
         ("\t(principal=User:a, host=*, oper...", "neither a resource nor an entry as"),

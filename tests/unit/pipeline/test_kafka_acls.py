@@ -45,9 +45,7 @@ def test_every_resource_type_has_its_flag(resource_type: str, name: str, operati
     assert words[words.index("--operation") + 1 : words.index("--resource-pattern-type")] == flags
 
 
-@pytest.mark.parametrize(
-    "text", ["it's", "a b", "$(reboot)", "`x`", 'a"b', "=ls", "😀é", "-x", "a:b,c|d;.", "\\"]
-)
+@pytest.mark.parametrize("text", ["it's", "a b", "$(reboot)", "`x`", 'a"b', "=ls", "😀é", "-x", "a:b,c|d;.", "\\"])
 def test_whatever_stands_in_a_name_reaches_the_tool_unchanged(text: str) -> None:
     words = shlex.split(remove_command(acl(resource_name=text, principal=f"User:{text}", host=text)))
     assert [words[words.index(flag) + 1] for flag in ("--topic", "--allow-principal", "--allow-host")] == [
