@@ -59,9 +59,9 @@ def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
             f"---\napiVersion: {wide_quoted(_VERSION)}\nkind: {wide_quoted(KIND)}\n"
             f"metadata:\n  name: {wide_quoted(principal)}\nspec:\n  acls:\n"
         )
-        for rule in rules.values():
-            first = rule[0]
-            words = ", ".join(f'"{each.operation.name}"' for each in rule)
+        for acls in rules.values():
+            first = acls[0]
+            words = ", ".join(f'"{each.operation.name}"' for each in acls)
             out.write(
                 f'    - resource:\n        type: "{first.resource_type.name}"\n'
                 f"        pattern: {wide_quoted(first.resource_name)}\n"

@@ -44,6 +44,8 @@ class AclFormat:
     read: Callable[[IO[bytes]], Iterator[Entry]]
     """The entries of a file, which is read from where it stands; nothing is remembered from one call to the next."""
     _write: Callable[[Sequence[AclBinding], TextIO], None]
+    has_escapes: bool = True
+    """Whether characters that a terminal obeys come as escapes; without them they come as they are."""
 
     def write(self, bindings: Sequence[AclBinding], out: TextIO) -> None:
         """Writes them in their order. Raises FormatLimitError before anything is written if it can't say one of them.
@@ -109,7 +111,7 @@ FORMATS = (
     ),
     AclFormat(
         "confluent",
-        "JSON of Confluent's REST proxy, v3: KafkaAclList, a body of acls:batch, or one ACL; its CLI's listing is read, too",
+        "JSON of Confluent's REST proxy, v3: KafkaAclList, a body of acls:batch, one ACL (its CLI's lists are read)",
         "",
         is_confluent,
         read_confluent,
@@ -122,6 +124,7 @@ FORMATS = (
         is_csv,
         read_csv,
         write_csv,
+        has_escapes=False,
     ),
     AclFormat(
         "kafka-acls",
@@ -130,6 +133,7 @@ FORMATS = (
         is_kafka_acls_text,
         read_kafka_acls_text,
         write_kafka_acls_text,
+        has_escapes=False,
     ),
     AclFormat(
         "jikkou",

@@ -37,7 +37,7 @@ def words_of(command: str, shell: str) -> list[str]:
     """As this shell takes it apart, with a program of the name that the command begins with."""
     start = [shell, "sh"] if shell == "busybox" else [shell]
     script = f"klamm() {{ printf '%s\\0' klamm \"$@\"; }}\n{command}\n"
-    done = subprocess.run(start, input=script.encode(), capture_output=True, check=True)  # noqa: S603 - the shells of whoever tests
+    done = subprocess.run(start, input=script.encode(), capture_output=True, check=True)
     assert done.stderr == b""
     return done.stdout.decode().split("\0")[:-1]
 
@@ -122,7 +122,8 @@ def test_what_the_flags_have_no_way_to_say_has_no_command(acl: AclBinding) -> No
 
 
 HOSTILE = (
-    "$(touch owned)", "`touch owned`", "it's", "'; touch owned; '", '"$HOME"', "a b", "-x", "--", "!!", "!id", "a\\", "\\n",
+    "$(touch owned)",
+    "`touch owned`", "it's", "'; touch owned; '", '"$HOME"', "a b", "-x", "--", "!!", "!id", "a\\", "\\n",
     "#x", "~", "~root", "=ls", "*", "?", "[a]", "{a,b}", "a;b", "a&b", "a|b", "<a", ">a", "$'\\x41'", "%1", "é", "😀",
     "\u00e9 ' \u4e2d",
 )  # fmt: skip

@@ -110,3 +110,21 @@ def test_no_text_of_an_acl_makes_another_line(show: Callable[[str], str], end: s
     text = current_acls(Pattern(ResourceType.TOPIC, f"a{end}b", PatternType.LITERAL), [entry], show)
     assert len(text.splitlines()) == 3
     assert text.splitlines() == text.split("\n")[:-1]
+
+
+class Terminal(io.StringIO):
+    """Standard output that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_no_form_gives_a_terminal_what_it_would_obey(form: str) -> None:
+    acl = AclBinding(
+        ResourceType.TOPIC, "a\x1b[2Jb", PatternType.LITERAL, "User:\x07\r", "\x9b", AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    out = Terminal(newline="")
+    WRITERS[form]([acl], out)
+    assert out.getvalue().replace("\r\n", "").replace("\n", "").isprintable()

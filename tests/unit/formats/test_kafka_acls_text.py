@@ -213,7 +213,7 @@ def printed(verb: str, resource: str, entries: Sequence[str]) -> str:
 @pytest.mark.parametrize("verb", ["Current", "Adding"])
 @pytest.mark.parametrize(("resources", "entries"), [("1.x", "1.x"), ("2.0", "2.0"), ("2.1", "2.0"), ("2.1", "2.1")])
 def test_what_each_version_prints_is_read_whole(verb: str, resources: str, entries: str) -> None:
-    bindings = [each for each in (*TWO, GROUP)]
+    bindings = [*TWO, GROUP]
     if resources == "1.x":
         bindings = [dataclasses.replace(each, pattern_type=PatternType.LITERAL) for each in bindings]
     *topic, group = bindings
@@ -237,10 +237,9 @@ def test_a_resource_without_acls_has_none() -> None:
 @pytest.mark.parametrize(
     "noise",
     [
-        "[2024-10-25 03:33:01,001] WARN The configuration 'x' isn't known. (org.apache.kafka.clients.admin.AdminClientConfig)",
+        "[2024-10-25 03:33:01,001] WARN The configuration 'x' isn't known. (org.apache.kafka.clients.AdminConfig)",
         "[2024-10-25 03:33:01,001] INFO [AdminClient clientId=adminclient-1] Node -1 (a.b.C$D$)",
-        "Warning: support for ACL configuration directly through the authorizer is deprecated and will be removed in a "
-        "future release. Please use --bootstrap-server instead to set ACLs through the admin client.",
+        "Warning: support for ACL configuration directly through the authorizer is deprecated and will be removed.",
         "OpenJDK 64-Bit Server VM warning: If the number of processors is expected to increase from one",
         "Java HotSpot(TM) 64-Bit Server VM warning: Option UseConcMarkSweepGC was deprecated",
         "Picked up JAVA_TOOL_OPTIONS: -Xmx1g",
