@@ -66,8 +66,9 @@ def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
                 f'    - resource:\n        type: "{first.resource_type.name}"\n'
                 f"        pattern: {wide_quoted(first.resource_name)}\n"
                 f'        patternType: "{first.pattern_type.name}"\n'
-                f'      type: "{first.permission_type.name}"\n      operations: [{words}]\n'
-                f"      host: {wide_quoted(first.host)}\n"
+                # What must be there comes last, so that no rule that is cut off is a rule.
+                f'      type: "{first.permission_type.name}"\n      host: {wide_quoted(first.host)}\n'
+                f"      operations: [{words}]\n"
             )
 
 

@@ -212,9 +212,8 @@ def _umask() -> int:
 @pytest.mark.parametrize("field", ["resource_name", "principal", "host"])
 def test_no_format_gives_a_terminal_what_it_would_obey(name: str, field: str) -> None:
     out = Terminal(newline="")
-    with ScriptedServer(listing({}, {field: "User:a\x1b]0;owned\x07\x08"})) as server:
-        with suppress(UsageError):
-            run(server, "--format", name, out=out)
+    with ScriptedServer(listing({}, {field: "User:a\x1b]0;owned\x07\x08"})) as server, suppress(UsageError):
+        run(server, "--format", name, out=out)
     assert not set(out.getvalue()) & set("\x1b\x07\x08")
 
 

@@ -87,8 +87,8 @@ def test_it_is_written_a_document_each() -> None:
                 pattern: "my-topic-"
                 patternType: "PREFIXED"
               type: "DENY"
-              operations: ["READ", "WRITE"]
               host: "*"
+              operations: ["READ", "WRITE"]
         ---
         apiVersion: "kafka.jikkou.io/v1beta2"
         kind: "KafkaPrincipalAuthorization"
@@ -101,8 +101,8 @@ def test_it_is_written_a_document_each() -> None:
                 pattern: "t"
                 patternType: "LITERAL"
               type: "ALLOW"
-              operations: ["ALL"]
               host: "::1"
+              operations: ["ALL"]
         """
     )
 
