@@ -143,6 +143,9 @@ def _rule(rule: Value, principal: str) -> Iterator[Entry]:
         name = _plain(text_of(resource, "pattern", problems), "pattern", problems)
         pattern_type = loosely(PatternType, text_of(resource, "patternType", problems, PatternType.LITERAL.name))
     permission_type = loosely(AclPermissionType, text_of(rule, "type", problems))
+    if "host" not in rule.fields:
+        # Jikkou writes it last, and takes any host without it: of a file that is cut off, an ACL would allow more.
+        problems.append(f'`host`: the field is missing; write host: "{WILDCARD}" for any host')
     host = _plain(text_of(rule, "host", problems, WILDCARD), "host", problems)
     operations = [loosely(AclOperation, each) for each in texts_of(rule, "operations", problems)]
     if pattern_type == PatternType.MATCH.name:

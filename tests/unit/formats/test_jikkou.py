@@ -33,6 +33,7 @@ spec:
         patternType: 'LITERAL'
       type: 'ALLOW'
       operations: [ 'DESCRIBE' ]
+      host: '*'
 """
 TOPIC = 'apiVersion: "kafka.jikkou.io/v1"\nkind: "KafkaTopic"\nmetadata: {name: t}\n'
 
@@ -122,6 +123,7 @@ def test_it_is_written_a_document_each() -> None:
         ('managed-by-location: "./x.yaml"', "ignore: 'true'", "1: `jikkou.io/ignore`: the ACLs are not meant to be"),
         ("  acls:\n", "  ACLs:\n", "1: `ACLs`: there is no such field"),
         ('      type: "DENY"\n', "", "10: `type`: the field is missing"),
+        ('      host: "*"\n', "", "10: `host`: the field is missing"),
         ("DENY", "FORBID", "10: `permission_type`: `FORBID` is none of Kafka's words"),
         ("'READ', 'WRITE'", "", "10: `operations`: the list is missing, or empty"),
         ("'READ'", "CREATE_TOKEN", "10: `operation`: `CREATE_TOKEN` is none of Kafka's words"),
