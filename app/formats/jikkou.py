@@ -91,8 +91,8 @@ def _resource(document: Value, *, is_item: bool) -> Iterator[Entry]:
         yield from _authorization(document)
     elif not problems and _WITHOUT_ACLS.match(f"{version} {kind}") is None:
         problems.append(
-            f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`: not known here, so it may hold ACLs; leave it out if not. "
-            f"{_LISTING}"
+            f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`: not known here, so it may hold ACLs; leave it out if it "
+            f"holds none. {_LISTING}"
         )
     if problems:
         yield document.line, problems

@@ -8,7 +8,8 @@ right end. What the versions print (AclCommand, Resource, Acl, ResourcePattern, 
     2.1 to 2.3      as 2.0, or as 2.4 with --bootstrap-server; its --add has 2.4's resources and 2.0's entries
     2.4 and later   `ResourcePattern(...)`         (principal=User:a, host=*, operation=READ, permissionType=ALLOW)
 
-Up to 3.9 a blank follows each header and the last entry of each resource, and stands before the first; 4.0 prints none.
+Up to 3.9 a blank follows each header and the last entry of each resource, and stands before the first entry. The lists
+of 4.3 have none.
 """
 
 import re

@@ -62,10 +62,8 @@ def _resource(document: Value) -> Iterator[Entry]:
         )
     elif _WITHOUT_ACLS.match(version) is None:
         # It may be of another tool that holds ACLs, perhaps a DENY.
-        yield (
-            document.line,
-            [f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`: not known here, so it may hold ACLs; leave it out if not"],
-        )
+        what = f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`"
+        yield document.line, [f"{what}: not known here, so it may hold ACLs; leave it out if it holds none"]
 
 
 def _list(document: Fields) -> Iterator[Entry]:
