@@ -8,8 +8,8 @@ import re
 
 MARK = "'"
 
-_PASSED_OVER = re.compile("[^\\S\t\r\n]|['\x00-\x08\x0e-\x1f\x7f-\x9f\u200b-\u200f\u2060\ufeff]")
-"""White space and what can't be seen, which a spreadsheet may drop before it looks at a cell; and marks."""
+_PASSED_OVER = re.compile("[^\\S\t\r\n]|['\"\x00-\x08\x0e-\x1f\x7f-\x9f\u200b-\u200f\u2060\ufeff]")
+"""White space, quotes and what can't be seen, which a spreadsheet may drop before it looks at a cell; and marks."""
 
 _FORMULA = re.compile("(?:\\A|[;|\t\r\n])[=+\\-@\uff1d\uff0b\uff0d\uff20]|\\A[\t\r\n]")
 _CELL_BEGINS = re.compile("(\\A|[;|\t\r\n])")
