@@ -1,8 +1,10 @@
 """ACLs for programs: JSON, YAML and CSV, each with the seven fields."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TextIO
 
+from app.client.acls_text import harmless
 from app.client.faults import UsageError
 from app.client.replies import binding_body
 from app.core.bindings import AclBinding
@@ -32,7 +34,17 @@ def write_yaml(bindings: Sequence[AclBinding], out: TextIO) -> None:
         out.write("- " + "\n  ".join(fields) + "\n")
 
 
-WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": write_csv}
+def write_table(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """CSV, which has no escapes: a terminal gets what it would obey as `klamm acls --list` shows it."""
+    write_csv(list(map(_shown, bindings)) if out.isatty() else bindings, out)
+
+
+def _shown(binding: AclBinding) -> AclBinding:
+    b = binding
+    return replace(b, resource_name=harmless(b.resource_name), principal=harmless(b.principal), host=harmless(b.host))
+
+
+WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": write_table}
 
 
 def writer_named(name: str) -> Writer:

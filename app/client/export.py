@@ -5,7 +5,7 @@ import os
 import secrets
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -15,9 +15,10 @@ from app.client.faults import UsageError
 from app.client.service import Service
 from app.client.terminal import HELP_COLUMNS
 from app.client.words import counted, principal_named, utf_8
+from app.core.bindings import AclBinding
 from app.core.codes import CLUSTER_NAME, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
-from app.formats.acl_entries import FormatLimitError
+from app.formats.acl_entries import FormatLimitError, shown
 from app.formats.registry import FORMATS, AclFormat, format_named
 
 DESCRIPTION = (
@@ -77,6 +78,8 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     with Service(access_of(arguments)) as service:
         listing = service.acls(acl_filter)
     bindings = [each.binding for each in listing.acls]
+    if target is None and out.isatty() and not chosen.has_escapes:
+        _check_for_terminal(chosen, bindings)
     try:
         if target is None:
             chosen.write(bindings, out)
@@ -89,6 +92,16 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         ) from None
     sys.stderr.write(f"{counted(len(bindings))} as of token {listing.token}\n")
     return 0
+
+
+def _check_for_terminal(chosen: AclFormat, bindings: Iterable[AclBinding]) -> None:
+    """Raises UsageError if a terminal would obey what it is only to show."""
+    for each in bindings:
+        if not (each.resource_name + each.principal + each.host).isprintable():
+            raise UsageError(
+                f"--format {chosen.name}: a terminal would obey characters of {shown(each)}; write a file with "
+                "--output, or choose jsonl, which escapes them"
+            )
 
 
 def _epilog() -> str:

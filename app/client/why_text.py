@@ -83,7 +83,7 @@ def _command(action: str, binding: AclBinding, access: Sequence[str]) -> str:
         return command
     # ASCII, so that it can be copied as it is.
     call = "createAcls" if action == "add" else "deleteAcls"
-    return f"no flag of `klamm acls` can say it; send it to {call}: {json.dumps(binding_body(binding))}"
+    return f"no command line can say it; send it to {call}: {json.dumps(binding_body(binding))}"
 
 
 def _counted(text: str, count: int, listed: int) -> str:

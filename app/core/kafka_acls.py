@@ -15,13 +15,14 @@ _JAVA_TRIMS = "".join(map(chr, range(0x21)))
 
 
 def beyond_kafka_acls(binding: AclBinding) -> str | None:
-    """Why the tool can't name this ACL, or would name another one; None if it can."""
-    # It trims all but transactional ids, so that a command could hit the neighbour without the blanks.
+    """Why no command of the tool can be shown that names this ACL and no other; None if one can."""
     for field in ("resource_name", "principal", "host"):
         text: str = getattr(binding, field)
+        # It trims all but transactional ids, so that a command could hit the neighbour without the blanks.
         kept = field == "resource_name" and binding.resource_type is ResourceType.TRANSACTIONAL_ID
-        if not text or (not kept and text != text.strip(_JAVA_TRIMS)):
-            return f"it trims the {field.replace('_', ' ')}"
+        is_trimmed = not text or (not kept and text != text.strip(_JAVA_TRIMS))
+        if is_trimmed or not text.isprintable():
+            return f"{'it trims' if is_trimmed else 'no command line can show'} the {field.replace('_', ' ')}"
     if binding.resource_type is ResourceType.CLUSTER:
         if binding.pattern_type is not PatternType.LITERAL:
             return "it knows no prefixed cluster"

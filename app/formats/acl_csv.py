@@ -3,15 +3,20 @@
 Those two write fields as they are, so that a distinguished name falls into several. A record without any quotes and
 with too many fields is put together again around its words (resource type, pattern type, operation, permission type),
 if there is one way only to do so. What is written here is quoted (RFC 4180).
+
+Texts that a spreadsheet would run as formulas are marked (`core.csv_cells`). The header says so: a column called
+`'Principal` has marks, one called `Principal` has none, so that a file without marks means what it says.
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TextIO
 
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.csv_cells import MARK, is_formula, marked, unmarked
 from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
 from app.formats.csv_records import CsvField, csv_records
 from app.formats.words import is_word, loosely
@@ -31,17 +36,27 @@ _COLUMNS = {
 }
 _STANDARD = tuple(_COLUMNS[each.lower()] for each in HEADER)
 _REQUIRED = tuple(each for each in _STANDARD if each != "pattern_type")
+_TEXTS = ("principal", "resource_name", "host")
+_MARKED_HEADER = tuple(f"{MARK}{each}" if _COLUMNS[each.lower()] in _TEXTS else each for each in HEADER)
 _WORDS = {
     "resource_type": ResourceType,
     "pattern_type": PatternType,
     "operation": AclOperation,
     "permission_type": AclPermissionType,
 }
-_HEADER_BEGINS = re.compile(rb'\s*[ "]*(?:kafka)?principal[ "]*,[ "]*[a-z_]+[ "]*,', re.IGNORECASE)
+_HEADER_BEGINS = re.compile(rb"""\s*[ "]*'?(?:kafka)?principal[ "]*,[ "]*'?[a-z_]+[ "]*,""", re.IGNORECASE)
 _MAX_PARTS = 100
 """A record that falls into more is not put together; no name has so many commas."""
 
-_NEEDS_QUOTES = re.compile(r'[",\r\n]|\A\s|\s\Z|\A\Z')
+_NEEDS_QUOTES = re.compile(r'[",;\t\r\n]|\A\s|\s\Z|\A\Z')
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The fields that the columns hold, in order, and which of them have marks."""
+
+    names: tuple[str, ...]
+    marked: frozenset[str] = frozenset()
 
 
 def is_csv(head: bytes) -> bool:
@@ -51,11 +66,11 @@ def is_csv(head: bytes) -> bool:
 
 def read_csv(stream: IO[bytes]) -> Iterator[Entry]:
     """An ACL a record. Without a header the columns are those of HEADER."""
-    columns: tuple[str, ...] | None = None
+    columns: _Columns | None = None
     for line, record in csv_records(stream):
         if isinstance(record, str):
             yield line, [record]
-            columns = columns or _STANDARD
+            columns = columns or _Columns(_STANDARD)
         elif columns is not None:
             yield line, _binding(record, columns)
         elif _is_header(record):
@@ -65,22 +80,23 @@ def read_csv(stream: IO[bytes]) -> Iterator[Entry]:
                 return
             columns = found
         else:
-            columns = _STANDARD
+            columns = _Columns(_STANDARD)
             yield line, _binding(record, columns)
 
 
 def write_csv(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """RFC 4180, with a header. What others would trim or split stands in quotes."""
-    out.write(f"{','.join(HEADER)}\r\n")
+    """RFC 4180, with a header. What others would trim or split stands in quotes, and what they would run is marked."""
+    has_marks = any(is_formula(text) for each in bindings for text in (each.principal, each.resource_name, each.host))
+    out.write(f"{','.join(_MARKED_HEADER if has_marks else HEADER)}\r\n")
     for each in bindings:
         fields = (
-            _quoted(each.principal),
+            _quoted(marked(each.principal)),
             each.resource_type.name,
             each.pattern_type.name,
-            _quoted(each.resource_name),
+            _quoted(marked(each.resource_name)),
             each.operation.name,
             each.permission_type.name,
-            _quoted(each.host),
+            _quoted(marked(each.host)),
         )
         out.write(f"{','.join(fields)}\r\n")
 
@@ -97,10 +113,12 @@ def _is_header(record: Sequence[CsvField]) -> bool:
 
 
 def _column(name: str) -> str | None:
-    return _COLUMNS.get(name.strip().replace("_", "").lower())
+    bare = name.strip()
+    column = _COLUMNS.get(bare.removeprefix(MARK).replace("_", "").lower())
+    return column if column in _TEXTS or not bare.startswith(MARK) else None
 
 
-def _columns(record: Sequence[CsvField]) -> tuple[str, ...] | list[str]:
+def _columns(record: Sequence[CsvField]) -> _Columns | list[str]:
     problems: list[str] = []
     columns: list[str] = []
     for each in record:
@@ -114,11 +132,12 @@ def _columns(record: Sequence[CsvField]) -> tuple[str, ...] | list[str]:
     problems += [
         f"`{HEADER[_STANDARD.index(each)]}`: the column is missing" for each in _REQUIRED if each not in columns
     ]
-    return problems or tuple(columns)
+    with_marks = {name for name, each in zip(columns, record, strict=False) if each.text.strip().startswith(MARK)}
+    return problems or _Columns(tuple(columns), frozenset(with_marks))
 
 
-def _binding(record: Sequence[CsvField], columns: Sequence[str]) -> AclBinding | list[str]:
-    fields = list(record)
+def _binding(record: Sequence[CsvField], header: _Columns) -> AclBinding | list[str]:
+    fields, columns = list(record), header.names
     if len(fields) > len(columns) and not any(each.quoted for each in fields):
         joined = _put_together([each.text for each in fields], columns)
         if isinstance(joined, str):
@@ -131,7 +150,10 @@ def _binding(record: Sequence[CsvField], columns: Sequence[str]) -> AclBinding |
         words = _WORDS.get(column)
         if words is None and not each.quoted and each.text != each.text.strip():
             return [f"`{column}`: white space at its begin or end; remove it, or quote the field if it belongs there"]
-        texts[column] = each.text if words is None else loosely(words, each.text)
+        text = unmarked(each.text) if column in header.marked else each.text
+        if text is None:
+            return [f"`{column}`: a mark (`{MARK}`) is missing, and with it what the text was; export the ACLs again"]
+        texts[column] = text if words is None else loosely(words, text)
     return binding_of(**texts)
 
 

@@ -20,7 +20,11 @@ from app.formats.quoting import json_quoted
 _REQUIRED = ("resource_type", "resource_name", "principal", "operation", "permission_type")
 _FIELDS = (*_REQUIRED, "pattern_type", "host")
 _BODY_FIELDS = ("context", "bindings", "timeout_ms", "if_unchanged_since")
-_BODY_BEGINS = re.compile(rb'\s*(?:\[|\{\s*"(?:context|bindings|timeout_ms|if_unchanged_since)")')
+_BODY_BEGINS = re.compile(rb'\s*\{\s*"(?:context|bindings|timeout_ms|if_unchanged_since)"')
+_ARRAY_BEGINS = re.compile(rb"\s*\[(?!\d{4}-)")
+"""No line of a logger, which begins with a time."""
+
+_OTHERS_PERMISSION = re.compile(rb'"permission"\s*:')
 
 
 class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
@@ -49,7 +53,14 @@ def read_json_lines(stream: IO[bytes]) -> Iterator[Entry]:
 
 def is_create_acls_body(head: bytes) -> bool:
     """Whether a file that begins so is a createAcls body, or the array that `klamm acls --output json` writes."""
+    if _ARRAY_BEGINS.match(head) is not None:
+        return not has_others_permission(head)
     return _BODY_BEGINS.match(head) is not None
+
+
+def has_others_permission(head: bytes) -> bool:
+    """Whether its ACLs have the field `permission`, as with Confluent, and not createAcls' own `permission_type`."""
+    return _OTHERS_PERMISSION.search(head) is not None and b'"permission_type"' not in head
 
 
 def read_create_acls_body(stream: IO[bytes]) -> Iterator[Entry]:
@@ -77,12 +88,12 @@ def write_json_list(name: str, items: Iterable[str], out: TextIO) -> None:
     out.write("\n]}\n")
 
 
-def binding_json(binding: AclBinding, *, permission: str = "permission_type") -> str:
-    """The binding as an object of JSON on one line; others call its `permission` otherwise."""
+def binding_json(binding: AclBinding, *, permission: str = "permission_type", pattern: str = "pattern_type") -> str:
+    """The binding as an object of JSON on one line; others call its `permission` and its `pattern` otherwise."""
     b = binding
     return (
         f'{{"resource_type": "{b.resource_type.name}", "resource_name": {json_quoted(b.resource_name)}, '
-        f'"pattern_type": "{b.pattern_type.name}", "principal": {json_quoted(b.principal)}, '
+        f'"{pattern}": "{b.pattern_type.name}", "principal": {json_quoted(b.principal)}, '
         f'"host": {json_quoted(b.host)}, "operation": "{b.operation.name}", '
         f'"{permission}": "{b.permission_type.name}"}}'
     )

@@ -1,6 +1,7 @@
 """ACLs as Confluent's REST proxy (v3) writes them: a KafkaAclList, a body of `acls:batch`, or one ACL.
 
-Words that its own list lacks (USER, CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT) stand as Kafka spells them.
+And as Confluent's CLI lists them: `confluent kafka acl list` with `--output json` or `--output yaml`. Words that the
+proxy's own list lacks (USER, CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT) stand as Kafka spells them.
 """
 
 import re
@@ -9,28 +10,37 @@ from typing import IO, TextIO
 
 from app.core.bindings import AclBinding
 from app.formats.acl_entries import MAX_SHOWN, Entry, binding_from
-from app.formats.acl_json import binding_json, object_of_texts, write_json_list
-from app.formats.json_walk import JsonWalk, read_walked
+from app.formats.acl_json import binding_json, has_others_permission, object_of_texts, write_json_list
+from app.formats.json_walk import JsonWalk, Pairs, read_walked
+from app.formats.yaml_documents import Fields, Items, YamlFault, read_documents
+from app.formats.yaml_fields import strange, text_of
 
 _ACL_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission")
 _ABOUT = ("kind", "metadata", "cluster_id")
 """What a reply says besides the ACL; it is passed over."""
 
 _BEGINS = re.compile(rb'\s*\{\s*(?:"(?:data|metadata|cluster_id)"\s*:|"kind"\s*:\s*"KafkaAcl)')
-_PERMISSION = re.compile(rb'"permission"\s*:')
+_YAML_BEGINS = re.compile(rb"\s*-[ \t]+(?:principal|permission):")
+_NO_HOST = "`host`: the field is missing"
+_CLOUD = "Confluent's CLI leaves it out for its cloud: list the ACLs by REST, GET /kafka/v3/clusters/<id>/acls"
 _KINDS = ("KafkaAcl", "KafkaAclList")
 
 
 def is_confluent(head: bytes) -> bool:
     """Whether a file that begins so holds ACLs in Confluent's form."""
-    if _BEGINS.match(head) is not None:
+    if _BEGINS.match(head) is not None or _YAML_BEGINS.match(head) is not None:
         return True
-    return head.lstrip()[:1] == b"{" and _PERMISSION.search(head) is not None and b'"permission_type"' not in head
+    return head.lstrip()[:1] in (b"{", b"[") and has_others_permission(head)
 
 
 def read_confluent(stream: IO[bytes]) -> Iterator[Entry]:
     """All ACLs of a list or a batch, or the one that the file is."""
-    return read_walked(stream, "a Confluent body", _entries)
+    start = stream.tell()
+    first = stream.read(1)
+    while first.isspace():
+        first = stream.read(1)
+    stream.seek(start)
+    return _yaml_entries(stream) if first == b"-" else read_walked(stream, "a Confluent body", _entries)
 
 
 def write_confluent(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -39,7 +49,10 @@ def write_confluent(bindings: Sequence[AclBinding], out: TextIO) -> None:
 
 
 def _entries(walk: JsonWalk) -> Iterator[Entry]:
-    walk.next()
+    if walk.next() == "[":
+        yield from _listed(walk)
+        walk.end()
+        return
     first_line, start = walk.line_here(), walk.at
     seen: set[str] = set()
     others: list[tuple[int, str]] = []
@@ -48,12 +61,11 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
             yield line, [f"`{str(name)[:MAX_SHOWN]}`: the key comes more than once; write it once"]
         seen.add(str(name))
         if name == "data":
-            for item_line, item in walk.raw_items():
-                yield item_line, _binding(item)
+            yield from _listed(walk)
             continue
-        value = walk.value()
-        if name == "kind" and value not in _KINDS:
-            yield line, ["`kind`: neither KafkaAclList nor KafkaAcl; give what the proxy answers to a list of ACLs"]
+        problem = _about(name, walk.value())
+        if problem is not None:
+            yield line, [problem]
         if name not in _ABOUT:
             others.append((line, str(name)))
     whole = walk.since(start)
@@ -65,6 +77,41 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
         yield line, [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it"]
 
 
+def _listed(walk: JsonWalk) -> Iterator[Entry]:
+    for line, item in walk.raw_items():
+        yield line, _binding(item)
+
+
+def _about(name: object, value: object) -> str | None:
+    """Why what a reply says of itself keeps it from being read."""
+    if name == "kind" and value not in _KINDS:
+        return "`kind`: neither KafkaAclList nor KafkaAcl; give what the proxy answers to a list of ACLs"
+    if name == "metadata" and isinstance(value, Pairs) and dict(value).get("next") is not None:
+        return "`next`: there are more pages; give the ACLs of all of them, without this field"
+    return None
+
+
 def _binding(text: bytes) -> AclBinding | list[str]:
     found = object_of_texts(text, required=_ACL_FIELDS, known=_ACL_FIELDS, passed_over=_ABOUT)
-    return found if isinstance(found, list) else binding_from(found, permission_type="permission")
+    return _told(found) if isinstance(found, list) else binding_from(found, permission_type="permission")
+
+
+def _yaml_entries(stream: IO[bytes]) -> Iterator[Entry]:
+    try:
+        for document in read_documents(stream):
+            if not isinstance(document, Items):
+                yield document.line, ["not a list; give what `confluent kafka acl list --output yaml` prints"]
+                continue
+            for item in document.items:
+                if not isinstance(item, Fields):
+                    yield item.line, ["not an ACL; write its fields"]
+                    continue
+                problems = strange(item, _ACL_FIELDS)
+                texts = {name: text_of(item, name, problems) for name in _ACL_FIELDS}
+                yield item.line, _told(problems) if problems else binding_from(texts, permission_type="permission")
+    except YamlFault as fault:
+        yield fault.line, [str(fault)]
+
+
+def _told(problems: list[str]) -> list[str]:
+    return [f"{each}; {_CLOUD}" if each == _NO_HOST else each for each in problems]

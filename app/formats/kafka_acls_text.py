@@ -1,8 +1,15 @@
-"""The text that `kafka-acls` prints: `--list`, and what `--add` says it does.
+"""The text that `kafka-acls` prints: `--list`, and what `--add` says it does, of every version since 1.0.
 
 A principal may hold ", " and "=" (distinguished names), and so may a name: entries and headers are read from their
-right end. Besides today's spelling (since Kafka 2.2) there are those of 1.x and 2.0: `Topic:orders`,
-`Topic:PREFIXED:orders-`, "User:a has Allow permission for operations: Read from hosts: *".
+right end. What the versions print (AclCommand, Resource, Acl, ResourcePattern, AccessControlEntry):
+
+    1.0, 1.1        `Topic:orders`                 User:a has Allow permission for operations: Read from hosts: *
+    2.0             `Topic:LITERAL:orders`         the same
+    2.1 to 2.3      as 2.0, or as 2.4 with --bootstrap-server; its --add has 2.4's resources and 2.0's entries
+    2.4 and later   `ResourcePattern(...)`         (principal=User:a, host=*, operation=READ, permissionType=ALLOW)
+
+Up to 3.9 a blank follows each header and the last entry of each resource, and stands before the first entry. The lists
+of 4.3 have none.
 """
 
 import re
@@ -25,6 +32,20 @@ _ENTRY_BEGINS = "(principal="
 _EXISTS_BEGINS, _EXISTS_ENDS = "Acl (pattern=", ") already exists."
 _BETWEEN = f", entry={_ENTRY_BEGINS}"
 _OF_PRINCIPAL = re.compile(r"ACLs for principal `.*`\Z", re.DOTALL)
+_LOGGED = re.compile(
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] (?:TRACE|DEBUG|INFO|WARN) .*\([\w.$]+\)\Z"
+    r"|Warning: support for ACL configuration directly through the authorizer is deprecated .*\Z"
+    r"|(?:OpenJDK|Java HotSpot\(TM\)) [\w -]+ warning: .*\Z|Picked up _?JA\w+: .*\Z"
+    r"|SLF4J(?:\([WI]\))?: .*\Z|log4j:WARN .*\Z"
+)
+"""What Kafka's logger, the tool and Java say on standard error, which many send to the same file."""
+
+_FAILED = re.compile(r"\[[^]]*\] (?:ERROR|FATAL) |Error while ")
+_LIKE_AN_ACL = re.compile(r"principal=|permissionType=| permission for operations: |ACLs for resource `")
+_TERMINAL = re.compile("[\x1b\x9b]")
+"""How sequences begin that colour a terminal's text: in a file they can't be told from a name's own characters."""
+
+_NO_RESOURCE = "a resource that can't be read; expected ResourcePattern(resourceType=..., ...)"
 
 _Resource = tuple[str, str, str]
 """Type, name and pattern type."""
@@ -38,21 +59,49 @@ def is_kafka_acls_text(head: bytes) -> bool:
 def read_kafka_acls_text(stream: IO[bytes]) -> Iterator[Entry]:
     """The ACLs of a text, one a line. A line that `kafka-acls` would not print there is told, never passed over."""
     resource: _Resource | None = None
+    versions = _Versions()
     for number, line in text_lines(stream, way_out="that is no line of kafka-acls"):
         if isinstance(line, list):
             yield number, line
             continue
         text = line.removesuffix("\n").removesuffix("\r")
         header = _HEADER.match(text)
-        if header is not None:
+        if _TERMINAL.search(text) is not None:
+            yield number, ["a terminal's escape sequences, such as colours; write the text again without them"]
+        elif header is not None:
             resource = _resource(header[1])
-            if resource is None:
-                yield number, ["a resource that can't be read; expected ResourcePattern(resourceType=..., ...)"]
+            problem = _NO_RESOURCE if resource is None else versions.problem(header[1], number)
+            if problem is not None:
+                yield number, [problem]
         elif not text.strip(" \t"):
             # INVARIANT: an entry belongs to the header right above it, never to one of a block before.
             resource = None
-        elif _OF_PRINCIPAL.match(text) is None:
+        elif _OF_PRINCIPAL.match(text) is not None:
+            resource = None
+        elif _LOGGED.match(text) is None or _LIKE_AN_ACL.search(text) is not None:
             yield number, _entry(text, resource)
+
+
+class _Versions:
+    """Which of the old versions a text is of: 1.x writes `Group:LITERAL:x` for a group that is called `LITERAL:x`."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, bool] | None = None
+        """The first resource's line, and whether it has a pattern type."""
+
+    def problem(self, resource: str, line: int) -> str | None:
+        """Why this resource could be another one than it seems."""
+        found = _OLD_PATTERN.match(resource)
+        if found is None or _PATTERN.match(resource) is not None:
+            return None
+        has_pattern = found[2] is not None
+        self._first = self._first or (line, has_pattern)
+        if has_pattern is self._first[1]:
+            return None
+        return (
+            f"this resource and that of line {self._first[0]} are of two versions of Kafka, one with pattern types, "
+            "one without; give what each has printed in a file of its own"
+        )
 
 
 def write_kafka_acls_text(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -77,6 +126,8 @@ def _check(binding: AclBinding) -> None:
     """Raises FormatLimitError for what could not be read back."""
     if any(each in text for text in (binding.resource_name, binding.principal, binding.host) for each in "\r\n"):
         raise FormatLimitError(binding, "kafka-acls text has a line for an ACL, and no way to write a line end in it")
+    if any(_TERMINAL.search(text) is not None for text in (binding.resource_name, binding.principal, binding.host)):
+        raise FormatLimitError(binding, "kafka-acls text can't tell a terminal's escape sequences from colours")
     if ", host=" in binding.host:
         raise FormatLimitError(binding, "kafka-acls text can't tell a host with `, host=` from its principal")
 
@@ -100,8 +151,13 @@ def _entry(text: str, resource: _Resource | None) -> AclBinding | list[str]:
             return [f"expected one `{_BETWEEN}`: where the resource ends can't be told; list the ACLs instead"]
         resource, text = _resource(pattern), f"\t{_ENTRY_BEGINS}{entries[0]}"
     fields = _fields(text)
+    if fields is None and _FAILED.match(text) is not None:
+        return ["kafka-acls failed here, so that ACLs may be missing; list the ACLs again"]
+    if fields is None and _LIKE_AN_ACL.search(text) is not None:
+        # Whoever took the line away would lose an ACL, perhaps a DENY.
+        return ["neither a resource nor an entry as kafka-acls prints it, but it looks like one; list the ACLs again"]
     if fields is None:
-        return ["neither a resource nor an entry of kafka-acls; remove the line, or list the ACLs again"]
+        return ["neither a resource nor an entry of kafka-acls; list the ACLs again, its standard output alone"]
     if resource is None:
         return ["an entry without a resource above it; keep the line `Current ACLs for resource ...` before it"]
     resource_type, name, pattern_type = resource
@@ -120,7 +176,9 @@ def _entry(text: str, resource: _Resource | None) -> AclBinding | list[str]:
 def _fields(text: str) -> tuple[str, str, str, str] | None:
     """Principal, host, operation and permission type of an entry."""
     begin = text.removeprefix(" ").removeprefix("\t")
-    if begin.startswith(_ENTRY_BEGINS) and len(text) - len(begin) in (1, 2) and begin.endswith(")"):
+    begins = len(text) - len(begin)
+    begin = begin.removesuffix(" ")
+    if begin.startswith(_ENTRY_BEGINS) and begins in (1, 2) and begin.endswith(")"):
         rest, permission, permission_type = begin[len(_ENTRY_BEGINS) : -1].rpartition(", permissionType=")
         rest, operations, operation = rest.rpartition(", operation=")
         principal, hosts, host = rest.rpartition(", host=")

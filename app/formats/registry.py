@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TextIO
@@ -17,7 +18,9 @@ from app.formats.acl_json import (
     write_json_lines,
 )
 from app.formats.confluent import is_confluent, read_confluent, write_confluent
+from app.formats.jikkou import is_jikkou, read_jikkou, write_jikkou
 from app.formats.kafka_acls_text import is_kafka_acls_text, read_kafka_acls_text, write_kafka_acls_text
+from app.formats.rpk import is_rpk, read_rpk, write_rpk
 from app.formats.strimzi import is_strimzi, write_strimzi
 from app.formats.strimzi_reading import read_strimzi
 from app.formats.terraform import is_terraform, read_terraform, write_terraform
@@ -41,6 +44,8 @@ class AclFormat:
     read: Callable[[IO[bytes]], Iterator[Entry]]
     """The entries of a file, which is read from where it stands; nothing is remembered from one call to the next."""
     _write: Callable[[Sequence[AclBinding], TextIO], None]
+    has_escapes: bool = True
+    """Whether characters that a terminal obeys come as escapes; without them they come as they are."""
 
     def write(self, bindings: Sequence[AclBinding], out: TextIO) -> None:
         """Writes them in their order. Raises FormatLimitError before anything is written if it can't say one of them.
@@ -68,6 +73,18 @@ _STRANGERS = (
 )
 """How files begin that are no text, and what to do with them."""
 
+_TABLES = {
+    "is a table of Confluent's CLI, which wraps names, trims them and may leave the host out; list the ACLs with "
+    "`confluent kafka acl list --output json`": re.compile(
+        rb"(?:[-+|\s]|\x1b\[[\d;]*m)*(?:Kafka Cluster\s*\|\s*)?Principal\s*\|\s*Permission\s*\|"
+    ),
+    "is a table of rpk, in which blanks of names can't be told from its own; list the ACLs with "
+    "`rpk security acl list --format json`": re.compile(
+        rb"(?:[=\s]|\x1b\[[\d;]*m|FILTERS|MATCHES)*PRINCIPAL\s+HOST\s+RESOURCE-TYPE"
+    ),
+}
+"""How listings for people begin, which don't hold all of an ACL for certain, and what to take in place of them."""
+
 
 def _is_json_lines(head: bytes) -> bool:
     line, end, _ = head.lstrip().partition(b"\n")
@@ -85,8 +102,16 @@ FORMATS = (
         write_create_acls_body,
     ),
     AclFormat(
+        "rpk",
+        "JSON that Redpanda's rpk lists",
+        "no principals RedpandaRole:<name>",
+        is_rpk,
+        read_rpk,
+        write_rpk,
+    ),
+    AclFormat(
         "confluent",
-        "JSON of Confluent's REST proxy, v3: KafkaAclList, a body of acls:batch, or one ACL",
+        "JSON of Confluent's REST proxy, v3: KafkaAclList, a body of acls:batch, one ACL (its CLI's lists are read)",
         "",
         is_confluent,
         read_confluent,
@@ -99,14 +124,24 @@ FORMATS = (
         is_csv,
         read_csv,
         write_csv,
+        has_escapes=False,
     ),
     AclFormat(
         "kafka-acls",
         "text that kafka-acls prints",
-        "no line ends in names, principals and hosts; no `, host=` in hosts",
+        "no line ends and no terminal's escape sequences in names, principals and hosts; no `, host=` in hosts",
         is_kafka_acls_text,
         read_kafka_acls_text,
         write_kafka_acls_text,
+        has_escapes=False,
+    ),
+    AclFormat(
+        "jikkou",
+        "KafkaPrincipalAuthorization resources of Jikkou, YAML",
+        "no `{{`, `{%` and `{#` in names, principals and hosts",
+        is_jikkou,
+        read_jikkou,
+        write_jikkou,
     ),
     AclFormat(
         "strimzi",
@@ -160,17 +195,30 @@ def read_entries(raw: IO[bytes], given: AclFormat | None = None) -> tuple[AclFor
     """The format of a file and its entries, read from its beginning: unpacked if it is gzip, without a byte order mark.
 
     `raw` can be sought in. Unless a format is `given`, it is recognised; what looks like none is read as JSON Lines.
-    Raises OSError, EOFError or zlib.error, also while entries are read, if it can't be read or unpacked.
+    A file without any ACL has one entry all the same, which says so. Raises OSError, EOFError or zlib.error, also
+    while entries are read, if it can't be read or unpacked.
     """
     stream, head = _begun(raw)
     found = given or recognise(head)
-    return found, (found or JSON_LINES).read(stream)
+    read_as = found or JSON_LINES
+    return found, _some(read_as.read(stream), read_as)
+
+
+def _some(entries: Iterator[Entry], read_as: AclFormat) -> Iterator[Entry]:
+    # INVARIANT: no file is without effect in silence; to whoever plans, it would be the wish to have no ACL at all.
+    first = next(entries, None)
+    if first is None:
+        yield 1, [f"no ACL is in it, read as {read_as.name}; name its format with --format if it has some in another"]
+        return
+    yield first
+    yield from entries
 
 
 def unrecognised(raw: IO[bytes]) -> str:
     """What to say behind the name of a file that looks like no format, with the way out. Raises as `read_entries`."""
     _, head = _begun(raw)
     told = next((text for magic, text in _STRANGERS if head.startswith(magic)), None)
+    told = told or next((text for text, beginning in _TABLES.items() if beginning.match(head) is not None), None)
     return told or f"looks like no format that Klamm reads; name its format with --format: {', '.join(FORMAT_NAMES)}"
 
 

@@ -1,6 +1,7 @@
 """Strimzi's KafkaUser resources, read: several documents, lists, and what older versions wrote."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from typing import IO
 
 from app.core.codes import CLUSTER_NAME, WILDCARD, PatternType, ResourceType
@@ -18,15 +19,20 @@ from app.formats.strimzi import (
 )
 from app.formats.words import word_of
 from app.formats.yaml_documents import Fields, Items, Scalar, Value, YamlFault, read_documents
+from app.formats.yaml_fields import fields_of, is_given, strange, text_of, texts_of
 
 _LISTS = ("List", "KafkaUserList")
 _PERMISSION_TYPES = {"allow": "ALLOW", "deny": "DENY"}
 _RULE = ("type", "resource", "host", "operation", "operations")
 _RESOURCE = ("type", "name", "patternType")
+_SPEC = ("authentication", "authorization", "quotas", "template")
+_AUTHORIZATION = ("type", "acls")
+_WITHOUT_ACLS = re.compile(r"[a-z0-9]+\Z|(?:[a-z]+|[-a-z0-9.]+\.k8s\.io)/\w+\Z|(?:[a-z]+\.)?strimzi\.io/\w+\Z")
+"""The API versions of Kubernetes itself, and of Strimzi: none of their kinds but KafkaUser holds an ACL."""
 
 
 def read_strimzi(stream: IO[bytes]) -> Iterator[Entry]:
-    """The ACLs of all KafkaUsers, also in a List of `kubectl get`; resources of other kinds are passed over."""
+    """The ACLs of all KafkaUsers, also in a List of `kubectl get`; kinds that hold none are passed over."""
     try:
         for document in read_documents(stream):
             yield from _resource(document)
@@ -41,8 +47,8 @@ def _resource(document: Value) -> Iterator[Entry]:
         yield document.line, ["not a resource of Kubernetes; write a KafkaUser"]
         return
     problems: list[str] = []
-    kind = _text(document, "kind", problems)
-    version = _text(document, "apiVersion", problems)
+    kind = text_of(document, "kind", problems)
+    version = text_of(document, "apiVersion", problems)
     if problems:
         yield document.line, problems
     elif kind in _LISTS:
@@ -54,6 +60,10 @@ def _resource(document: Value) -> Iterator[Entry]:
             document.line,
             [f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`: write apiVersion {GROUP}v1, kind {KIND}"],
         )
+    elif _WITHOUT_ACLS.match(version) is None:
+        # It may be of another tool that holds ACLs, perhaps a DENY.
+        what = f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`"
+        yield document.line, [f"{what}: not known here, so it may hold ACLs; leave it out if it holds none"]
 
 
 def _list(document: Fields) -> Iterator[Entry]:
@@ -79,8 +89,10 @@ class _User:
     def entries(self) -> Iterator[Entry]:
         """Its ACLs."""
         problems = self._problems
-        metadata = _fields(self._document, "metadata", problems)
-        spec = _fields(self._document, "spec", problems)
+        metadata = fields_of(self._document, "metadata", problems)
+        spec = fields_of(self._document, "spec", problems)
+        if spec is not None:
+            problems += strange(spec, _SPEC)
         principal = None if metadata is None or spec is None else self._principal(metadata, spec)
         rules = None if spec is None else self._rules(spec)
         if problems or principal is None or rules is None:
@@ -91,13 +103,13 @@ class _User:
             yield from _rule(rule, principal)
 
     def _principal(self, metadata: Fields, spec: Fields) -> str:
-        name = _text(metadata, "name", self._problems)
+        name = text_of(metadata, "name", self._problems)
         if not self._problems and (NAME.match(name) is None or len(name) > MAX_NAME):
             self._problems.append(f"`name`: `{name[:MAX_SHOWN]}` is no name of Kubernetes")
-        if not _is_given(spec, "authentication"):
+        if not is_given(spec, "authentication"):
             return f"User:{name}"
-        authentication = _fields(spec, "authentication", self._problems)
-        kind = "" if authentication is None else _text(authentication, "type", self._problems)
+        authentication = fields_of(spec, "authentication", self._problems)
+        kind = "" if authentication is None else text_of(authentication, "type", self._problems)
         if not self._problems and kind not in (*TLS, SCRAM):
             known = ", ".join((*TLS, SCRAM))
             self._problems.append(
@@ -107,15 +119,16 @@ class _User:
 
     def _rules(self, spec: Fields) -> "list[Value] | None":
         """None if it has no ACLs, or can't be read."""
-        if not _is_given(spec, "authorization"):
+        if not is_given(spec, "authorization"):
             return None
-        authorization = _fields(spec, "authorization", self._problems)
+        authorization = fields_of(spec, "authorization", self._problems)
         if authorization is None:
             return None
-        kind = _text(authorization, "type", self._problems)
+        kind = text_of(authorization, "type", self._problems)
+        self._problems += strange(authorization, _AUTHORIZATION) if kind == "simple" else []
         if not self._problems and kind != "simple":
             self._problems.append(f"`authorization`: type `{kind[:MAX_SHOWN]}` holds no ACLs; write `simple`")
-        if not _is_given(authorization, "acls"):
+        if not is_given(authorization, "acls"):
             return None
         acls = authorization.fields["acls"]
         if not isinstance(acls, Items):
@@ -128,11 +141,11 @@ def _rule(rule: Value, principal: str) -> Iterator[Entry]:
     if not isinstance(rule, Fields):
         yield rule.line, ["`acls`: an entry that is no rule; write resource and operations"]
         return
-    problems = _strange(rule, _RULE)
-    resource = _fields(rule, "resource", problems)
+    problems = strange(rule, _RULE)
+    resource = fields_of(rule, "resource", problems)
     resource_type, name, pattern_type = ("", "", "") if resource is None else _pattern(resource, problems)
-    permission_type = word_of("type", _text(rule, "type", problems, "allow"), _PERMISSION_TYPES, problems)
-    host = _text(rule, "host", problems, WILDCARD)
+    permission_type = word_of("type", text_of(rule, "type", problems, "allow"), _PERMISSION_TYPES, problems)
+    host = text_of(rule, "host", problems, WILDCARD)
     operations = [word_of("operations", each, OPERATIONS, problems) for each in _operations(rule, problems)]
     if problems:
         yield rule.line, problems
@@ -154,18 +167,18 @@ def _rule(rule: Value, principal: str) -> Iterator[Entry]:
 
 def _pattern(resource: Fields, problems: list[str]) -> tuple[str, str, str]:
     """Type, name and pattern type in Kafka's words."""
-    problems += _strange(resource, _RESOURCE)
-    resource_type = word_of("type", _text(resource, "type", problems), RESOURCE_TYPES, problems)
+    problems += strange(resource, _RESOURCE)
+    resource_type = word_of("type", text_of(resource, "type", problems), RESOURCE_TYPES, problems)
     if resource_type == ResourceType.CLUSTER.name:
         # Strimzi passes both over, whatever they are.
-        if any(_text(resource, each, problems, own) != own for each, own in _CLUSTER.items()):
+        if any(text_of(resource, each, problems, own) != own for each, own in _CLUSTER.items()):
             problems.append("`resource`: a cluster has neither name nor patternType; remove them")
         return resource_type, CLUSTER_NAME, PatternType.LITERAL.name
-    name = _text(resource, "name", problems)
+    name = text_of(resource, "name", problems)
     return (
         resource_type,
         name,
-        word_of("patternType", _text(resource, "patternType", problems, "literal"), PATTERN_TYPES, problems),
+        word_of("patternType", text_of(resource, "patternType", problems, "literal"), PATTERN_TYPES, problems),
     )
 
 
@@ -173,49 +186,10 @@ _CLUSTER = {"name": CLUSTER_NAME, "patternType": "literal"}
 
 
 def _operations(rule: Fields, problems: list[str]) -> list[str]:
-    one, many = _is_given(rule, "operation"), _is_given(rule, "operations")
+    one, many = is_given(rule, "operation"), is_given(rule, "operations")
     if one and many:
         problems.append("`operation` and `operations`: both are there; keep `operations`")
         return []
     if one:
-        return [_text(rule, "operation", problems)]
-    listed = rule.fields.get("operations")
-    if not isinstance(listed, Items) or not listed.items:
-        problems.append("`operations`: the list is missing, or empty")
-        return []
-    texts = [each.text for each in listed.items if isinstance(each, Scalar) and each.is_text]
-    if len(texts) != len(listed.items):
-        problems.append("`operations`: an entry that is no text; write words such as Read")
-    return texts
-
-
-def _strange(within: Fields, known: Sequence[str]) -> list[str]:
-    return [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it" for name in within.fields if name not in known]
-
-
-def _is_given(within: Fields, name: str) -> bool:
-    value = within.fields.get(name)
-    return value is not None and not (isinstance(value, Scalar) and value.is_null)
-
-
-def _fields(within: Fields, name: str, problems: list[str]) -> Fields | None:
-    value = within.fields.get(name)
-    if isinstance(value, Fields):
-        return value
-    problems.append(
-        f"`{name}`: the field is missing" if value is None else f"`{name}`: not a mapping; write its fields"
-    )
-    return None
-
-
-def _text(within: Fields, name: str, problems: list[str], default: str | None = None) -> str:
-    value = within.fields.get(name)
-    if value is None and default is not None:
-        return default
-    if value is None:
-        problems.append(f"`{name}`: the field is missing")
-        return ""
-    if not isinstance(value, Scalar) or not value.is_text:
-        problems.append(f"`{name}`: the value is not text; write it in quotes")
-        return ""
-    return value.text
+        return [text_of(rule, "operation", problems)]
+    return texts_of(rule, "operations", problems)

@@ -134,11 +134,20 @@ def _escaped_template(found: re.Match[str]) -> str:
     return f"{signs * 2}{{" if len(signs) == 1 else f"{signs[:-1]}\\u{ord(signs[-1]):04x}{{"
 
 
+def _may_hold_acls(kind: str) -> bool:
+    """Whether resources of this type are ACLs of Kafka, as another provider has them."""
+    return "acl" in kind and ("kafka" in kind or "redpanda" in kind)
+
+
+def _other_kind(kind: str) -> str:
+    return f"`{kind[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; write its ACL as one, or leave it out"
+
+
 def _resource(block: Block, names: set[str]) -> Iterator[Entry]:
     kind = block.labels[0] if block.labels else ""
     if kind != KIND:
-        if kind.endswith(KIND):
-            yield block.line, [f"`{kind[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; remove it"]
+        if _may_hold_acls(kind):
+            yield block.line, [_other_kind(kind)]
         return
     if len(block.labels) != 2:  # noqa: PLR2004 - a resource's type and its name
         yield block.line, [f"`{KIND}`: expected a name behind it, in quotes"]
@@ -202,8 +211,8 @@ def _json_types(walk: JsonWalk) -> Iterator[Entry]:
     names: set[str] = set()
     for line, kind in walk.members():
         if kind != KIND:
-            if str(kind).endswith(KIND):
-                yield line, [f"`{str(kind)[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; remove it"]
+            if _may_hold_acls(str(kind)):
+                yield line, [_other_kind(str(kind))]
             walk.value()
         elif walk.next() != "{":
             yield line, [f"`{KIND}`: write an object of names and resources"]

@@ -1,13 +1,13 @@
 """ACLs as lines of `kafka-acls`, Kafka's own tool, for whoever mends by hand what a job found."""
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
 from app.core.bindings import AclBinding
 from app.core.kafka_acls import beyond_kafka_acls, kafka_acls_flags
+from app.core.shell_words import shell_line
 from app.pipeline.schemas import BINDING_FIELDS
 
 _BOOTSTRAP = 'kafka-acls --bootstrap-server "$BOOTSTRAP"'
@@ -38,7 +38,8 @@ def with_removals(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def _command(acl: Mapping[str, str], action: str, otherwise: str) -> str:
     binding = AclBinding.from_words(acl[name] for name in BINDING_FIELDS)
     reason = beyond_kafka_acls(binding)
-    if reason is not None:
+    flags = shell_line(kafka_acls_flags(binding, with_defaults=True)) if reason is None else None
+    if flags is None:
         entry = json.dumps({name: acl[name] for name in BINDING_FIELDS})
         return f"# not for kafka-acls ({reason}): {otherwise} {entry}"
-    return f"{_BOOTSTRAP} {action} {shlex.join(kafka_acls_flags(binding, with_defaults=True))}"
+    return f"{_BOOTSTRAP} {action} {flags}"

@@ -1,5 +1,6 @@
 """ACLs out of a service and into it again, in every format, by the commands themselves."""
 
+import io
 import json
 import random
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.core.bindings import AclBinding
+from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import FORMATS, format_named
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Service, binding, context, eventually
 from tests.surroundings import without_ours
@@ -51,9 +53,17 @@ def acls_for(name: str) -> list[AclBinding]:
     """ACLs as hard as the format can say."""
     draw = random.Random(name)
     if format_named(name).limits:
-        some = [plain_binding(draw) for _ in range(150)]
-        return list(dict.fromkeys(each for each in some if ", host=" not in each.host))
+        some = [plain_binding(draw) for _ in range(200)]
+        return list(dict.fromkeys(each for each in some if can_be_said(each, name)))
     return list(dict.fromkeys(random_binding(draw) for _ in range(150)))
+
+
+def can_be_said(acl: AclBinding, name: str) -> bool:
+    try:
+        format_named(name).write([acl], io.StringIO())
+    except FormatLimitError:
+        return False
+    return True
 
 
 def create(service: Service, acls: list[AclBinding]) -> str:
@@ -175,7 +185,7 @@ def test_filters_choose_what_is_exported(service: Service) -> None:
     def exported(*words: str) -> list[tuple[str, str]]:
         done = command("export", *access(service), *words)
         assert done.returncode == 0, done.stderr
-        return [(each.resource_name, each.principal) for each in bindings_of(done.stdout)]
+        return [(each.resource_name, each.principal) for each in bindings_of(done.stdout)] if done.stdout else []
 
     assert exported("--principal", "User:b") == [("orders", "User:b")]
     assert exported("--topic", "orders") == [("orders", "User:a"), ("orders", "User:b")]

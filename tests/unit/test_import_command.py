@@ -234,7 +234,7 @@ def test_an_unknown_format_is_told_with_those_there_are(path: Path, capsys: pyte
     with pytest.raises(SystemExit) as refused:
         main(["import", str(path), "--format", "xml"])
     assert refused.value.code == 2
-    assert "`xml` is no format; there are klamm, confluent, csv, kafka-acls, " in capsys.readouterr().err
+    assert "`xml` is no format; there are klamm, rpk, confluent, csv, kafka-acls, " in capsys.readouterr().err
 
 
 def test_any_format_is_imported_by_its_content_or_by_name(path: Path, store: FakeStore) -> None:

@@ -1,25 +1,27 @@
 """Commands that are shown are those that `klamm acls` understands: each means just the ACL that it was made for."""
 
 import shlex
+import shutil
 import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.client.acl_commands import command_for, quoted
+from app.client.acl_commands import command_for
 from app.client.acls_meaning import acls_to_add, acls_to_remove, check_options
 from app.client.acls_options import parse_options
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.operations import supported_operations
+from app.core.shell_words import shell_line
 from tests.strategies import LAW
 
 PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
 TOPICS = st.builds(
     AclBinding,
     st.sampled_from([each for each in ResourceType if each > ResourceType.ANY and each is not ResourceType.CLUSTER]),
-    PRINTABLE | st.sampled_from(["*", "-x", "--topic", "a b", "it's", "a,b=c", "$HOME", "`id`"]),
+    PRINTABLE | st.sampled_from(["*", "-x", "--topic", "a b", "it's", "a,b=c", "$HOME", "`id`", "=ls"]),
     st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
     st.sampled_from(["User:bob", "User:*", "User:CN=a b, O='x'", "Group:-y", ":"]),
     st.sampled_from(["*", "10.1.2.3", "10.0.0.0/8", "0:0:0:0:0:0:0:1"]),
@@ -28,10 +30,16 @@ TOPICS = st.builds(
 )
 
 
-def words_of(command: str) -> list[str]:
-    """As bash takes it apart."""
-    shell = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True)  # noqa: S607 - the shell of whoever tests
-    return shell.stdout.decode().split("\0")[:-1]
+SHELLS = [each for each in ("sh", "dash", "bash", "busybox", "ksh", "zsh") if shutil.which(each) is not None]
+
+
+def words_of(command: str, shell: str) -> list[str]:
+    """As this shell takes it apart, with a program of the name that the command begins with."""
+    start = [shell, "sh"] if shell == "busybox" else [shell]
+    script = f"klamm() {{ printf '%s\\0' klamm \"$@\"; }}\n{command}\n"
+    done = subprocess.run(start, input=script.encode(), capture_output=True, check=True)
+    assert done.stderr == b""
+    return done.stdout.decode().split("\0")[:-1]
 
 
 def meant_by(words: list[str]) -> list[AclBinding]:
@@ -113,10 +121,43 @@ def test_what_the_flags_have_no_way_to_say_has_no_command(acl: AclBinding) -> No
     assert command_for("add", acl) is None
 
 
-@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "it's\t\\", "a\x9bb", "é\u202eb", "plain", "a b", "$(id)"])
-def test_names_that_a_terminal_would_obey_are_escaped_and_arrive_whole(name: str) -> None:
-    command = command_for("add", topic(name))
+HOSTILE = (
+    "$(touch owned)",
+    "`touch owned`", "it's", "'; touch owned; '", '"$HOME"', "a b", "-x", "--", "!!", "!id", "a\\", "\\n",
+    "#x", "~", "~root", "=ls", "*", "?", "[a]", "{a,b}", "a;b", "a&b", "a|b", "<a", ">a", "$'\\x41'", "%1", "é", "😀",
+    "\u00e9 ' \u4e2d",
+)  # fmt: skip
+UNPRINTABLE = (
+    "a\nb", "a\rb", "a\tb", "a\x1b[31mb", "a\x1b]0;x\x07b", "a\x9bb", "a\x7fb", "a\x01b", "é\u202eb", "a\u2028b",
+    "a'\ntouch owned\n'", "a\u200bb",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_every_shell_takes_a_command_for_the_same_words(name: str, shell: str) -> None:
+    acl = topic(name, principal=f"User:{name}", host=name)
+    command = command_for("add", acl, ("--as", name))
     assert command is not None
     assert command.isprintable()
-    assert meant_by(words_of(command)) == [topic(name)]
-    assert words_of(quoted(name)) == [name]
+    words = words_of(command, shell)
+    assert words[:4] == ["klamm", "acls", "--as", name]
+    assert meant_by(words) == [acl]
+
+
+@pytest.mark.parametrize("name", UNPRINTABLE)
+def test_what_can_not_be_printed_has_no_command(name: str) -> None:
+    for acl in (topic(name), topic("t", principal=f"User:{name}"), topic("t", host=name)):
+        for action in ("add", "remove"):
+            assert command_for(action, acl) is None
+    assert command_for("add", topic("t"), ("--as", f"User:{name}")) is None
+
+
+@given(TOPICS, st.text(max_size=8))
+@LAW
+def test_a_line_is_printable_and_means_its_words_or_there_is_none(acl: AclBinding, text: str) -> None:
+    line = shell_line(["klamm", text, acl.resource_name])
+    assert (line is not None) is (text + acl.resource_name).isprintable()
+    if line is not None:
+        assert line.isprintable()
+        assert shlex.split(line) == ["klamm", text, acl.resource_name]

@@ -17,6 +17,7 @@ from app.client.acls_text import current_acls, harmless, on_one_line
 from app.client.replies import binding_body
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.csv_cells import unmarked
 from tests.strategies import LAW
 
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
@@ -35,6 +36,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
         "\x85",
         "\u2028",
         "=1",
+        "'=1",
         "\ufeff",
         "😀",
         "\U000e0001",
@@ -53,8 +55,12 @@ def read(form: str, text: str) -> list[dict[str, Any]]:
         parsed: list[dict[str, Any]] = json.loads(text) if form == "json" else yaml.safe_load(text)
         return parsed
     header, *rows = csv.reader(io.StringIO(text, newline=""))
-    assert ",".join(header) == HEADER
-    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    if ",".join(header) == HEADER:
+        return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    assert header == [
+        f"'{each}" if each in ("Principal", "ResourceName", "Host") else each for each in HEADER.split(",")
+    ]
+    return [dict(zip(COLUMNS, map(unmarked, row), strict=True)) for row in rows]
 
 
 bindings = st.builds(
@@ -104,3 +110,21 @@ def test_no_text_of_an_acl_makes_another_line(show: Callable[[str], str], end: s
     text = current_acls(Pattern(ResourceType.TOPIC, f"a{end}b", PatternType.LITERAL), [entry], show)
     assert len(text.splitlines()) == 3
     assert text.splitlines() == text.split("\n")[:-1]
+
+
+class Terminal(io.StringIO):
+    """Standard output that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_no_form_gives_a_terminal_what_it_would_obey(form: str) -> None:
+    acl = AclBinding(
+        ResourceType.TOPIC, "a\x1b[2Jb", PatternType.LITERAL, "User:\x07\r", "\x9b", AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    out = Terminal(newline="")
+    WRITERS[form]([acl], out)
+    assert out.getvalue().replace("\r\n", "").replace("\n", "").isprintable()

@@ -95,3 +95,57 @@ def test_what_is_no_file_is_told_so(tmp_path: Path, name: str, told: str) -> Non
 
 def test_a_name_of_a_file_does_nothing_to_a_terminal() -> None:
     assert refusal("\x1b[2J\nx").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("content", "read_as"),
+    [
+        (b"", "jsonl"),
+        (b"\n\n", "jsonl"),
+        (b'{"bindings": []}', "klamm"),
+        (b'{"data": []}', "confluent"),
+        (b"Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n", "csv"),
+        (b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "strimzi"),
+        (b'resource "kafka_topic" "a" {\n}\n', "terraform"),
+        (b"Current ACLs for resource `Topic:a`: \n  \n\n", "kafka-acls"),
+        (gzip.compress(b"", mtime=0), "jsonl"),
+    ],
+)
+def test_a_file_without_any_acl_is_no_plan(tmp_path: Path, content: bytes, read_as: str) -> None:
+    """It would be the wish to have none, and `apply --prune` would grant it."""
+    path = tmp_path / "acls"
+    path.write_bytes(content)
+    for format_name in (None, read_as):
+        assert f"`{path}` can't be planned with: line 1: no ACL is in it, read as {read_as};" in refusal(
+            path, format_name
+        )
+
+
+CONFLUENT_TABLE = """\
+    Principal   | Permission | Operation | Host | Resource Type | Resource Name | Pattern Type  
+----------------+------------+-----------+------+---------------+---------------+---------------
+  User:sa-12345 | ALLOW      | READ      | *    | TOPIC         | test-topic    | LITERAL       
+"""  # noqa: W291 - as it is printed
+RPK_TABLE = """\
+PRINCIPAL  HOST  RESOURCE-TYPE  RESOURCE-NAME  RESOURCE-PATTERN-TYPE  OPERATION  PERMISSION  ERROR
+User:bar   *     TOPIC          foo            LITERAL                READ       ALLOW       
+"""  # noqa: W291 - as it is printed
+
+
+@pytest.mark.parametrize(
+    ("content", "command"),
+    [
+        (CONFLUENT_TABLE, "confluent kafka acl list --output json"),
+        (CONFLUENT_TABLE.replace("| Host ", ""), "confluent kafka acl list --output json"),
+        (f"+---+\n|{CONFLUENT_TABLE}", "confluent kafka acl list --output json"),
+        (RPK_TABLE, "rpk security acl list --format json"),
+        (f"MATCHES\n=======\n{RPK_TABLE}", "rpk security acl list --format json"),
+        (f"FILTERS\n=======\n{RPK_TABLE}", "rpk security acl list --format json"),
+    ],
+)
+def test_a_table_for_people_is_refused_with_the_command_that_lists_the_acls_whole(
+    tmp_path: Path, content: str, command: str
+) -> None:
+    path = tmp_path / "acls"
+    path.write_text(content)
+    assert f"; list the ACLs with `{command}`" in refusal(path)

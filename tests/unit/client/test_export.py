@@ -2,6 +2,7 @@ import argparse
 import io
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,10 +30,17 @@ def listing(*acls: dict[str, str]) -> Answer:
     return reply(acls=[{"id": str(UUID(int=1)), **FIELDS, **each} for each in acls], next_cursor=None, token="e:7")
 
 
-def run(server: ScriptedServer, *words: str) -> str:
+class Terminal(io.StringIO):
+    """Standard output that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def run(server: ScriptedServer, *words: str, out: io.StringIO | None = None) -> str:
     parser = argparse.ArgumentParser()
     export.add_arguments(parser)
-    out = io.StringIO(newline="")
+    out = io.StringIO(newline="") if out is None else out
     arguments = parser.parse_args([*words, "--klamm", server.url, "--as", "User:admin"])
     assert export.run(arguments, out) == 0
     return out.getvalue()
@@ -85,7 +93,7 @@ def test_the_filters_are_the_services(words: list[str], expected: dict[str, obje
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--format", "xml"], "--format: `xml` is no format; there are klamm, confluent, csv, kafka-acls, strimzi"),
+        (["--format", "xml"], "--format: `xml` is no format; there are klamm, rpk, confluent, csv, kafka-acls"),
         (["--resource-pattern-type", "MATCH"], "--resource-pattern-type MATCH: which name?"),
         (["--force"], "--force: there is no file to replace; name it with --output"),
         (["--principal", "alice"], "`alice` is no principal"),
@@ -198,3 +206,31 @@ def _umask() -> int:
     found = os.umask(0)
     os.umask(found)
     return found
+
+
+@pytest.mark.parametrize("name", [each.name for each in FORMATS])
+@pytest.mark.parametrize("field", ["resource_name", "principal", "host"])
+def test_no_format_gives_a_terminal_what_it_would_obey(name: str, field: str) -> None:
+    out = Terminal(newline="")
+    with ScriptedServer(listing({}, {field: "User:a\x1b]0;owned\x07\x08"})) as server, suppress(UsageError):
+        run(server, "--format", name, out=out)
+    assert not set(out.getvalue()) & set("\x1b\x07\x08")
+
+
+@pytest.mark.parametrize("name", ["csv", "kafka-acls"])
+def test_a_format_without_escapes_is_refused_at_a_terminal(name: str) -> None:
+    out = Terminal(newline="")
+    with (
+        ScriptedServer(listing({"host": "\x07"})) as server,
+        pytest.raises(UsageError, match="with --output") as refused,
+    ):
+        run(server, "--format", name, out=out)
+    assert out.getvalue() == ""
+    assert str(refused.value).isprintable()
+
+
+def test_csv_goes_to_a_terminal_if_that_would_obey_none_of_it() -> None:
+    with ScriptedServer(listing({})) as server:
+        assert run(server, "--format", "csv", out=Terminal(newline="")).endswith(
+            "User:alice,TOPIC,LITERAL,orders,READ,ALLOW,*\r\n"
+        )

@@ -138,7 +138,7 @@ def test_what_is_left_out_of_a_list_is_counted() -> None:
 
 def test_what_no_flag_can_say_is_said_in_json() -> None:
     text = printed(smallest_acl=proposed(operation="CLUSTER_ACTION"), denying_acls=[acl(resource_name=" x\u202e")])
-    assert 'no flag of `klamm acls` can say it; send it to createAcls: {"resource_type": "TOPIC"' in text
+    assert 'no command line can say it; send it to createAcls: {"resource_type": "TOPIC"' in text
     assert 'send it to deleteAcls: {"resource_type": "TOPIC", "resource_name": " x\\u202e"' in text
 
 

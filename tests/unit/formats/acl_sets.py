@@ -51,7 +51,7 @@ def random_binding(draw: random.Random) -> AclBinding:
     """An ACL that createAcls takes."""
     resource_type = draw.choice(TYPES)
     name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else random_text(draw) or "a"
-    kind = draw.choice(("User", "User", "User", "Group", "", "a b"))
+    kind = draw.choice(("User", "User", "User", "Group", "", "a b", "RedpandaRole"))
     host = draw.choice(HOSTS) if draw.random() < 0.8 else random_text(draw).replace("/", "") or "*"
     return AclBinding(
         resource_type,

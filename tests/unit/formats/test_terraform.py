@@ -185,6 +185,8 @@ def test_terraform_itself_reads_the_same() -> None:
         (resource(acl_principal='"alice"'), "1: Could not parse principal from `alice`"),
         (resource() + resource(), "9: `a`: the resource comes more than once; name it otherwise"),
         (resource().replace('kafka_acl"', 'confluent_kafka_acl"'), "1: `confluent_kafka_acl`: only resources of type"),
+        (resource().replace('kafka_acl"', 'redpanda_acl"'), "1: `redpanda_acl`: only resources of type"),
+        (resource().replace('kafka_acl"', 'aiven_kafka_native_acl"'), "1: `aiven_kafka_native_acl`: only resources of"),
         (resource().replace(' "a" {', " {"), "1: `kafka_acl`: expected a name behind it"),
         (resource(acl_principal="<<EOT\nUser:a\nEOT"), "4: a heredoc (`<<`); write the text in quotes"),
         ("locals {\n  a = <<-EOT\n  EOT\n}\n", "2: a heredoc (`<<`); write the text in quotes"),

@@ -101,9 +101,11 @@ def test_how_editors_and_tools_leave_a_file_does_not_matter(path: Path, content:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0)])
-def test_an_empty_file_names_no_acl(path: Path, content: bytes) -> None:
+def test_a_file_without_any_acl_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    assert read(path) == []
+    assert told(path) == [
+        "acls:1: no ACL is in it, read as jsonl; name its format with --format if it has some in another"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -256,9 +258,9 @@ def test_the_bindings_of_a_create_acls_body_are_read(path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b'{"bindings": []}', b' {\n "bindings" : [ ] } \n', gzip.compress(body(), mtime=0)]
 )
-def test_a_body_may_hold_no_binding(path: Path, content: bytes) -> None:
+def test_a_body_without_any_binding_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    assert read(path) == []
+    assert told(path)[0].startswith("acls:1: no ACL is in it, read as klamm;")
 
 
 def test_a_bad_binding_of_a_body_is_told_by_the_line_where_it_begins(path: Path) -> None:

@@ -8,7 +8,8 @@ from app.pipeline.kafka_acls import remove_command
 from app.pipeline.mending import csv_lines, script_lines
 from app.pipeline.schemas import BINDING_FIELDS, FINDINGS
 
-NASTY = "a'b\n$(touch hacked)\n; `touch hacked` 😀"
+NASTY = "a'b $(touch hacked) ; `touch hacked` 😀"
+LINES = "a'b\n$(touch hacked)\n; `touch hacked` 😀"
 
 
 def finding(name: str, kind: str = "REDUNDANT") -> dict[str, Any]:
@@ -21,7 +22,7 @@ def test_the_script_hands_every_command_to_the_tool_once_and_runs_nothing_else(t
     tool = tmp_path / "kafka-acls"
     tool.write_text('#!/bin/sh\nprintf "%s\\0" "$@" >> calls; printf "\\0" >> calls\n')
     tool.chmod(0o755)
-    findings = [finding(NASTY), finding(NASTY, "VOID"), finding("plain")]
+    findings = [finding(NASTY), finding(NASTY, "VOID"), finding(LINES), finding("plain")]
     script = "\n".join(script_lines(findings, "x\ntouch hacked", 7))
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "BOOTSTRAP": "b:9092", "COMMAND_CONFIG": "c.properties"}
     subprocess.run(["/bin/bash", "-c", script], cwd=tmp_path, env=environment, check=True)
@@ -32,8 +33,8 @@ def test_the_script_hands_every_command_to_the_tool_once_and_runs_nothing_else(t
 
 
 def test_csv_holds_every_column_of_every_finding() -> None:
-    text = "\n".join(csv_lines([finding(NASTY)]))
+    text = "\n".join(csv_lines([finding(LINES)]))
     header, row = csv.reader(io.StringIO(text, newline=""))
     assert header == FINDINGS.fieldNames()
     named = dict(zip(header, row, strict=True))
-    assert (named["resource_name"], named["covered"], named["used"]) == (NASTY, "3", "")
+    assert (named["resource_name"], named["covered"], named["used"]) == (LINES, "3", "")

@@ -1,0 +1,74 @@
+"""ACLs as Redpanda's rpk lists them for programs: `rpk security acl list --format json`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import IO, TextIO
+
+from app.core.bindings import AclBinding
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_from
+from app.formats.acl_json import binding_json, object_of_texts, write_json_list
+from app.formats.json_walk import JsonWalk, Pairs, read_walked
+
+_FIELDS = ("principal", "host", "resource_type", "resource_name", "resource_pattern_type", "operation", "permission")
+_ROLE = "RedpandaRole:"
+_BEGINS = re.compile(rb'\s*\{\s*"(?:matches|filters)"\s*:')
+
+
+def is_rpk(head: bytes) -> bool:
+    """Whether a file that begins so is a listing of rpk."""
+    return _BEGINS.match(head) is not None
+
+
+def read_rpk(stream: IO[bytes]) -> Iterator[Entry]:
+    """All ACLs of a listing. A filter that failed is told: the listing lacks ACLs then."""
+    return read_walked(stream, "a listing of rpk", _entries)
+
+
+def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """A listing, an ACL a line."""
+    for each in bindings:
+        if each.principal.startswith(_ROLE):
+            raise FormatLimitError(each, f"rpk takes {_ROLE} for a role, which Kafka does not have")
+    lines = (binding_json(each, permission="permission", pattern="resource_pattern_type") for each in bindings)
+    write_json_list("matches", lines, out)
+
+
+def _entries(walk: JsonWalk) -> Iterator[Entry]:
+    seen: set[str] = set()
+    for line, name in walk.members():
+        if name in seen:
+            yield line, [f"`{str(name)[:MAX_SHOWN]}`: the key comes more than once; write it once"]
+        seen.add(str(name))
+        if name == "matches" and walk.next() == "[":
+            for item_line, item in walk.raw_items():
+                yield item_line, _binding(item)
+            continue
+        value = walk.value()
+        if name == "filters" and _has_failed(value):
+            yield line, ["`filters`: one of them failed, so that ACLs may be missing; list them again"]
+        elif name == "matches" and value is not None:
+            yield line, ["`matches`: not a list; write one"]
+        elif name not in ("filters", "matches"):
+            yield line, [f"`{str(name)[:MAX_SHOWN]}`: there is no such field; remove it"]
+    walk.end()
+
+
+def _has_failed(filters: object) -> bool:
+    """Whether it is no list of filters without a message."""
+    if filters is None:
+        return False
+    if isinstance(filters, Pairs) or not isinstance(filters, list):
+        return True
+    return any(not isinstance(each, Pairs) or dict(each).get("message", "") != "" for each in filters)
+
+
+def _binding(text: bytes) -> AclBinding | list[str]:
+    found = object_of_texts(text, required=_FIELDS, known=_FIELDS)
+    if isinstance(found, list):
+        return found
+    if found["principal"].startswith(_ROLE):
+        # To Kafka it would be a principal that nobody is, and a DENY of a role would deny nobody.
+        return [
+            "`principal`: a role of Redpanda, which Kafka does not have; write its ACLs out for each of its members"
+        ]
+    return binding_from(found, pattern_type="resource_pattern_type", permission_type="permission")
