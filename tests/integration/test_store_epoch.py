@@ -3,6 +3,7 @@
 import asyncio
 from urllib.parse import urlsplit
 
+from app.core.continuity import FeedPosition, KnownHistory
 from app.store.acl_store import PostgresAclStore
 from app.store.change_feed import PostgresChangeFeed
 from app.store.engine import Connection
@@ -12,10 +13,10 @@ PATIENCE_S = 15.0
 
 
 async def test_renouncing_wakes_the_listeners(store: PostgresAclStore, feed: PostgresChangeFeed) -> None:
-    written = await store.write([create(topic("a"))])
+    written = await store.write([create(topic("a"))], KnownHistory())
     await feed.wait(0.5)
 
-    await feed.renounce(written.epoch, 2, b"of a record that was lost")
+    await feed.renounce(FeedPosition(written.epoch, 2, b"of a record that was lost"))
 
     async with asyncio.timeout(PATIENCE_S):
         await feed.wait(2 * PATIENCE_S)
@@ -23,11 +24,11 @@ async def test_renouncing_wakes_the_listeners(store: PostgresAclStore, feed: Pos
 
 
 async def test_a_trimmed_record_is_no_witness(store: PostgresAclStore, feed: PostgresChangeFeed) -> None:
-    await store.write([create(topic("a"))])
-    written = await store.write([create(topic("b"))])
+    await store.write([create(topic("a"))], KnownHistory())
+    written = await store.write([create(topic("b"))], KnownHistory())
     assert await feed.trim(keep_age=None, keep_count=1) == 1
 
-    await feed.renounce(written.epoch, 1, b"of a record that nobody can compare")
+    await feed.renounce(FeedPosition(written.epoch, 1, b"of a record that nobody can compare"))
 
     assert (await feed.poll(2, 1)).head.epoch == written.epoch
 
@@ -35,11 +36,11 @@ async def test_a_trimmed_record_is_no_witness(store: PostgresAclStore, feed: Pos
 async def test_a_database_that_takes_no_updates_keeps_its_epoch(
     store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection, store_url: str
 ) -> None:
-    written = await store.write([create(topic("a"))])
+    written = await store.write([create(topic("a"))], KnownHistory())
     name = urlsplit(store_url).path.removeprefix("/")
     await database.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
 
-    await feed.renounce(written.epoch, 2, b"of a record that was lost")
+    await feed.renounce(FeedPosition(written.epoch, 2, b"of a record that was lost"))
 
     assert (await feed.poll(1, 1)).head.epoch == written.epoch
 
@@ -47,14 +48,14 @@ async def test_a_database_that_takes_no_updates_keeps_its_epoch(
 async def test_a_role_that_may_only_read_keeps_the_epoch(
     store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection, store_url: str
 ) -> None:
-    written = await store.write([create(topic("a"))])
+    written = await store.write([create(topic("a"))], KnownHistory())
     await database.execute("DROP ROLE IF EXISTS plain_reader")
     await database.execute("CREATE ROLE plain_reader LOGIN PASSWORD 'plain'")
     await database.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO plain_reader")
     url = urlsplit(store_url)
     reading = PostgresChangeFeed(url._replace(netloc=f"plain_reader:plain@{url.netloc.rpartition('@')[2]}").geturl())
     try:
-        await reading.renounce(written.epoch, 2, b"of a record that was lost")
+        await reading.renounce(FeedPosition(written.epoch, 2, b"of a record that was lost"))
 
         assert (await feed.poll(1, 1)).head.epoch == written.epoch
     finally:
