@@ -214,7 +214,7 @@ class FakeStore:
 
     def begin_epoch(self, *known: UUID) -> None:
         """Tokens are of another epoch from now on, later than these too."""
-        self.epoch = next_epoch(_BIRTH, (self.epoch, *known))
+        self.epoch = next_epoch(_BIRTH, (self.epoch, *known), uuid4())
 
     def prove(self, known: KnownHistory) -> None:
         """What a writer does first, under the head's lock."""

@@ -4,7 +4,6 @@ A store that has lost records hands out their offsets again. So a new epoch begi
 refused instead of being taken for the new records'.
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,8 @@ from uuid import UUID
 
 _LAST_MS = (1 << 48) - 1
 _RISING = 7
-"""The version of UUIDs that begin with their time (RFC 9562)."""
+"""The version of UUIDs that begin with their time in milliseconds (RFC 9562)."""
+_BEHIND_THE_VERSION = (1 << 76) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,9 @@ def is_later(epoch: UUID, than: UUID) -> bool:
     return epoch.version == _RISING and (than.version != _RISING or epoch.int > than.int)
 
 
-def next_epoch(at: datetime, known: Iterable[UUID]) -> UUID:
-    """An epoch that was never used before, and is later than all of these whatever the clock says."""
+def next_epoch(at: datetime, known: Iterable[UUID], noise: UUID) -> UUID:
+    """An epoch that is later than all that are known, whatever the clock says; `noise` is a fresh random UUID."""
     began_ms = [int(at.timestamp() * 1000), *((each.int >> 80) + 1 for each in known if each.version == _RISING)]
     ms = min(max(began_ms), _LAST_MS)
-    noise = int.from_bytes(os.urandom(10), "big")
-    version_and_variant = (_RISING << 76) | (0b10 << 62)
-    return UUID(int=ms << 80 | noise & ~(0xF << 76 | 0b11 << 62) | version_and_variant)
+    # The variant and the random bits are the noise's.
+    return UUID(int=ms << 80 | _RISING << 76 | noise.int & _BEHIND_THE_VERSION)

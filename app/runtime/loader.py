@@ -8,7 +8,6 @@ Declares the port `ChangeFeed` that the store implements.
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 from app.core.configs import AuthorizerConfig
@@ -221,8 +220,8 @@ class Loader:
         began_at = self._options.clock()
         image = await load_image(self._feed, self._startup, self._options.snapshot_timeout_s, self._metrics)
         try:
+            await self._check_passed(image)
             image, equal_at = await self._caught_up(image)
-            await self._prove_passed(image)
         except BaseException:
             self._free(image.index)
             raise
@@ -252,16 +251,12 @@ class Loader:
                 return image, equal_at
             poll = await self._poll(image)
 
-    async def _prove_passed(self, image: AuthorizerImage) -> None:
+    async def _check_passed(self, image: AuthorizerImage) -> None:
         """A snapshot may have come past what is known, such as an update of this process, without showing it."""
         known = self._still_known()
-        if known is None or known.epoch != image.epoch or known.offset >= image.offset:
-            return
-        with suppress(PoisonedRecordException):  # what lies behind it is not the question
-            poll = await self._ask(known.offset, 1)
-            if poll.hash_at not in (None, known.hash):
-                self._lose(known)
-                raise _FeedMismatchException(_LOST)
+        if known is not None and known.epoch == image.epoch and known.offset < image.offset:
+            self._lost = self._lost or known  # it stays where the store goes on from it
+        await self._renounce()
 
     def _free(self, index: AclIndex) -> None:
         task = asyncio.create_task(run_through(index.dismantle()), name="klamm-free")

@@ -6,7 +6,7 @@ That is after a promotion, in another cluster, and wherever the head does not go
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 
@@ -57,7 +57,7 @@ async def lock_head(
     position = known.position
     if moved or (position is not None and await _continuity(connection, head, position) in begins_on):
         known_epochs = [head.epoch] if position is None else [head.epoch, position.epoch]
-        head = replace(head, epoch=next_epoch(head.recorded_at, known_epochs), begins_epoch=True)
+        head = replace(head, epoch=next_epoch(head.recorded_at, known_epochs, uuid4()), begins_epoch=True)
     return head if identity == UNKNOWN_SERVER else replace(head, identity=identity)
 
 

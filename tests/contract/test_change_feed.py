@@ -177,7 +177,7 @@ async def test_an_epoch_is_renounced_for_a_record_that_the_store_does_not_hold(s
 async def test_an_epoch_that_is_over_does_not_come_back(subject: Subject) -> None:
     await subject.write(create(topic("a")))
     over = await subject.head()
-    present = next_epoch(datetime(2100, 1, 1, tzinfo=UTC), [over.epoch])
+    present = next_epoch(datetime(2100, 1, 1, tzinfo=UTC), [over.epoch], uuid4())
 
     await subject.feed.renounce(FeedPosition(present, 1, over.hash))
 

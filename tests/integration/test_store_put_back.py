@@ -2,9 +2,12 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -171,23 +174,57 @@ async def until_writers_wait(database: Connection, number: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_a_data_directory_put_back_again_and_again(tmp_path: Path) -> None:
+def test_a_data_directory_put_back_again_and_again(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "data") as server:
-        await migrate(server.dsn)
+        asyncio.run(migrate(server.dsn))
         cluster, backup = tmp_path / "data" / "postgres", tmp_path / "backup"
-        async with replicas_on(server.dsn) as replicas:
-            await write_what_is_kept(replicas[0])
-            await asyncio.to_thread(server.stop)
-            await asyncio.to_thread(copy, cluster, backup)
-            await asyncio.to_thread(server.start)
 
+        def put_back_directory() -> None:
+            shutil.rmtree(cluster)
+            copy(backup, cluster)
+            server.start()
+
+        def back_up() -> None:
+            server.stop()
+            copy(cluster, backup)
+            server.start()
+
+        async def rounds(ask: AskMain) -> int:
             async def put_back(down: asyncio.Event) -> None:
-                await asyncio.to_thread(server.stop)
+                await ask(server.stop)
                 down.set()
-                await asyncio.to_thread(shutil.rmtree, cluster)
-                await asyncio.to_thread(copy, backup, cluster)
-                await asyncio.to_thread(server.start)
+                await ask(put_back_directory)
 
-            epochs: set[UUID] = set()
-            judged = [await one_round(replicas, number, put_back, epochs) for number in range(ROUNDS)]
-            assert sum(judged) > ROUNDS / 2
+            async with replicas_on(server.dsn) as replicas:
+                await write_what_is_kept(replicas[0])
+                await ask(back_up)
+                epochs: set[UUID] = set()
+                return sum([await one_round(replicas, number, put_back, epochs) for number in range(ROUNDS)])
+
+        assert beside_main(rounds) > ROUNDS / 2
+
+
+AskMain = Callable[[Callable[[], None]], Awaitable[None]]
+
+
+def beside_main(work: Callable[[AskMain], Coroutine[Any, Any, int]]) -> int:
+    """What comes of the work, in a loop of another thread: only the main one may start a server."""
+    asked: SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = SimpleQueue()
+
+    async def ask(job: Callable[[], None]) -> None:
+        done: Future[None] = Future()
+        asked.put((job, done))
+        await asyncio.wrap_future(done)
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(lambda: asyncio.run(work(ask)))
+        working.add_done_callback(lambda _: asked.put(None))
+        while (order := asked.get()) is not None:
+            job, done = order
+            try:
+                job()
+            except BaseException as fault:
+                done.set_exception(fault)
+                raise
+            done.set_result(None)
+        return working.result()

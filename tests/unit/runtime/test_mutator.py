@@ -314,7 +314,7 @@ async def test_a_try_that_never_got_its_turn_takes_nobody_with_it_when_it_comes_
     taken: list[Mutation] = []
     write = store.write
 
-    async def deaf(mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
+    async def deaf(mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:  # noqa: ARG001 - as the port names it
         """As a half-open connection that swallows cancellations."""
         store.write = write  # type: ignore[method-assign]  # the next try is as good as any
         while not hung.is_set():
