@@ -12,19 +12,22 @@ def position_of(image: AuthorizerImage) -> FeedPosition | None:
     return None if image.epoch is None else FeedPosition(image.epoch, image.offset, image.hash)
 
 
-def lost_history(known: FeedPosition | None, image: AuthorizerImage, poll: FeedPoll) -> FeedPosition | None:
-    """What is known, or the image's place, if the store does not go on from it; else None.
+def lost_history(
+    known: FeedPosition | None, learned: FeedPosition | None, image: AuthorizerImage, poll: FeedPoll
+) -> FeedPosition | None:
+    """Which of these places the store does not go on from, of which the image's is another; None if of none.
 
-    `known` was known before this look behind the image began.
+    `known` was known before this look behind the image began. Of what was learned since, an older look may not show
+    anything; but another record in its place can't become that one any more.
     """
-    head = poll.head
+    head = FeedPosition(poll.head.epoch, poll.head.last_offset, poll.head.hash)
     for position in (known, position_of(image)):
         if position is not None:
-            found = continuity(
-                position, FeedPosition(head.epoch, head.last_offset, head.hash), _hash_at(position.offset, image, poll)
-            )
+            found = continuity(position, head, _hash_at(position.offset, image, poll))
             if found is Continuity.LOST:
                 return position
+    if learned is not None and learned.epoch == head.epoch:
+        return learned if _hash_at(learned.offset, image, poll) not in (None, learned.hash) else None
     return None
 
 

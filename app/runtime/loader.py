@@ -167,7 +167,7 @@ class Loader:
             # Come as close to the poisoned record as whole transactions go.
             poll = await self._ask(image.offset, good)
         self._metrics.head_offset = poll.head.last_offset
-        lost, mismatch = lost_history(known, image, poll), mismatch_of(image, poll)
+        lost, mismatch = lost_history(known, self._still_known(), image, poll), mismatch_of(image, poll)
         if lost is not None:
             self._lose(lost)
         if mismatch is not None or lost is not None:

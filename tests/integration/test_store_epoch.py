@@ -1,9 +1,10 @@
-"""An epoch is renounced over a connection of its own; where nothing can be written, it stays and nobody is stopped."""
+"""When a new epoch begins; where nothing can be written, the old one stays and nobody is stopped."""
 
 import asyncio
 from urllib.parse import urlsplit
 
-from app.core.continuity import FeedPosition, KnownHistory
+from app.core.continuity import FeedPosition, KnownHistory, is_later
+from app.core.records import GENESIS_HASH
 from app.store.acl_store import PostgresAclStore
 from app.store.change_feed import PostgresChangeFeed
 from app.store.engine import Connection
@@ -31,6 +32,42 @@ async def test_a_trimmed_record_is_no_witness(store: PostgresAclStore, feed: Pos
     await feed.renounce(FeedPosition(written.epoch, 1, b"of a record that nobody can compare"))
 
     assert (await feed.poll(2, 1)).head.epoch == written.epoch
+
+
+async def test_a_writer_that_can_not_compare_a_trimmed_record_begins_a_new_epoch(
+    store: PostgresAclStore, feed: PostgresChangeFeed
+) -> None:
+    born = (await store.write([create(topic("a"))], KnownHistory())).epoch
+    seen = (await feed.poll(1, 1)).head
+    await store.write([create(topic("b"))], KnownHistory())
+    last = KnownHistory()
+    await store.write([create(topic("c"))], last)
+    assert await feed.trim(keep_age=None, keep_count=1) == 2
+
+    # What is not trimmed is compared, and the head needs no record.
+    assert (await store.write([], last)).epoch == born
+    assert (await store.write([], KnownHistory(FeedPosition(born, 0, GENESIS_HASH)))).epoch == born
+    left_behind = KnownHistory(FeedPosition(born, 1, seen.hash))
+    after = await store.write([create(topic("c"))], left_behind)
+
+    assert is_later(after.epoch, born)
+    assert after.last_offset == 3
+    assert (await store.write([], left_behind)).epoch == after.epoch
+
+
+async def test_two_that_have_lost_the_same_begin_one_epoch(store_url: str, store: PostgresAclStore) -> None:
+    born = (await store.write([create(topic("a"))], KnownHistory())).epoch
+    lost = FeedPosition(born, 5, b"of a record that was lost")
+    others = [PostgresAclStore(store_url) for _ in range(4)]
+    try:
+        outcomes = await asyncio.gather(
+            *(each.write([create(topic(f"t{n}"))], KnownHistory(lost)) for n, each in enumerate(others))
+        )
+    finally:
+        for each in others:
+            await each.close()
+    assert len({outcome.epoch for outcome in outcomes} - {born}) == 1
+    assert sorted(outcome.last_offset for outcome in outcomes) == [2, 3, 4, 5]
 
 
 async def test_a_database_that_takes_no_updates_keeps_its_epoch(
