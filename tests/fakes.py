@@ -9,6 +9,7 @@ from typing import Literal
 from uuid import UUID, uuid4
 
 from app.core.bindings import AclRow, StandardAcl
+from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, next_epoch
 from app.core.errors import (
     ApiException,
     InvalidRequestException,
@@ -211,9 +212,27 @@ class FakeStore:
         if new_epoch:
             self.begin_epoch()
 
-    def begin_epoch(self) -> None:
-        """Tokens are of another epoch from now on."""
-        self.epoch = uuid4()
+    def begin_epoch(self, *known: UUID) -> None:
+        """Tokens are of another epoch from now on, later than these too."""
+        self.epoch = next_epoch(_BIRTH, (self.epoch, *known), uuid4())
+
+    def prove(self, known: KnownHistory) -> None:
+        """What a writer does first, under the head's lock."""
+        position = known.position
+        if position is not None and self._continuity(position) is not Continuity.PROVED:
+            self.begin_epoch(position.epoch)
+
+    def renounce(self, lost: FeedPosition) -> None:
+        if self._continuity(lost) is Continuity.LOST:
+            self.begin_epoch(lost.epoch)
+
+    @property
+    def position(self) -> FeedPosition:
+        """The head, as a process knows it that has seen it."""
+        return FeedPosition(self.epoch, self.tables.last_offset, self.tables.hash)
+
+    def _continuity(self, known: FeedPosition) -> Continuity:
+        return continuity(known, self.position, self.hash_at(known.offset))
 
     def trim(self, log_start_offset: int) -> None:
         """Records before this offset are no longer in the feed."""
@@ -238,13 +257,16 @@ class FakeStore:
 
     # AclStore
 
-    async def write(self, mutations: Iterable[Mutation]) -> GroupOutcome:
+    async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
         self.tries += 1
         await self.reach("begin")
         group = list(mutations)
         self.groups.append(group)
         await self.reach("write")
-        return self.commit(group)
+        self.prove(known)
+        outcome = self.commit(group)
+        known.proved(self.position)
+        return outcome
 
     def commit(self, mutations: Sequence[Mutation]) -> GroupOutcome:
         """The same in one step, for tests that write behind everyone's back."""
@@ -280,9 +302,10 @@ class FakeStore:
 
     # BulkStore
 
-    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str) -> BatchOutcome:
+    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
         self.batches.append(dict(acls))
         await self.reach("write")
+        self.prove(known)
         kept = {key: self.tables.acls[key] for key in acls if key in self.tables.acls}
         came = {record.acl.id: record.offset for record in self.tables.records if not isinstance(record, ConfigRecord)}
         new = [AccessControlEntryRecord(0, 0, acl, _BIRTH, actor, b"") for key, acl in acls.items() if key not in kept]
@@ -294,6 +317,7 @@ class FakeStore:
         own = [came[acl.id] for key, acl in kept.items() if acl.id == acls[key].id]
         found = [came[acl.id] for key, acl in kept.items() if acl.id != acls[key].id]
         last_offset = self.tables.last_offset
+        known.proved(self.position)
         return BatchOutcome([*own, *range(before + 1, last_offset + 1)], found, self.epoch, last_offset)
 
     # ChangeFeed, for whoever needs only one
@@ -354,12 +378,9 @@ class FakeFeed:
                 raise PoisonedRecordException(record.offset, "the record can't be read")
         return FeedPoll(store.head, hash_at, records)
 
-    async def renounce(self, epoch: UUID, offset: int, known_hash: bytes) -> None:
-        store = self.store
-        await store.reach("write")
-        gone_back = store.tables.last_offset < offset
-        if store.epoch == epoch and (gone_back or store.hash_at(offset) not in (None, known_hash)):
-            store.begin_epoch()
+    async def renounce(self, lost: FeedPosition) -> None:
+        await self.store.reach("write")
+        self.store.renounce(lost)
 
     async def wait(self, timeout_s: float) -> None:
         await self.store.reach("wait")

@@ -81,7 +81,7 @@ class Authorizer:
         self._startup = startup
         self._purgatory = Purgatory(options.max_delayed_operations, self.metrics)
         self._loader = Loader(feed, startup, self.readiness, self._purgatory, self.metrics, options)
-        self._mutator = Mutator(store, self.metrics, options)
+        self._mutator = Mutator(store, self._loader.known, self.metrics, options)
         self._updates = Updates(self._mutator, self._loader, self._purgatory, self.metrics, options)
 
     @property
@@ -151,8 +151,7 @@ class Authorizer:
             token = Token.parse(at_least)
         except InvalidRequestException:
             return True
-        image = self._loader.image
-        return not image.loading_complete or (token.epoch == image.epoch and token.offset <= image.offset)
+        return not self._loader.image.loading_complete or self._purgatory.has_passed(token)
 
     async def wait_for(self, at_least: str | None) -> None:
         """Return once the image is at this token, at once if it is already.

@@ -1,29 +1,44 @@
 """Whether a look at the feed continues an image, and how it falls into transactions."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from uuid import UUID
 
+from app.core.continuity import Continuity, FeedPosition, continuity
 from app.core.image import AuthorizerImage
 from app.core.records import FeedPoll, Record
 
 
-@dataclass(frozen=True, slots=True)
-class LostHistory:
-    """A place in a history that the store has left without a change of epoch: a backup came back, say."""
-
-    epoch: UUID
-    offset: int
-    hash: bytes
+def position_of(image: AuthorizerImage) -> FeedPosition | None:
+    """Where the image stands; None before the first load."""
+    return None if image.epoch is None else FeedPosition(image.epoch, image.offset, image.hash)
 
 
-def lost_history(image: AuthorizerImage, poll: FeedPoll) -> LostHistory | None:
-    """The image's place, if its epoch's offsets are handed out for the second time; else None."""
-    if image.epoch is None or poll.head.epoch != image.epoch:
-        return None
-    if poll.head.last_offset < image.offset or poll.hash_at not in (None, image.hash):
-        return LostHistory(image.epoch, image.offset, image.hash)
+def lost_history(
+    known: FeedPosition | None, learned: FeedPosition | None, image: AuthorizerImage, poll: FeedPoll
+) -> FeedPosition | None:
+    """Which of these places the store does not go on from, of which the image's is another; None if of none.
+
+    `known` was known before this look behind the image began. Of what was learned since, an older look may not show
+    anything; but another record in its place can't become that one any more.
+    """
+    head = FeedPosition(poll.head.epoch, poll.head.last_offset, poll.head.hash)
+    for position in (known, position_of(image)):
+        if position is not None:
+            found = continuity(position, head, _hash_at(position.offset, image, poll))
+            if found is Continuity.LOST:
+                return position
+    if learned is not None and learned.epoch == head.epoch:
+        return learned if _hash_at(learned.offset, image, poll) not in (None, learned.hash) else None
     return None
+
+
+def _hash_at(offset: int, image: AuthorizerImage, poll: FeedPoll) -> bytes | None:
+    """The hash of the store's record at the offset, if this look has seen it."""
+    if offset == poll.head.last_offset:
+        return poll.head.hash
+    if offset == image.offset:
+        return poll.hash_at
+    behind = offset - image.offset - 1
+    return poll.records[behind].hash if 0 <= behind < len(poll.records) else None
 
 
 def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
-from uuid import UUID
 
 from app.core.bindings import AclRow
+from app.core.continuity import FeedPosition
 from app.core.records import FeedHead, FeedPoll
 
 
@@ -36,8 +36,8 @@ class ChangeFeed(Protocol):
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """The head, the hash at the offset, and whole transactions behind it: `limit` records or one transaction."""
 
-    async def renounce(self, epoch: UUID, offset: int, known_hash: bytes) -> None:
-        """Begin a new epoch if the store is still in this one but holds another record at the offset, or none yet.
+    async def renounce(self, lost: FeedPosition) -> None:
+        """Begin a new epoch unless the store goes on from this place, or is of a later epoch already.
 
         Where the store can't be written, nothing happens.
         """

@@ -15,6 +15,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from app.core.bindings import AclBinding, StandardAcl, natural_key
+from app.core.continuity import KnownHistory
 from app.core.errors import RequestTimedOutException, StoreUnavailableException, TokenEpochMismatchException
 from app.core.mutations import BatchOutcome
 from app.core.token import Token
@@ -27,8 +28,10 @@ _SLICE = 100
 class BulkStore(Protocol):
     """Where the batches go."""
 
-    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str) -> BatchOutcome:
+    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
         """One transaction for the batch, whose ACLs come by their natural keys; those that are there are left alone.
+
+        `known` is as of `AclStore.write`.
 
         A batch whose outcome is unknown may be given again, with the same ids.
         Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
@@ -102,6 +105,7 @@ class Importer:
         self._backoff = Backoff(self._options.first_backoff_s, self._options.max_backoff_s, self._options.jitter)
         self._stopped = asyncio.Event()
         self._own = OffsetRanges()
+        self._known = KnownHistory()
         self._next_at = 0.0
         """The clock's time before which the next batch would be too fast."""
 
@@ -159,7 +163,9 @@ class Importer:
         while not self._stopped.is_set():
             try:
                 began_at = self._options.clock()
-                outcome = await bounded(self._store.add(batch.acls, self._actor), self._options.write_timeout_s)
+                outcome = await bounded(
+                    self._store.add(batch.acls, self._actor, self._known), self._options.write_timeout_s
+                )
             except (StoreUnavailableException, RequestTimedOutException, TimeoutError) as fault:
                 now = self._options.clock()
                 failing_since = now if failing_since is None else failing_since

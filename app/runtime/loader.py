@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from app.core.configs import AuthorizerConfig
+from app.core.continuity import FeedPosition, KnownHistory
 from app.core.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.image import AuthorizerImage
 from app.core.index import AclIndex
 from app.core.records import FeedPoll, Record
 from app.runtime.applying import ImageLostException, apply_in_steps
-from app.runtime.continuity import LostHistory, lost_history, mismatch_of, transactions_of
+from app.runtime.continuity import lost_history, mismatch_of, position_of, transactions_of
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import Backoff, bounded, stop
 from app.runtime.feed import ChangeFeed, SnapshotReader
@@ -31,6 +32,7 @@ __all__ = ["ChangeFeed", "Loader", "SnapshotReader"]
 
 _logger = logging.getLogger(__name__)
 _TIMEOUTS_BEFORE_RELOAD = 3
+_LOST = "the store has lost what this process has seen of it"
 _UNEXPECTED = "unexpected fault, see the log"
 
 
@@ -51,6 +53,7 @@ class Loader:
         options: RuntimeOptions,
     ) -> None:
         self.image = AuthorizerImage.empty(startup)
+        self.known = KnownHistory()
         self._feed = feed
         self._startup = startup
         self._readiness = readiness
@@ -65,7 +68,7 @@ class Loader:
         self._reload_at = 0.0
         self._loading = False
         """Whether the step under way is a load."""
-        self._lost: LostHistory | None = None
+        self._lost: FeedPosition | None = None
         """What the store's epoch has to be renounced for."""
         self._timeouts = 0
         self._trouble: str | None = None
@@ -154,6 +157,7 @@ class Loader:
     async def _poll(self, image: AuthorizerImage) -> FeedPoll:
         """The feed behind this image. Raises _FeedMismatchException if it does not continue it."""
         self._metrics.polls_total += 1
+        known = self._still_known()
         try:
             poll = await self._ask(image.offset, self._options.poll_records)
         except PoisonedRecordException as poison:
@@ -163,15 +167,24 @@ class Loader:
             # Come as close to the poisoned record as whole transactions go.
             poll = await self._ask(image.offset, good)
         self._metrics.head_offset = poll.head.last_offset
-        mismatch = mismatch_of(image, poll)
-        if mismatch is not None:
-            self._lost = lost_history(image, poll) or self._lost
-            raise _FeedMismatchException(mismatch)
+        lost, mismatch = lost_history(known, self._still_known(), image, poll), mismatch_of(image, poll)
+        if lost is not None:
+            self._lose(lost)
+        if mismatch is not None or lost is not None:
+            raise _FeedMismatchException(mismatch or _LOST)
         if not poll.records and image.offset < poll.head.last_offset:
             raise PoisonedRecordException(image.offset + 1, "the record is missing")
         if any(len(each) > self._options.max_step_records for each in transactions_of(poll.records)):
             raise _FeedMismatchException("a transaction is too large to become visible in one step")
         return poll
+
+    def _still_known(self) -> FeedPosition | None:
+        """What the store has to go on from; None also if it was seen not to, and could not be told so."""
+        return None if self.known.is_lost else self.known.position
+
+    def _lose(self, lost: FeedPosition) -> None:
+        self._lost = lost
+        self.known.lose()
 
     async def _renounce(self) -> None:
         """Have a new epoch begun once history was lost, so that no token means two states; now or at a later look."""
@@ -179,7 +192,7 @@ class Loader:
             return
         lost, self._lost = self._lost, None
         try:
-            await bounded(self._feed.renounce(lost.epoch, lost.offset, lost.hash), self._options.poll_timeout_s)
+            await bounded(self._feed.renounce(lost), self._options.poll_timeout_s)
         except (StoreUnavailableException, TimeoutError) as fault:
             self._lost = lost
             _logger.warning("epoch_not_renounced", extra={"why": str(fault) or "no answer in time"})
@@ -207,6 +220,7 @@ class Loader:
         began_at = self._options.clock()
         image = await load_image(self._feed, self._startup, self._options.snapshot_timeout_s, self._metrics)
         try:
+            await self._check_passed(image)
             image, equal_at = await self._caught_up(image)
         except BaseException:
             self._free(image.index)
@@ -237,6 +251,13 @@ class Loader:
                 return image, equal_at
             poll = await self._poll(image)
 
+    async def _check_passed(self, image: AuthorizerImage) -> None:
+        """A snapshot may have come past what is known, such as an update of this process, without showing it."""
+        known = self._still_known()
+        if known is not None and known.epoch == image.epoch and known.offset < image.offset:
+            self._lost = self._lost or known  # it stays where the store goes on from it
+        await self._renounce()
+
     def _free(self, index: AclIndex) -> None:
         task = asyncio.create_task(run_through(index.dismantle()), name="klamm-free")
         self._freeing.add(task)
@@ -244,6 +265,9 @@ class Loader:
 
     def _publish(self, image: AuthorizerImage) -> None:
         self.image = image
+        position = position_of(image)
+        if position is not None:
+            self.known.saw(position)
         self._metrics.image_offset = image.offset
         self._readiness.published(image)
         self._purgatory.reached(image)

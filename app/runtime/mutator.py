@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.core.continuity import KnownHistory
 from app.core.errors import (
     ApiException,
     OverloadedException,
@@ -36,8 +37,11 @@ _STOPPING = "the service is shutting down; the update was not written"
 class AclStore(Protocol):
     """Where updates become durable."""
 
-    async def write(self, mutations: Iterable[Mutation]) -> GroupOutcome:
+    async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
         """Write all of them in one transaction, in order; a later one sees the earlier.
+
+        Where the store does not provably go on from what is known, the transaction begins a new epoch, also if it
+        writes nothing else: an outcome never carries a token that two histories share. Afterwards its head is known.
 
         They are read once, when the transaction has its turn: until then nobody's update is under way, however long
         the store can't be reached, and whoever leaves is not written.
@@ -87,8 +91,9 @@ class _Pending:
 class Mutator:
     """A bounded queue and one task that empties it, a group at a time."""
 
-    def __init__(self, store: AclStore, metrics: RuntimeMetrics, options: RuntimeOptions) -> None:
+    def __init__(self, store: AclStore, known: KnownHistory, metrics: RuntimeMetrics, options: RuntimeOptions) -> None:
         self._store = store
+        self._known = known
         self._metrics = metrics
         self._options = options
         self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
@@ -221,7 +226,7 @@ class Mutator:
         # INVARIANT: a write that was given up takes nobody with it any more, even if it comes back to life.
         with closing(self._mutations_of(group)) as mutations:
             try:
-                written = await bounded(self._store.write(mutations), self._options.write_timeout_s)
+                written = await bounded(self._store.write(mutations, self._known), self._options.write_timeout_s)
             except StoreUnavailableException as fault:
                 self._metrics.group_failures_total += 1
                 self._why_waiting = fault.message

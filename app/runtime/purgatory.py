@@ -33,20 +33,24 @@ class Purgatory:
         # To ask for the running loop costs a system call (Python 3.11), which is felt at each update.
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    def has_passed(self, token: Token) -> bool:
+        """Whether the image is at or behind this token, and is not known to be of a lost history."""
+        return token.epoch == self._epoch and token.offset <= self._offset
+
     async def wait_for(self, token: Token, timeout_s: float) -> None:
         """Return when the image is at or behind this token.
 
         Raises TimeoutError at the deadline, TokenEpochMismatchException once a look at the store has confirmed that it
         is of another epoch or the image has changed to yet another, OverloadedException if too many wait.
         """
-        if self._passed(token):
+        if self.has_passed(token):
             return
         if self._metrics.num_delayed_operations >= self._bound:
             raise OverloadedException("too many requests wait for an offset; nothing was done, try again shortly")
         await self._delay(token, timeout_s)
         if token.epoch != self._epoch:
             raise TokenEpochMismatchException("`at_least` is of another epoch of the store; ask again without it")
-        if not self._passed(token):
+        if not self.has_passed(token):
             raise TimeoutError
 
     async def wait_for_own(self, token: Token, timeout_s: float) -> None:
@@ -55,10 +59,10 @@ class Purgatory:
         Its epoch may be one that the image has yet to learn of, and no bound stands in its way: the mutator has one.
         Raises TimeoutError, or RequestTimedOutException if the store has moved on to yet another epoch.
         """
-        if self._passed(token):
+        if self.has_passed(token):
             return
         await self._delay(token, timeout_s)
-        if not self._passed(token):
+        if not self.has_passed(token):
             raise RequestTimedOutException(
                 "the store changed to another epoch after the update; its outcome is unknown, look before you repeat it"
             )
@@ -112,9 +116,6 @@ class Purgatory:
         self._heaps.clear()
         self._count_size()
 
-    def _passed(self, token: Token) -> bool:
-        return token.epoch == self._epoch and token.offset <= self._offset
-
     async def _delay(self, token: Token, timeout_s: float) -> None:
         if self._closed:
             raise TimeoutError
@@ -128,12 +129,12 @@ class Purgatory:
             await answered(future, timeout_s)
         except TimeoutError:
             # The offset may have come in the very step of the deadline.
-            if not self._passed(token):
+            if not self.has_passed(token):
                 self._metrics.purgatory_expirations_total += 1
                 raise
         finally:
             self._metrics.num_delayed_operations -= 1
-        if self._closed and not self._passed(token):
+        if self._closed and not self.has_passed(token):
             raise TimeoutError
 
     def _purge(self) -> None:

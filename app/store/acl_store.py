@@ -6,6 +6,7 @@
 import logging
 from collections.abc import Iterable
 
+from app.core.continuity import KnownHistory
 from app.core.mutations import GroupOutcome, Mutation
 from app.store.engine import StoreTimeouts
 from app.store.feed_writer import FeedWriter
@@ -25,16 +26,16 @@ class PostgresAclStore:
         self._feed = FeedWriter(dsn, timeouts or StoreTimeouts(), "writer")
         self._trouble = Trouble(self._tell)
 
-    async def write(self, mutations: Iterable[Mutation]) -> GroupOutcome:
+    async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
         """One transaction for the whole group; the head after it comes back, changed or not.
 
-        They are read once, under the head's lock.
+        They are read once, under the head's lock, where the head is proved to go on from what is known.
 
         Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
         the COMMIT is unknown; any other exception is a fault of this group, and nothing of it was kept.
         """
         with self._trouble.told():
-            async with self._feed.transaction() as transaction:
+            async with self._feed.transaction(known) as transaction:
                 group = Group(transaction.connection, transaction.head)
                 outcomes = await group.apply(mutations)
                 if group.drafts:

@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 
 from app.core.bindings import StandardAcl
+from app.core.continuity import KnownHistory
 from app.core.mutations import BatchOutcome
 from app.core.records import AccessControlEntryRecord
 from app.store.engine import StoreTimeouts
@@ -23,14 +24,14 @@ class PostgresBulkStore:
     def __init__(self, dsn: str, timeouts: StoreTimeouts | None = None) -> None:
         self._feed = FeedWriter(dsn, timeouts or StoreTimeouts(), "import")
 
-    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str) -> BatchOutcome:
+    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
         """One transaction for the batch, whose ACLs come by their natural keys; those that are there are left alone.
 
         A batch whose outcome is unknown may be given again, with the same ids.
         Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
         the COMMIT is unknown; any other exception is a fault of this batch, and nothing of it was kept.
         """
-        async with self._feed.transaction() as transaction:
+        async with self._feed.transaction(known) as transaction:
             rows = await transaction.connection.fetch(_KEPT, list(acls))
             kept = {row["natural_key"]: (row["id"].bytes, row["created_offset"]) for row in rows}
             new = {key: acl for key, acl in acls.items() if key not in kept}

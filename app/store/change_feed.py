@@ -8,8 +8,8 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from uuid import UUID
 
+from app.core.continuity import FeedPosition
 from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.store.engine import Connection, KeptConnection, StoreTimeouts, close_gently, connect
 from app.store.epoch import renounce
@@ -87,15 +87,15 @@ class PostgresChangeFeed:
             return FeedPoll(head, hash_at, ())
         return FeedPoll(head, hash_at, await _records(found, OrderCheck(applied_offset, head.last_offset)))
 
-    async def renounce(self, epoch: UUID, offset: int, known_hash: bytes) -> None:
-        """Begins a new epoch if the store is still in this one but holds another record at the offset, or none yet.
+    async def renounce(self, lost: FeedPosition) -> None:
+        """Begins a new epoch unless the store goes on from this place, or is of a later epoch already.
 
         A standby and a role that may not write change nothing. Raises StoreUnavailableException.
         """
         connection = await connect(self._dsn, self._timeouts, "epoch")
         try:
             with faults_told():
-                await renounce(connection, epoch, offset, known_hash)
+                await renounce(connection, lost)
         finally:
             await close_gently(connection, self._timeouts)
 

@@ -8,24 +8,19 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from uuid import UUID, uuid4
 
 import asyncpg
 
+from app.core.continuity import KnownHistory
 from app.core.errors import RequestTimedOutException, StoreUnavailableException
 from app.store.engine import Connection, KeptConnection, StoreTimeouts
-from app.store.faults import NotMigratedError, answer_to, is_rolled_back
+from app.store.epoch import lock_head
+from app.store.faults import answer_to, is_rolled_back
 from app.store.journal import LockedHead, ServerIdentity, move_head
 
 _log = logging.getLogger(__name__)
 
 _READ_ONLY = "25006"
-
-# The clock is read above the locked row, so that a writer that stood in line has the time at which its turn came.
-_LOCK_HEAD = """WITH head AS MATERIALIZED (
-    SELECT epoch, last_offset, hash, system_identifier, timeline FROM acl_head FOR UPDATE
-)
-SELECT *, clock_timestamp() AS recorded_at FROM head"""
 
 # The file name is asked for the timeline as pg_control_checkpoint() lags behind for a while after a promotion.
 _IDENTITY = """SELECT system_identifier, pg_walfile_name(pg_current_wal_lsn()) AS wal_file FROM pg_control_system()"""
@@ -58,8 +53,11 @@ class FeedWriter:
         self._told_of_identity = False
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[FeedTransaction]:
+    async def transaction(self, known: KnownHistory) -> AsyncIterator[FeedTransaction]:
         """Locks the head before the block, moves it and commits after it; without a change all is rolled back.
+
+        A head that does not go on from what is known is in a new epoch, which is a change. Afterwards the head is what
+        is known.
 
         Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
         the COMMIT is unknown; any other exception is a fault of this block, and nothing of it was kept.
@@ -67,15 +65,16 @@ class FeedWriter:
         async with self._kept.lease() as connection:
             async with asyncio.timeout(self._timeouts.transaction_s):
                 await connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED", timeout=self._timeouts.answer_s)
-                locked = await self._lock_head(connection)
-                transaction = FeedTransaction(connection, _for_this_server(locked, self._identity))
+                locked = await lock_head(connection, known, self._identity)
+                transaction = FeedTransaction(connection, locked)
                 yield transaction
                 head = transaction.head
                 # Who the server is, is told along with the first change; alone it is nobody's news.
-                changed = (head.epoch, head.last_offset) != (locked.epoch, locked.last_offset)
+                changed = head.begins_epoch or head.last_offset != locked.last_offset
                 if changed:
                     await move_head(connection, head)
             await self._end(connection, changed=changed)
+            known.proved(head.position)
 
     async def close(self) -> None:
         """Ends the connection."""
@@ -98,18 +97,6 @@ class FeedWriter:
             return ServerIdentity()
         return ServerIdentity(row["system_identifier"], int(row["wal_file"][:8], 16)) if row else ServerIdentity()
 
-    async def _lock_head(self, connection: Connection) -> LockedHead:
-        row = await connection.fetchrow(_LOCK_HEAD)
-        if row is None:
-            raise NotMigratedError
-        return LockedHead(
-            epoch=UUID(bytes=row["epoch"].bytes),
-            last_offset=row["last_offset"],
-            hash=row["hash"],
-            identity=ServerIdentity(row["system_identifier"], row["timeline"]),
-            recorded_at=row["recorded_at"],
-        )
-
     async def _end(self, connection: Connection, *, changed: bool) -> None:
         if not changed:
             await connection.execute("ROLLBACK")
@@ -128,14 +115,3 @@ class FeedWriter:
             ) from fault
         if status != "COMMIT":
             raise StoreUnavailableException("PostgreSQL rolled the update back; retry")
-
-
-def _for_this_server(head: LockedHead, identity: ServerIdentity) -> LockedHead:
-    """The head with a fresh epoch if it was last written on another server or timeline.
-
-    After a promotion or a restore, offsets may be handed out for the second time; the epoch tells them apart.
-    """
-    if identity in (head.identity, ServerIdentity()):
-        return head
-    epoch = head.epoch if head.identity == ServerIdentity() else uuid4()
-    return replace(head, identity=identity, epoch=epoch)

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.core.bindings import AclBinding
+from app.core.continuity import FeedPosition
 from app.core.records import ConfigRecord, Record, record_hash
 from app.store.engine import Connection
 from app.store.slices import in_slices
@@ -59,13 +60,23 @@ class ServerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class LockedHead:
-    """`acl_head` as read under its lock, and the database's clock after the lock was had."""
+    """`acl_head` under its lock, and the database's clock after the lock was had.
+
+    INVARIANT: made by `lock_head` of app.store.epoch alone, which proves that no token of it means two states.
+    """
 
     epoch: UUID
     last_offset: int
     hash: bytes
     identity: ServerIdentity
     recorded_at: datetime
+    begins_epoch: bool
+    """Whether the epoch is a new one, which the store has yet to learn of."""
+
+    @property
+    def position(self) -> FeedPosition:
+        """What a process knows of the store's history once this head is committed."""
+        return FeedPosition(self.epoch, self.last_offset, self.hash)
 
 
 async def append(connection: Connection, head: LockedHead, drafts: Sequence[Record]) -> bytes:

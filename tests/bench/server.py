@@ -14,6 +14,7 @@ from uuid import UUID
 
 from app.core.bindings import AclRow
 from app.core.configs import AuthorizerConfig
+from app.core.continuity import FeedPosition, KnownHistory
 from app.core.errors import StoreUnavailableException
 from app.core.mutations import GroupOutcome, Mutation
 from app.core.records import GENESIS_HASH, FeedHead, FeedPoll
@@ -63,10 +64,10 @@ class StillFeed:
     async def wait(self, timeout_s: float) -> None:
         await asyncio.sleep(timeout_s)
 
-    async def write(self, _mutations: Iterable[Mutation]) -> GroupOutcome:
+    async def write(self, _mutations: Iterable[Mutation], _known: KnownHistory) -> GroupOutcome:
         raise StoreUnavailableException("the bench does not write")
 
-    async def renounce(self, _epoch: UUID, _offset: int, _known_hash: bytes) -> None:
+    async def renounce(self, _lost: FeedPosition) -> None:
         pass
 
     async def close(self) -> None:

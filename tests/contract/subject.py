@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.core.bindings import StandardAcl
+from app.core.continuity import KnownHistory
 from app.core.errors import ApiException
 from app.core.mutations import Mutation, Outcome
 from app.core.records import FeedHead, Record
@@ -21,7 +22,7 @@ class Subject:
     bulk: BulkStore
 
     async def write(self, *mutations: Mutation) -> Sequence[Outcome | ApiException]:
-        return (await self.store.write(mutations)).outcomes
+        return (await self.store.write(mutations, KnownHistory())).outcomes
 
     async def records(self) -> list[Record]:
         """The feed from its beginning."""

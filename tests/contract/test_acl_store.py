@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from app.core.bindings import StandardAcl
 from app.core.codes import AclOperation, PatternType, ResourceType
+from app.core.continuity import KnownHistory
 from app.core.errors import InvalidRequestException, PolicyViolationException
 from app.core.filters import AclBindingFilter
 from app.core.mutations import AlterConfigsOutcome, CreatedAcl
@@ -22,7 +23,7 @@ EVERYTHING = AclBindingFilter()
 
 
 async def test_a_new_acl_gets_an_id_and_stands_in_snapshot_and_feed(subject: Subject) -> None:
-    outcome = await subject.store.write([create(topic("orders"))])
+    outcome = await subject.store.write([create(topic("orders"))], KnownHistory())
 
     (made,) = created(outcome.outcomes[0])
     acl = StandardAcl(made.id, topic("orders"))
@@ -35,9 +36,9 @@ async def test_a_new_acl_gets_an_id_and_stands_in_snapshot_and_feed(subject: Sub
 
 
 async def test_an_existing_acl_keeps_its_first_id_and_makes_no_record(subject: Subject) -> None:
-    first = await subject.store.write([create(topic("orders"))])
+    first = await subject.store.write([create(topic("orders"))], KnownHistory())
 
-    again = await subject.store.write([create(topic("orders"))])
+    again = await subject.store.write([create(topic("orders"))], KnownHistory())
 
     (made,) = created(first.outcomes[0])
     assert created(again.outcomes[0]) == [CreatedAcl(made.id, created=False)]
@@ -89,6 +90,7 @@ async def test_a_group_is_one_transaction_with_dense_offsets_and_a_hash_chain(su
             alter(("super.users", "User:root")),
             create(topic("a")),
         ],
+        KnownHistory(),
     )
 
     records = await subject.records()
@@ -162,7 +164,7 @@ async def test_matches_stand_in_sort_order(subject: Subject) -> None:
 
 
 async def test_nothing_changed_means_no_record_and_the_same_head(subject: Subject) -> None:
-    before = await subject.store.write([create(topic("orders")), alter(("audit.level", "INFO"))])
+    before = await subject.store.write([create(topic("orders")), alter(("audit.level", "INFO"))], KnownHistory())
 
     after = await subject.store.write(
         [
@@ -172,6 +174,7 @@ async def test_nothing_changed_means_no_record_and_the_same_head(subject: Subjec
             create(),
             delete(),
         ],
+        KnownHistory(),
     )
 
     assert (after.epoch, after.last_offset) == (before.epoch, before.last_offset)
@@ -182,7 +185,7 @@ async def test_nothing_changed_means_no_record_and_the_same_head(subject: Subjec
 async def test_an_empty_group_tells_the_head(subject: Subject) -> None:
     head = await subject.head()
 
-    outcome = await subject.store.write([])
+    outcome = await subject.store.write([], KnownHistory())
 
     assert (list(outcome.outcomes), outcome.epoch, outcome.last_offset) == ([], head.epoch, 0)
 

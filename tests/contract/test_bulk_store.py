@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from uuid import uuid4
 
 from app.core.bindings import AclBinding, StandardAcl
+from app.core.continuity import KnownHistory
 from app.core.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, record_hash
 from app.core.table import sort_key
@@ -19,7 +20,7 @@ async def test_a_batch_stands_in_snapshot_and_feed_as_one_transaction(subject: S
     await subject.write(create(topic("before")), alter(("audit.level", "DEBUG")))
     acls = batch(map(topic, ["orders", "payments", "tab\there \\ and \U0001f600"]))
 
-    outcome = await subject.bulk.add(acls, ACTOR)
+    outcome = await subject.bulk.add(acls, ACTOR, KnownHistory())
 
     assert (list(outcome.created), list(outcome.found), outcome.last_offset) == ([3, 4, 5], [], 5)
     assert outcome.epoch == (await subject.head()).epoch
@@ -39,18 +40,18 @@ async def test_what_is_there_keeps_its_id_and_is_told_by_the_offset_that_made_it
     await subject.write(create(topic("a")), create(topic("b")))
     before = await subject.acls()
 
-    outcome = await subject.bulk.add(batch(map(topic, ["b", "c", "a"])), ACTOR)
+    outcome = await subject.bulk.add(batch(map(topic, ["b", "c", "a"])), ACTOR, KnownHistory())
 
     assert (list(outcome.created), sorted(outcome.found), outcome.last_offset) == ([3], [1, 2], 3)
     assert [acl for acl in await subject.acls() if acl.binding != topic("c")] == before
 
 
 async def test_a_batch_of_which_all_is_there_makes_no_record(subject: Subject) -> None:
-    await subject.bulk.add(batch([topic("a")]), ACTOR)
+    await subject.bulk.add(batch([topic("a")]), ACTOR, KnownHistory())
     head = await subject.head()
 
-    outcome = await subject.bulk.add(batch([topic("a")]), ACTOR)
-    nothing = await subject.bulk.add({}, ACTOR)
+    outcome = await subject.bulk.add(batch([topic("a")]), ACTOR, KnownHistory())
+    nothing = await subject.bulk.add({}, ACTOR, KnownHistory())
 
     assert (list(outcome.created), list(outcome.found), outcome.last_offset) == ([], [1], 1)
     assert (list(nothing.created), list(nothing.found), nothing.last_offset) == ([], [], 1)
@@ -59,9 +60,9 @@ async def test_a_batch_of_which_all_is_there_makes_no_record(subject: Subject) -
 
 async def test_a_batch_given_again_is_told_as_its_own(subject: Subject) -> None:
     acls = batch(map(topic, "abc"))
-    first = await subject.bulk.add(acls, ACTOR)
+    first = await subject.bulk.add(acls, ACTOR, KnownHistory())
 
-    again = await subject.bulk.add(acls, ACTOR)
+    again = await subject.bulk.add(acls, ACTOR, KnownHistory())
 
     assert sorted(again.created) == sorted(first.created) == [1, 2, 3]
     assert list(again.found) == []
@@ -69,10 +70,10 @@ async def test_a_batch_given_again_is_told_as_its_own(subject: Subject) -> None:
 
 
 async def test_what_was_removed_can_be_added_again(subject: Subject) -> None:
-    await subject.bulk.add(batch(map(topic, "ab")), ACTOR)
+    await subject.bulk.add(batch(map(topic, "ab")), ACTOR, KnownHistory())
     await subject.write(delete(AclBindingFilter(resource_name="a")))
 
-    outcome = await subject.bulk.add(batch(map(topic, "ab")), ACTOR)
+    outcome = await subject.bulk.add(batch(map(topic, "ab")), ACTOR, KnownHistory())
 
     assert (list(outcome.created), list(outcome.found)) == ([4], [2])
 
@@ -80,7 +81,7 @@ async def test_what_was_removed_can_be_added_again(subject: Subject) -> None:
 async def test_thousands_at_once_are_taken_in_order(subject: Subject) -> None:
     names = [f"t{n:05d}" for n in range(3_000)]
 
-    outcome = await subject.bulk.add(batch(map(topic, names)), ACTOR)
+    outcome = await subject.bulk.add(batch(map(topic, names)), ACTOR, KnownHistory())
 
     assert list(outcome.created) == list(range(1, 3_001))
     assert [acl.binding for acl in await subject.acls()] == sorted(map(topic, names), key=sort_key)
@@ -91,7 +92,7 @@ async def test_thousands_at_once_are_taken_in_order(subject: Subject) -> None:
 
 async def test_the_other_writer_finds_what_was_added(subject: Subject) -> None:
     acls = batch([topic("a")])
-    await subject.bulk.add(acls, ACTOR)
+    await subject.bulk.add(acls, ACTOR, KnownHistory())
 
     (outcome,) = await subject.write(create(topic("a"), topic("b")))
 

@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
 from uuid import uuid4
 
 from app.core.bindings import StandardAcl
 from app.core.codes import PatternType
+from app.core.continuity import FeedPosition, is_later, next_epoch
 from app.core.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record
 from tests.contract.subject import Subject
@@ -158,18 +161,29 @@ async def test_an_epoch_is_renounced_for_a_record_that_the_store_does_not_hold(s
     first, second = await subject.records()
 
     for offset, known in ((1, first.hash), (2, second.hash), (0, GENESIS_HASH)):
-        await subject.feed.renounce(born.epoch, offset, known)
-    await subject.feed.renounce(uuid4(), 3, b"another epoch's")
+        await subject.feed.renounce(FeedPosition(born.epoch, offset, known))
     assert await subject.head() == born
 
     epochs = [born.epoch]
     for offset, known in ((1, second.hash), (2, first.hash), (3, second.hash)):
-        await subject.feed.renounce(epochs[-1], offset, known)
+        await subject.feed.renounce(FeedPosition(epochs[-1], offset, known))
         epochs.append((await subject.head()).epoch)
         # Once is enough: whoever comes second knows of the old epoch only.
-        await subject.feed.renounce(epochs[-2], offset, known)
+        await subject.feed.renounce(FeedPosition(epochs[-2], offset, known))
     assert await subject.head() == replace(born, epoch=epochs[-1])
-    assert len(set(epochs)) == 4
+    assert [is_later(later, earlier) for earlier, later in pairwise(epochs)] == [True] * 3
+
+
+async def test_an_epoch_that_is_over_does_not_come_back(subject: Subject) -> None:
+    await subject.write(create(topic("a")))
+    over = await subject.head()
+    present = next_epoch(datetime(2100, 1, 1, tzinfo=UTC), [over.epoch], uuid4())
+
+    await subject.feed.renounce(FeedPosition(present, 1, over.hash))
+
+    head = await subject.head()
+    assert head == replace(over, epoch=head.epoch)
+    assert is_later(head.epoch, present)
 
 
 async def test_wait_returns_when_a_transaction_commits(subject: Subject) -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from app.core.continuity import KnownHistory
 from app.core.errors import InvalidUpdateVersionException, PolicyViolationException, TokenEpochMismatchException
 from app.core.filters import AclBindingFilter
 from app.core.mutations import CreateAcls, DeleteAcls
@@ -52,7 +53,7 @@ async def test_nothing_is_written_at_any_other_offset(subject: Subject, guarded:
     await subject.write(create(topic("old"), topic("other")))
 
     before = await subject.head()
-    outcome = await subject.store.write([guarded(await at(subject, offset))])
+    outcome = await subject.store.write([guarded(await at(subject, offset))], KnownHistory())
 
     (refusal,) = outcome.outcomes
     assert isinstance(refusal, InvalidUpdateVersionException)
@@ -98,7 +99,9 @@ async def test_a_guard_is_asked_when_its_turn_in_the_group_comes_and_hinders_no_
 async def test_the_token_of_a_guarded_mutation_does_not_count_what_comes_behind_it_in_the_group(
     subject: Subject,
 ) -> None:
-    outcome = await subject.store.write([creates("mine")(await at(subject, 0)), create(topic("foreign"))])
+    outcome = await subject.store.write(
+        [creates("mine")(await at(subject, 0)), create(topic("foreign"))], KnownHistory()
+    )
 
     token = await at(subject, 1)
     assert (getattr(outcome.outcomes[0], "token", None), outcome.last_offset) == (token, 2)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.core.continuity import FeedPosition
 from app.core.records import GENESIS_HASH
 from app.store.change_feed import PostgresChangeFeed
 from app.store.place import place_of
@@ -128,7 +129,7 @@ def test_every_session_has_its_limits(store: Store, tmp_path: Path) -> None:
         async def trim_and_renounce() -> None:
             feed = PostgresChangeFeed(store.dsn)
             await feed.trim(keep_age=None, keep_count=None)
-            await feed.renounce((await feed.poll(0, 1)).head.epoch, 0, GENESIS_HASH)
+            await feed.renounce(FeedPosition((await feed.poll(0, 1)).head.epoch, 0, GENESIS_HASH))
             await feed.close()
 
         run(trim_and_renounce())

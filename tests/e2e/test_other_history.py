@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from app.core.continuity import KnownHistory
 from app.store.acl_store import PostgresAclStore
 from app.store.change_feed import PostgresChangeFeed
 from app.store.embedded import EmbeddedPostgres
@@ -37,7 +38,7 @@ def write(dsn: str, names: Sequence[str]) -> None:
         store = PostgresAclStore(dsn)
         try:
             for name in names:
-                await store.write([create(topic(name))])
+                await store.write([create(topic(name))], KnownHistory())
         finally:
             await store.close()
 

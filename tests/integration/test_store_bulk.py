@@ -7,6 +7,7 @@ import pytest
 
 from app.core.bindings import AclBinding, StandardAcl
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.continuity import KnownHistory
 from app.core.errors import RequestTimedOutException, StoreUnavailableException
 from app.core.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, record_hash
@@ -60,12 +61,12 @@ async def test_rows_are_those_of_the_ordinary_writer_in_every_column(
     store: PostgresAclStore, database: Connection, store_url: str
 ) -> None:
     bulk = PostgresBulkStore(store_url)
-    await store.write([create(*ODD)])
+    await store.write([create(*ODD)], KnownHistory())
     ordinary = [dict(row) for row in [*await database.fetch(_ACLS), *await database.fetch(_RECORDS)]]
-    await store.write([delete(AclBindingFilter())])
+    await store.write([delete(AclBindingFilter())], KnownHistory())
 
     before = await database.fetchval("SELECT last_offset FROM acl_head")
-    await bulk.add(batch(ODD), ACTOR)
+    await bulk.add(batch(ODD), ACTOR, KnownHistory())
 
     copied = [*await database.fetch(_ACLS), *await database.fetch(_RECORDS + " OFFSET $1", before)]
     unlike = {"id", "acl_id", "hash", "created_at", "recorded_at"}
@@ -92,7 +93,7 @@ async def test_an_import_beside_other_writers_leaves_no_hole_and_holds_nobody_up
     turns = 0
     while not importing.done():
         # Some of them are the import's own, so that both sides meet what the other has done.
-        await store.write([create(topic(f"own-{turns}"), topic(f"t{turns * 37 % 8_000:05d}"))])
+        await store.write([create(topic(f"own-{turns}"), topic(f"t{turns * 37 % 8_000:05d}"))], KnownHistory())
         turns += 1
     await importing
 
@@ -106,7 +107,7 @@ async def test_a_database_without_tables_is_told(database_url: str) -> None:
     bulk = PostgresBulkStore(database_url)
 
     with pytest.raises(StoreUnavailableException, match="klamm migrate"):
-        await bulk.add(batch([topic("a")]), ACTOR)
+        await bulk.add(batch([topic("a")]), ACTOR, KnownHistory())
 
     await bulk.close()
 
@@ -117,7 +118,7 @@ async def test_a_standby_or_read_only_session_is_refused(store_url: str, databas
     bulk = PostgresBulkStore(store_url)
 
     with pytest.raises(StoreUnavailableException, match="hot standby or read-only"):
-        await bulk.add(batch([topic("a")]), ACTOR)
+        await bulk.add(batch([topic("a")]), ACTOR, KnownHistory())
 
     await bulk.close()
 
@@ -126,9 +127,9 @@ async def test_commits_are_durable_whatever_the_database_says(store_url: str, da
     name = await database.fetchval("SELECT current_database()")
     await database.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
     bulk = PostgresBulkStore(store_url)
-    await bulk.add({}, ACTOR)
+    await bulk.add({}, ACTOR, KnownHistory())
 
-    async with bulk._feed.transaction() as transaction:
+    async with bulk._feed.transaction(KnownHistory()) as transaction:
         assert await transaction.connection.fetchval("SHOW synchronous_commit") == "on"
 
     await bulk.close()
@@ -143,7 +144,7 @@ async def test_a_batch_that_fails_in_its_midst_leaves_nothing(store_url: str, da
     bulk = PostgresBulkStore(store_url)
 
     with pytest.raises(StoreUnavailableException, match="disk is full"):
-        await bulk.add(batch([topic("a")]), ACTOR)
+        await bulk.add(batch([topic("a")]), ACTOR, KnownHistory())
 
     assert await database.fetchval("SELECT count(*) FROM acl") == 0
     assert await database.fetchval("SELECT last_offset FROM acl_head") == 0
@@ -158,9 +159,9 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_giving_the_batch_agai
         bulk = PostgresBulkStore(proxy.dsn, SHORT)
         proxy.trip, proxy.then = COMMIT, "deliver"
         with pytest.raises(RequestTimedOutException):
-            await bulk.add(acls, ACTOR)
+            await bulk.add(acls, ACTOR, KnownHistory())
 
-        again = await bulk.add(acls, ACTOR)
+        again = await bulk.add(acls, ACTOR, KnownHistory())
 
         assert sorted(again.created) == [1, 2, 3]
         assert await database.fetchval("SELECT count(*) FROM acl_record") == 3

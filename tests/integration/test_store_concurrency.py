@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from app.core.bindings import StandardAcl
+from app.core.continuity import KnownHistory
 from app.core.errors import RequestTimedOutException, StoreUnavailableException
 from app.core.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord, record_hash
@@ -69,7 +70,9 @@ async def write_on(store_url: str, number: int, witness: Witness, stop: asyncio.
         own = f"own-{number}-{turn}"
         removal = delete(AclBindingFilter(resource_name=draw.choice(SHARED)))
         try:
-            told = await store.write([removal, create(topic(own), topic(draw.choice(SHARED)), topic(own))])
+            told = await store.write(
+                [removal, create(topic(own), topic(draw.choice(SHARED)), topic(own))], KnownHistory()
+            )
         except RequestTimedOutException:
             witness.unknown.add(own)
         except StoreUnavailableException:

@@ -6,6 +6,7 @@ from typing import Literal
 import asyncpg
 import pytest
 
+from app.core.continuity import KnownHistory
 from app.core.errors import RequestTimedOutException, StoreUnavailableException
 from app.store.acl_store import PostgresAclStore
 from app.store.engine import Connection, StoreTimeouts
@@ -33,26 +34,26 @@ async def test_an_unreachable_database_is_told_at_once_and_without_its_url() -> 
     store = PostgresAclStore(CLOSED_PORT)
 
     with pytest.raises(StoreUnavailableException) as refused:
-        await store.write([create(topic("a"))])
+        await store.write([create(topic("a"))], KnownHistory())
     with pytest.raises(StoreUnavailableException, match="a moment ago"):
-        await store.write([create(topic("a"))])
+        await store.write([create(topic("a"))], KnownHistory())
 
     assert "planted" not in refused.value.message
     await store.close()
 
 
 async def test_a_closed_store_writes_no_more(store: PostgresAclStore) -> None:
-    await store.write([create(topic("a"))])
+    await store.write([create(topic("a"))], KnownHistory())
     await store.close()
     await store.close()
 
     with pytest.raises(StoreUnavailableException, match="stopping"):
-        await store.write([create(topic("b"))])
+        await store.write([create(topic("b"))], KnownHistory())
 
 
 async def test_an_unusable_url_is_not_called_an_outage() -> None:
     with pytest.raises(ValueError, match="DSN"):
-        await PostgresAclStore("mysql://localhost/klamm").write([])
+        await PostgresAclStore("mysql://localhost/klamm").write([], KnownHistory())
 
 
 @pytest.mark.parametrize(
@@ -74,20 +75,20 @@ async def test_faults_of_the_server_are_outages(
     await break_records(database, sqlstate)
 
     with pytest.raises(StoreUnavailableException, match=told):
-        await store.write([create(topic("a"))])
+        await store.write([create(topic("a"))], KnownHistory())
 
     assert await names(database) == []
     await database.execute("DROP TRIGGER fail ON acl_record")
-    assert (await store.write([create(topic("a"))])).last_offset == 1
+    assert (await store.write([create(topic("a"))], KnownHistory())).last_offset == 1
 
 
 async def test_faults_of_the_group_are_not_outages(store: PostgresAclStore, database: Connection) -> None:
     with pytest.raises(asyncpg.PostgresError):
-        await store.write([create(topic("nul\0"))])
+        await store.write([create(topic("nul\0"))], KnownHistory())
     with pytest.raises(ValueError, match="surrogate"):
-        await store.write([create(topic("\ud800"))])
+        await store.write([create(topic("\ud800"))], KnownHistory())
 
-    await store.write([create(topic("a"))])
+    await store.write([create(topic("a"))], KnownHistory())
     assert await names(database) == ["a"]
 
 
@@ -95,7 +96,7 @@ async def test_a_database_without_tables_asks_for_migration(database_url: str) -
     store = PostgresAclStore(database_url)
 
     with pytest.raises(StoreUnavailableException, match="klamm migrate"):
-        await store.write([])
+        await store.write([], KnownHistory())
 
     await store.close()
 
@@ -104,7 +105,7 @@ async def test_a_head_without_its_row_asks_for_migration(store: PostgresAclStore
     await database.execute("DELETE FROM acl_head")
 
     with pytest.raises(StoreUnavailableException, match="klamm migrate"):
-        await store.write([])
+        await store.write([], KnownHistory())
 
 
 async def test_a_read_only_database_is_told_apart(store: PostgresAclStore, database: Connection) -> None:
@@ -112,7 +113,7 @@ async def test_a_read_only_database_is_told_apart(store: PostgresAclStore, datab
     await database.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
 
     with pytest.raises(StoreUnavailableException, match="hot standby or read-only"):
-        await store.write([create(topic("a"))])
+        await store.write([create(topic("a"))], KnownHistory())
 
 
 async def test_a_writer_that_holds_the_lock_too_long_does_not_hold_up_the_others(
@@ -123,9 +124,9 @@ async def test_a_writer_that_holds_the_lock_too_long_does_not_hold_up_the_others
         await database.execute("SELECT * FROM acl_head FOR UPDATE")
 
         with pytest.raises(StoreUnavailableException, match="another writer"):
-            await store.write([create(topic("a"))])
+            await store.write([create(topic("a"))], KnownHistory())
 
-    assert (await store.write([create(topic("a"))])).last_offset == 1
+    assert (await store.write([create(topic("a"))], KnownHistory())).last_offset == 1
     await store.close()
 
 
@@ -133,13 +134,13 @@ async def test_a_writer_that_stops_in_the_middle_loses_the_lock(store_url: str, 
     stuck = await asyncpg.connect(store_url, server_settings={"idle_in_transaction_session_timeout": "300"})
     await stuck.execute("BEGIN; SELECT * FROM acl_head FOR UPDATE")
 
-    assert (await store.write([create(topic("a"))])).last_offset == 1
+    assert (await store.write([create(topic("a"))], KnownHistory())).last_offset == 1
 
     stuck.terminate()
 
 
 async def test_a_session_that_was_ended_is_made_anew(store: PostgresAclStore, database: Connection) -> None:
-    await store.write([create(topic("a"))])
+    await store.write([create(topic("a"))], KnownHistory())
     ended = await database.fetchval(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'klamm writer' "
         "AND datname = current_database()"
@@ -147,7 +148,7 @@ async def test_a_session_that_was_ended_is_made_anew(store: PostgresAclStore, da
     await asyncio.sleep(0.2)
 
     assert ended == 1
-    assert (await store.write([create(topic("b"))])).last_offset == 2
+    assert (await store.write([create(topic("b"))], KnownHistory())).last_offset == 2
 
 
 @pytest.mark.parametrize(("then", "kept"), [("drop", False), ("deliver", True), ("silence", True), ("freeze", False)])
@@ -156,14 +157,14 @@ async def test_a_lost_reply_to_commit_is_an_unknown_outcome(
 ) -> None:
     async with proxy_to(store_url) as proxy:
         store = PostgresAclStore(proxy.dsn, SHORT)
-        await store.write([create(topic("before"))])
+        await store.write([create(topic("before"))], KnownHistory())
         proxy.trip, proxy.then = COMMIT, then
 
         with pytest.raises(RequestTimedOutException, match="unknown"):
-            await store.write([create(topic("a"))])
+            await store.write([create(topic("a"))], KnownHistory())
 
         proxy.thaw()
-        again = await store.write([create(topic("a"))])
+        again = await store.write([create(topic("a"))], KnownHistory())
         assert created(again.outcomes[0])[0].created is not kept
         assert again.last_offset == 2
         await store.close()
@@ -180,12 +181,12 @@ async def test_a_connection_that_breaks_before_commit_kept_nothing(
         proxy.trip, proxy.then = words, then
 
         with pytest.raises(StoreUnavailableException):
-            await store.write([create(topic("a"))])
+            await store.write([create(topic("a"))], KnownHistory())
 
         assert await names(database) == []
         proxy.thaw()
         await asyncio.sleep(0.2)
-        assert (await store.write([create(topic("a"))])).last_offset == 1
+        assert (await store.write([create(topic("a"))], KnownHistory())).last_offset == 1
         await store.close()
 
 
@@ -200,7 +201,7 @@ async def test_a_commit_that_the_server_refuses_kept_nothing(store: PostgresAclS
     )
 
     with pytest.raises(StoreUnavailableException, match="disk is full"):
-        await store.write([create(topic("a"))])
+        await store.write([create(topic("a"))], KnownHistory())
 
     assert await names(database) == []
 
@@ -214,7 +215,7 @@ async def test_a_group_that_takes_too_long_is_given_up_before_commit(store_url: 
     store = PostgresAclStore(store_url, StoreTimeouts(transaction_s=0.2))
 
     with pytest.raises(StoreUnavailableException):
-        await store.write([create(topic("a"))])
+        await store.write([create(topic("a"))], KnownHistory())
 
     await asyncio.sleep(0.5)
     assert await names(database) == []
@@ -227,9 +228,11 @@ async def test_writes_stand_in_line_and_one_that_waits_too_long_is_refused(
     store = PostgresAclStore(store_url, StoreTimeouts(lock_s=1.0, transaction_s=0.3))
     async with database.transaction():
         await database.execute("SELECT * FROM acl_head FOR UPDATE")
-        outcomes = await asyncio.gather(*[store.write([create(topic(name))]) for name in "abc"], return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *[store.write([create(topic(name))], KnownHistory()) for name in "abc"], return_exceptions=True
+        )
     assert [type(outcome) for outcome in outcomes] == [StoreUnavailableException] * 3
-    await asyncio.gather(*[store.write([create(topic(name))]) for name in "abc"])
+    await asyncio.gather(*[store.write([create(topic(name))], KnownHistory()) for name in "abc"])
     assert await names(database) == ["a", "b", "c"]
     await store.close()
 
@@ -246,13 +249,13 @@ async def test_a_role_that_does_not_wait_for_the_disk_is_overruled(
     await database.execute("CREATE TRIGGER look BEFORE INSERT ON acl EXECUTE FUNCTION look()")
 
     with pytest.raises(asyncpg.PostgresError, match=r"^on$"):
-        await store.write([create(topic("a"))])
+        await store.write([create(topic("a"))], KnownHistory())
 
 
 async def test_closing_ends_a_write_that_is_under_way(store: PostgresAclStore, database: Connection) -> None:
     async with database.transaction():
         await database.execute("SELECT * FROM acl_head FOR UPDATE")
-        writing = asyncio.create_task(store.write([create(topic("a"))]))
+        writing = asyncio.create_task(store.write([create(topic("a"))], KnownHistory()))
         await asyncio.sleep(0.2)
 
         await store.close()
@@ -265,7 +268,7 @@ async def test_closing_ends_a_write_that_is_under_way(store: PostgresAclStore, d
 async def test_closing_does_not_wait_long_for_a_server_that_is_silent(store_url: str) -> None:
     async with proxy_to(store_url) as proxy:
         store = PostgresAclStore(proxy.dsn, SHORT)
-        await store.write([create(topic("a"))])
+        await store.write([create(topic("a"))], KnownHistory())
         proxy.freeze()
 
         async with asyncio.timeout(15):

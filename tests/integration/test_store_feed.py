@@ -9,6 +9,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
+from app.core.continuity import KnownHistory
 from app.core.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.filters import AclBindingFilter
 from app.store.acl_store import PostgresAclStore
@@ -24,9 +25,9 @@ PATIENT_S = 20.0
 
 async def three_transactions(store: PostgresAclStore) -> None:
     """Offsets 1 to 5: two new ACLs, a config, then a removal and a new ACL."""
-    await store.write([create(topic("a"), topic("b"))])
-    await store.write([alter(("super.users", "User:root"))])
-    await store.write([delete(AclBindingFilter(resource_name="a")), create(topic("c"))])
+    await store.write([create(topic("a"), topic("b"))], KnownHistory())
+    await store.write([alter(("super.users", "User:root"))], KnownHistory())
+    await store.write([delete(AclBindingFilter(resource_name="a")), create(topic("c"))], KnownHistory())
 
 
 async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
@@ -93,8 +94,8 @@ async def test_a_long_transaction_comes_whole_though_it_is_read_in_parts(
     store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.store.change_feed._ROWS_AT_ONCE", 3)
-    await store.write([create(*(topic(f"t{at}") for at in range(10)))])
-    await store.write([create(topic("u"))])
+    await store.write([create(*(topic(f"t{at}") for at in range(10)))], KnownHistory())
+    await store.write([create(topic("u"))], KnownHistory())
 
     assert [record.offset for record in (await feed.poll(0, 1)).records] == list(range(1, 11))
     assert [record.offset for record in (await feed.poll(0, 11)).records] == list(range(1, 11))
@@ -169,7 +170,7 @@ async def test_a_frozen_connection_does_not_hold_up_a_poll_for_good(store_url: s
             await feed.poll(0, 1)
 
         proxy.thaw()
-        await store.write([create(topic("a"))])
+        await store.write([create(topic("a"))], KnownHistory())
         assert len((await feed.poll(0, 1)).records) == 1
         await feed.close()
 
@@ -202,7 +203,7 @@ async def test_a_half_open_listening_connection_is_found_and_made_anew(store_url
         feed = PostgresChangeFeed(proxy.dsn, SHORT)
         await feed.wait(PATIENT_S)
         proxy.freeze()
-        await store.write([create(topic("lost"))])
+        await store.write([create(topic("lost"))], KnownHistory())
 
         async with asyncio.timeout(PATIENT_S / 2):
             await feed.wait(PATIENT_S)
@@ -216,7 +217,7 @@ async def test_a_half_open_listening_connection_is_found_and_made_anew(store_url
         await feed.wait(1.0)
         waiting = asyncio.create_task(feed.wait(PATIENT_S))
         await asyncio.sleep(0.5)
-        await store.write([create(topic("heard"))])
+        await store.write([create(topic("heard"))], KnownHistory())
         async with asyncio.timeout(PATIENT_S / 2):
             await waiting
         await feed.close()
@@ -238,10 +239,13 @@ async def test_closing_wakes_who_waits(store_url: str) -> None:
 async def test_an_unchanged_store_sends_no_hint(store: PostgresAclStore, database: Connection) -> None:
     heard: list[object] = []
     await database.add_listener("klamm_feed", lambda *told: heard.append(told[-1]))
-    await store.write([delete(AclBindingFilter(resource_name="a"))])
-    first = await store.write([create(topic("a")), alter(("audit.level", "INFO"))])
-    await store.write([create(topic("a")), delete(AclBindingFilter(resource_name="z")), alter(("audit.level", "INFO"))])
-    third = await store.write([create(topic("b")), delete(AclBindingFilter(resource_name="b"))])
+    await store.write([delete(AclBindingFilter(resource_name="a"))], KnownHistory())
+    first = await store.write([create(topic("a")), alter(("audit.level", "INFO"))], KnownHistory())
+    await store.write(
+        [create(topic("a")), delete(AclBindingFilter(resource_name="z")), alter(("audit.level", "INFO"))],
+        KnownHistory(),
+    )
+    third = await store.write([create(topic("b")), delete(AclBindingFilter(resource_name="b"))], KnownHistory())
 
     async def is_heard() -> bool:
         return len(heard) > 1
@@ -253,7 +257,7 @@ async def test_an_unchanged_store_sends_no_hint(store: PostgresAclStore, databas
 
 async def big_store(store: PostgresAclStore) -> None:
     """Some megabytes, more than sockets and queues hold."""
-    await store.write([create(*[topic(f"{n:04}" + "x" * 16_000) for n in range(1_000)])])
+    await store.write([create(*[topic(f"{n:04}" + "x" * 16_000) for n in range(1_000)])], KnownHistory())
 
 
 async def test_a_snapshot_that_is_left_in_the_middle_leaves_nothing_behind(
@@ -305,7 +309,7 @@ async def test_retention_by_count_keeps_whole_transactions(store: PostgresAclSto
     assert poll.head.log_start_offset == 4
     assert poll.hash_at is None
     assert (await feed.poll(0, 10)).records == ()
-    assert (await store.write([create(topic("d"))])).last_offset == 6
+    assert (await store.write([create(topic("d"))], KnownHistory())).last_offset == 6
     assert [record.offset for record in (await feed.poll(5, 10)).records] == [6]
 
 
@@ -330,7 +334,7 @@ async def test_retention_leaves_the_last_transaction_so_that_followers_at_the_he
     await three_transactions(store)
     while await feed.trim(keep_age=timedelta(0), keep_count=0):
         pass
-    await store.write([create(topic("d"))])
+    await store.write([create(topic("d"))], KnownHistory())
 
     poll = await feed.poll(5, 10)
     assert poll.hash_at is not None
@@ -353,7 +357,7 @@ async def test_retention_waits_for_exporters_that_were_heard_of_lately(
     assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 1
     # Of another history: whoever copied it has lost its thread anyway.
     await database.execute("UPDATE exporter SET epoch = gen_random_uuid(), last_offset = 0, told_at = now()")
-    await store.write([create(topic("d"))])
+    await store.write([create(topic("d"))], KnownHistory())
     assert await feed.trim(keep_age=None, keep_count=0, exporters_known_for=patience) == 2
 
 
@@ -389,10 +393,11 @@ async def test_retention_goes_in_pieces_but_never_cuts_a_transaction(
     store: PostgresAclStore, feed: PostgresChangeFeed
 ) -> None:
     await store.write(
-        [create(*[topic(f"a{n}") for n in range(6_000)]), create(*[topic(f"b{n}") for n in range(6_000)])]
+        [create(*[topic(f"a{n}") for n in range(6_000)]), create(*[topic(f"b{n}") for n in range(6_000)])],
+        KnownHistory(),
     )
-    await store.write([create(*[topic(f"c{n}") for n in range(4_000)])])
-    await store.write([create(*[topic(f"d{n}") for n in range(7_000)])])
+    await store.write([create(*[topic(f"c{n}") for n in range(4_000)])], KnownHistory())
+    await store.write([create(*[topic(f"d{n}") for n in range(7_000)])], KnownHistory())
 
     removed = [await feed.trim(keep_age=None, keep_count=0) for _ in range(4)]
 
@@ -412,8 +417,8 @@ async def test_a_store_without_statistics_is_looked_at_by_index(
 
     of_migration = await scans("seq_scan")
     for at in range(30):
-        await store.write([create(*(topic(f"t{at}-{n}") for n in range(20)))])
-        await store.write([delete(AclBindingFilter(resource_name=f"t{at}-0"))])
+        await store.write([create(*(topic(f"t{at}-{n}") for n in range(20)))], KnownHistory())
+        await store.write([delete(AclBindingFilter(resource_name=f"t{at}-0"))], KnownHistory())
         assert (await feed.poll(21 * at, 100)).records
     # What sessions have counted is told at the latest when they end.
     await store.close()

@@ -15,6 +15,7 @@ from sqlalchemy import Connection as SyncConnection
 
 import migrations
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.continuity import KnownHistory
 from app.core.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.core.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH
@@ -174,9 +175,11 @@ async def test_an_unreachable_database_is_an_outage() -> None:
 
 
 async def test_the_views_speak_kafkas_words(store: PostgresAclStore, database: Connection) -> None:
-    outcome = await store.write([create(topic("orders", pattern_type=PatternType.PREFIXED)), alter(("a", "b"))])
+    outcome = await store.write(
+        [create(topic("orders", pattern_type=PatternType.PREFIXED)), alter(("a", "b"))], KnownHistory()
+    )
     (made,) = created(outcome.outcomes[0])
-    await store.write([delete(AclBindingFilter(resource_name="orders")), create(topic("payments"))])
+    await store.write([delete(AclBindingFilter(resource_name="orders")), create(topic("payments"))], KnownHistory())
 
     rows = [dict(row) for row in await database.fetch('SELECT * FROM acl_record_v1 ORDER BY "offset"')]
     assert list(rows[0]) == RECORD_COLUMNS
@@ -195,7 +198,7 @@ async def test_the_views_speak_kafkas_words(store: PostgresAclStore, database: C
 
 
 async def test_the_views_show_the_head_and_the_configuration(store: PostgresAclStore, database: Connection) -> None:
-    await store.write([create(topic("orders")), alter(("a", "b"), ("c", "d"))])
+    await store.write([create(topic("orders")), alter(("a", "b"), ("c", "d"))], KnownHistory())
 
     (head,) = [dict(row) for row in await database.fetch("SELECT * FROM acl_head_v1")]
     assert list(head) == ["cluster_id", "epoch", "last_offset", "hash", "log_start_offset"]

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
+from app.core.continuity import KnownHistory
 from app.core.errors import StoreUnavailableException
 from app.store.acl_store import PostgresAclStore
 from app.store.change_feed import PostgresChangeFeed
@@ -61,14 +62,14 @@ async def test_a_standby_takes_no_updates_and_a_promoted_one_begins_a_new_epoch(
         dsn = server.dsn
         await migrate(dsn)
         store = PostgresAclStore(dsn)
-        before = await store.write([create(topic("a"))])
+        before = await store.write([create(topic("a"))], KnownHistory())
         await store.close()
     with standby(tmp_path / "data" / "postgres", dsn) as standby_dsn:
         admin = await connected(standby_dsn)
         store, feed = PostgresAclStore(standby_dsn), PostgresChangeFeed(standby_dsn)
 
         with pytest.raises(StoreUnavailableException, match="hot standby"):
-            await store.write([create(topic("b"))])
+            await store.write([create(topic("b"))], KnownHistory())
         await migrate(standby_dsn)
         assert (await feed.poll(0, 10)).head.epoch == before.epoch
         async with feed.snapshot() as reader:
@@ -76,8 +77,8 @@ async def test_a_standby_takes_no_updates_and_a_promoted_one_begins_a_new_epoch(
 
         assert await admin.fetchval("SELECT pg_promote()")
         await asyncio.sleep(1.0)  # the store does not knock again at once
-        after = await store.write([create(topic("b"))])
-        again = await store.write([create(topic("b"))])
+        after = await store.write([create(topic("b"))], KnownHistory())
+        again = await store.write([create(topic("b"))], KnownHistory())
 
         assert after.epoch != before.epoch
         assert after.last_offset == 2
@@ -93,7 +94,7 @@ async def test_a_first_writer_takes_down_the_server_without_a_new_epoch(
 ) -> None:
     born = (await feed.poll(0, 1)).head.epoch
 
-    assert (await store.write([create(topic("a"))])).epoch == born
+    assert (await store.write([create(topic("a"))], KnownHistory())).epoch == born
 
     row = await database.fetchrow("SELECT system_identifier, timeline FROM acl_head")
     assert row is not None
@@ -105,18 +106,18 @@ async def test_a_first_writer_takes_down_the_server_without_a_new_epoch(
 async def test_another_server_or_timeline_begins_a_new_epoch_even_without_changes(
     store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection, identifier: int, timeline: int
 ) -> None:
-    first = await store.write([create(topic("a"))])
+    first = await store.write([create(topic("a"))], KnownHistory())
     await database.execute(
         "UPDATE acl_head SET system_identifier = system_identifier + $1, timeline = timeline + $2", identifier, timeline
     )
 
-    after = await store.write([create(topic("a"))])
+    after = await store.write([create(topic("a"))], KnownHistory())
 
     assert [each.created for each in created(after.outcomes[0])] == [False]
     assert after.epoch != first.epoch
     assert after.last_offset == 1
     assert (await feed.poll(1, 1)).head.epoch == after.epoch
-    assert (await store.write([])).epoch == after.epoch
+    assert (await store.write([], KnownHistory())).epoch == after.epoch
 
 
 async def test_a_role_that_may_not_ask_for_the_server_writes_in_the_old_epoch(
@@ -130,10 +131,10 @@ async def test_a_role_that_may_not_ask_for_the_server_writes_in_the_old_epoch(
     dsn = url._replace(netloc=f"plain_writer:plain@{url.netloc.rpartition('@')[2]}").geturl()
     store = PostgresAclStore(dsn)
     try:
-        first = await store.write([create(topic("a"))])
+        first = await store.write([create(topic("a"))], KnownHistory())
         await database.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'plain_writer'")
         await asyncio.sleep(0.2)
-        second = await store.write([create(topic("b"))])
+        second = await store.write([create(topic("b"))], KnownHistory())
 
         assert (second.epoch, second.last_offset) == (first.epoch, 2)
         assert [record.message for record in caplog.records].count("server_identity_not_readable") == 1

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from app.core.bindings import StandardAcl, natural_key
+from app.core.continuity import FeedPosition, KnownHistory
 from app.core.errors import StoreUnavailableException
 from app.core.filters import AclBindingFilter
 from app.store.acl_store import PostgresAclStore
@@ -137,14 +138,14 @@ async def test_the_app_role_does_all_that_serving_needs(
     store: PostgresAclStore, feed: PostgresChangeFeed, roles: DatabaseRoles
 ) -> None:
     await feed.wait(5)
-    outcome = await store.write([create(topic("a"), topic("b")), alter(("x", "1")), alter(("x", "2"))])
+    outcome = await store.write([create(topic("a"), topic("b")), alter(("x", "1")), alter(("x", "2"))], KnownHistory())
     assert all(each.created for each in created(outcome.outcomes[0]))
     async with asyncio.timeout(15):
         await feed.wait(30)  # NOTIFY came
-    await store.write([delete(AclBindingFilter(resource_name="a")), alter(("x", None))])
+    await store.write([delete(AclBindingFilter(resource_name="a")), alter(("x", None))], KnownHistory())
 
     bulk = PostgresBulkStore(roles.serve)
-    batch = await bulk.add(acls("c", "d", "b"), "User:import")
+    batch = await bulk.add(acls("c", "d", "b"), "User:import", KnownHistory())
     await bulk.close()
     assert (batch.created, batch.found) == ([7, 8], [2])
 
@@ -153,16 +154,16 @@ async def test_the_app_role_does_all_that_serving_needs(
         assert len([row async for some in reader.slices() for row in some]) == 3
     assert await feed.trim(keep_age=timedelta(0), keep_count=None) == 6
     assert (await feed.poll(8, 1)).head.log_start_offset == 7
-    await feed.renounce(batch.epoch, 9, b"of a record that was lost")
+    await feed.renounce(FeedPosition(batch.epoch, 9, b"of a record that was lost"))
     assert (await feed.poll(8, 1)).head.epoch != batch.epoch
 
 
 async def test_the_app_role_begins_a_new_epoch_on_another_server(store: PostgresAclStore, admin: Connection) -> None:
-    first = await store.write([create(topic("a"))])
+    first = await store.write([create(topic("a"))], KnownHistory())
     assert await admin.fetchval("SELECT system_identifier FROM acl_head") is not None
     await admin.execute("UPDATE acl_head SET timeline = timeline + 1")
 
-    assert (await store.write([create(topic("b"))])).epoch != first.epoch
+    assert (await store.write([create(topic("b"))], KnownHistory())).epoch != first.epoch
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ async def test_the_app_role_is_refused(roles: DatabaseRoles, statement: str) -> 
 async def test_the_spark_role_reads_the_views_through_their_owners_rights(
     store: PostgresAclStore, roles: DatabaseRoles
 ) -> None:
-    await store.write([create(topic("orders"))])
+    await store.write([create(topic("orders"))], KnownHistory())
 
     async with connected(roles.spark) as connection:
         (acl,) = await connection.fetch("SELECT * FROM acl_v1")
@@ -287,7 +288,7 @@ async def test_a_store_of_a_single_role_is_taken_over(server: EmbeddedPostgres) 
     single = as_role(server.dsn, "single_owner", name)
     await migrate(single)
     store = PostgresAclStore(single)
-    await store.write([create(topic("a"))])
+    await store.write([create(topic("a"))], KnownHistory())
     await store.close()
 
     roles = await make_roles(server.dsn, name)
@@ -297,7 +298,7 @@ async def test_a_store_of_a_single_role_is_taken_over(server: EmbeddedPostgres) 
         assert await held(admin) == PRIVILEGES
         assert await owners(admin) == {"klamm_migrator"}
     store = PostgresAclStore(roles.serve)
-    assert (await store.write([create(topic("b"))])).last_offset == 2
+    assert (await store.write([create(topic("b"))], KnownHistory())).last_offset == 2
     await store.close()
 
 
@@ -344,10 +345,10 @@ async def test_what_can_not_be_granted_is_logged_and_no_fault(
 @pytest.fixture
 async def six_records(store: PostgresAclStore) -> None:
     """Offsets 1, 2-4, 5, 6."""
-    await store.write([create(topic("a"))])
-    await store.write([create(topic("b"), topic("c"), topic("d"))])
-    await store.write([create(topic("e"))])
-    await store.write([create(topic("f"))])
+    await store.write([create(topic("a"))], KnownHistory())
+    await store.write([create(topic("b"), topic("c"), topic("d"))], KnownHistory())
+    await store.write([create(topic("e"))], KnownHistory())
+    await store.write([create(topic("f"))], KnownHistory())
 
 
 @pytest.mark.usefixtures("six_records")
@@ -387,9 +388,11 @@ async def test_the_function_trims_ten_thousand_at_once_or_one_transaction(
 ) -> None:
     bulk = PostgresBulkStore(roles.serve)
     for start in (0, 10_000, 10_001):
-        await bulk.add(acls(*(f"t{n}" for n in range(start, start + (10_001 if start == 10_001 else 1)))), "User:x")
+        await bulk.add(
+            acls(*(f"t{n}" for n in range(start, start + (10_001 if start == 10_001 else 1)))), "User:x", KnownHistory()
+        )
     await bulk.close()
-    await store.write([create(topic("last"))])
+    await store.write([create(topic("last"))], KnownHistory())
 
     # Offsets 1, 2, 3-10,003, 10,004.
     with pytest.raises(asyncpg.InvalidParameterValueError, match="at most 10000"):

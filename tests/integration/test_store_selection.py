@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.core.bindings import AclBinding
 from app.core.codes import PatternType, ResourceType
+from app.core.continuity import KnownHistory
 from app.core.filters import AclBindingFilter
 from app.core.table import sort_key
 from app.store import selection, snapshot
@@ -87,9 +88,9 @@ async def test_sql_and_core_agree_on_names_longer_than_the_index_knows(database:
 
 async def test_a_call_of_very_many_filters_is_answered(store: PostgresAclStore) -> None:
     names = [f"t{n}" for n in range(3_000)]
-    await store.write([create(*map(topic, names))])
+    await store.write([create(*map(topic, names))], KnownHistory())
 
-    outcome = await store.write([delete(*[AclBindingFilter(resource_name=name) for name in names])])
+    outcome = await store.write([delete(*[AclBindingFilter(resource_name=name) for name in names])], KnownHistory())
 
     assert [len(found) for found in matches(outcome.outcomes[0])] == [1] * 3_000
 

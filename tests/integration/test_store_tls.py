@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from app.core.continuity import KnownHistory
 from app.core.errors import StoreUnavailableException
 from app.store import tls
 from app.store.acl_store import PostgresAclStore
@@ -56,7 +57,7 @@ async def test_the_whole_store_works_over_verified_tls(database_url: str, author
         await migrate(dsn)
         store, feed = PostgresAclStore(dsn), PostgresChangeFeed(dsn)
         await feed.wait(5)
-        await store.write([create(*(topic(f"t{n}") for n in range(3000)))])
+        await store.write([create(*(topic(f"t{n}") for n in range(3000)))], KnownHistory())
         async with asyncio.timeout(15):
             await feed.wait(30)
         assert len((await feed.poll(0, 5000)).records) == 3000
@@ -188,7 +189,10 @@ async def test_kept_connections_tell_the_cause_and_log_no_traceback(
     with tls_relay(database_url, server_context(stranger.certify("server"))) as relay, caplog.at_level(logging.INFO):
         dsn = relay.dsn(sslmode="verify-full", sslrootcert=str(authority.file))
         store, feed = PostgresAclStore(dsn, TIMEOUTS), PostgresChangeFeed(dsn, TIMEOUTS)
-        attempts: list[Callable[[], object]] = [lambda: store.write([create(topic("a"))]), lambda: feed.poll(0, 1)]
+        attempts: list[Callable[[], object]] = [
+            lambda: store.write([create(topic("a"))], KnownHistory()),
+            lambda: feed.poll(0, 1),
+        ]
         for attempt in attempts:
             with pytest.raises(StoreUnavailableException, match="not trusted"):
                 await attempt()  # type: ignore[misc]  # coroutines of several types
@@ -223,7 +227,7 @@ async def test_a_real_postgresql_with_tls_and_client_certificates(tmp_path: Path
         shown = f"{verified}&sslcert={mine.certificate}&sslkey={mine.key}"
         await migrate(shown)
         store = PostgresAclStore(shown)
-        assert (await store.write([create(topic("a"))])).last_offset == 1
+        assert (await store.write([create(topic("a"))], KnownHistory())).last_offset == 1
         await store.close()
         connection = await connect(shown, TIMEOUTS, "test")
         assert await connection.fetchval("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == "TLSv1.3"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.core.continuity import KnownHistory
 from app.core.errors import StoreUnavailableException
 from app.core.mutations import AlterConfigs
 from app.store.acl_store import PostgresAclStore
@@ -68,8 +69,8 @@ async def test_a_database_that_takes_no_updates_is_logged_once_and_again_the_nex
     for _ in range(2):
         for _ in range(3):
             with pytest.raises(StoreUnavailableException):
-                await store.write(planted())
-        await store.write([changes])
+                await store.write(planted(), KnownHistory())
+        await store.write([changes], KnownHistory())
     await store.close()
 
     first, second = _told(caplog, "updates_in_trouble")

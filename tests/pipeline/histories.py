@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from app.core.bindings import AclBinding
 from app.core.codes import AclOperation, AclPermissionType, PatternType
 from app.core.configs import AuthorizerConfig
+from app.core.continuity import KnownHistory
 from app.core.filters import AclBindingFilter
 from app.core.image import ImageBuilder
 from app.core.mutations import Mutation
@@ -72,7 +73,7 @@ async def write_history(dsn: str, seed: int, transactions: int) -> None:
     """So many random transactions more."""
     store, draw = PostgresAclStore(dsn), Random(seed)
     for _ in range(transactions):
-        await store.write(random_group(draw))
+        await store.write(random_group(draw), KnownHistory())
     await store.close()
 
 

@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 from pyspark.sql import SparkSession
 
+from app.core.continuity import KnownHistory
 from app.core.records import Record
 from app.pipeline import source as source_module
 from app.pipeline.errors import PipelineError
@@ -152,7 +153,7 @@ async def test_a_write_storm_changes_nothing_of_the_cut_and_is_never_waited_for(
     async def storm() -> int:
         written = 0
         while not is_over.is_set():
-            await store.write(random_group(draw))
+            await store.write(random_group(draw), KnownHistory())
             written += 1
         return written
 

@@ -9,6 +9,7 @@ import pytest
 
 from app import import_command
 from app.cli import main
+from app.core.continuity import KnownHistory
 from app.core.token import Token
 from app.runtime.importing import ImportCounts, Importer
 from tests.fakes import FakeStore
@@ -160,12 +161,12 @@ def test_a_signal_ends_it_after_the_batch_under_way_and_a_second_one_within(
     path.write_text("\n".join(LINE.replace("orders", f"t{at}") for at in range(25)), encoding="utf-8")
     add = store.add
 
-    async def add_and_be_told(acls: dict[bytes, object], actor: str) -> object:
+    async def add_and_be_told(acls: dict[bytes, object], actor: str, known: KnownHistory) -> object:
         for each in signals:
             signal.raise_signal(each)
         if len(signals) > 1:
             store.hang("write")
-        return await add(acls, actor)  # type: ignore[arg-type]  # as it came
+        return await add(acls, actor, known)  # type: ignore[arg-type]  # as it came
 
     store.add = add_and_be_told  # type: ignore[method-assign, assignment]  # the same, with a signal in its midst
     assert main(["import", str(path), "--batch", "10"]) == 130

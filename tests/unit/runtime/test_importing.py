@@ -6,6 +6,7 @@ from typing import NoReturn
 import pytest
 
 from app.core.bindings import AclBinding, StandardAcl
+from app.core.continuity import KnownHistory
 from app.core.errors import StoreUnavailableException, TokenEpochMismatchException
 from app.core.filters import AclBindingFilter
 from app.core.token import Token
@@ -88,7 +89,7 @@ async def test_nothing_to_import_still_asks_the_store() -> None:
 @in_virtual_time
 async def test_what_was_there_and_what_comes_twice_is_counted_apart() -> None:
     world = _World()
-    await world.store.write([create(topic("t001"), topic("t012"))])
+    await world.store.write([create(topic("t001"), topic("t012"))], KnownHistory())
 
     # t000 comes again within its batch, in the next one, and in the last.
     await world.importer.run([*topics(3), topic("t000"), *topics(15), topic("t000")])
@@ -294,8 +295,8 @@ async def test_another_history_ends_the_import() -> None:
 @in_virtual_time
 async def test_faults_of_the_batch_are_not_retried() -> None:
     class Broken(FakeStore):
-        async def add(self, acls: Mapping[bytes, StandardAcl], actor: str) -> NoReturn:
-            raise ZeroDivisionError(acls, actor)
+        async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> NoReturn:
+            raise ZeroDivisionError(acls, actor, known)
 
     with pytest.raises(ZeroDivisionError):
         await Importer(Broken(), ACTOR, lambda _: None, _OPTIONS).run(topics(1))

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from app.core.continuity import KnownHistory
 from app.core.errors import (
     OverloadedException,
     PolicyViolationException,
@@ -31,7 +32,7 @@ from tests.virtual_time import in_virtual_time, now
 
 @asynccontextmanager
 async def writing(store: FakeStore, options: RuntimeOptions = OPTIONS) -> AsyncIterator[Mutator]:
-    mutator = Mutator(store, RuntimeMetrics(), options)
+    mutator = Mutator(store, KnownHistory(), RuntimeMetrics(), options)
     mutator.open()
     try:
         yield mutator
@@ -313,7 +314,7 @@ async def test_a_try_that_never_got_its_turn_takes_nobody_with_it_when_it_comes_
     taken: list[Mutation] = []
     write = store.write
 
-    async def deaf(mutations: Iterable[Mutation]) -> GroupOutcome:
+    async def deaf(mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:  # noqa: ARG001 - as the port names it
         """As a half-open connection that swallows cancellations."""
         store.write = write  # type: ignore[method-assign]  # the next try is as good as any
         while not hung.is_set():
@@ -387,7 +388,7 @@ async def test_a_cancelled_caller_breaks_nothing() -> None:
 async def test_a_store_that_answers_too_few_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
 
-    async def short(mutations: Iterable[Mutation]) -> GroupOutcome:
+    async def short(mutations: Iterable[Mutation], _known: KnownHistory) -> GroupOutcome:
         outcome = store.commit(list(mutations))
         return replace(outcome, outcomes=outcome.outcomes[:-1])
 
@@ -458,7 +459,7 @@ async def test_closing_during_an_outage_refuses_what_waits() -> None:
 
 @in_virtual_time
 async def test_close_before_open_is_fine() -> None:
-    mutator = Mutator(FakeStore(), RuntimeMetrics(), OPTIONS)
+    mutator = Mutator(FakeStore(), KnownHistory(), RuntimeMetrics(), OPTIONS)
     task = submit(mutator, create("a"))
     await until(lambda: mutator._metrics.mutations_queued == 1)
     await mutator.close()

@@ -39,8 +39,8 @@ class RecordingStore(FakeStore):
         super().append(records)
         self.remember()
 
-    def begin_epoch(self) -> None:
-        super().begin_epoch()
+    def begin_epoch(self, *known: UUID) -> None:
+        super().begin_epoch(*known)
         self.remember()
 
     def remember(self) -> None:

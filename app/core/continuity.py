@@ -1,0 +1,88 @@
+"""Whether a store goes on from what a process has seen of it, or has lost some: a backup came back, a stale standby.
+
+A store that has lost records hands out their offsets again. So a new epoch begins then, and tokens of what was lost are
+refused instead of being taken for the new records'.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from uuid import UUID
+
+_LAST_MS = (1 << 48) - 1
+_RISING = 7
+"""The version of UUIDs that begin with their time in milliseconds (RFC 9562)."""
+_BEHIND_THE_VERSION = (1 << 76) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPosition:
+    """The place of a record in a history: as hashes are chained, the same hash means the same records up to it."""
+
+    epoch: UUID
+    offset: int
+    hash: bytes
+
+
+class Continuity(Enum):
+    """What a store's head says of a place that was seen before."""
+
+    PROVED = "the store goes on from there, or in a later epoch"
+    UNPROVED = "the record is trimmed, so nothing can be compared"
+    LOST = "the store holds another record there, none yet, or is of an epoch that is not a later one"
+
+
+def continuity(known: FeedPosition, head: FeedPosition, hash_at: bytes | None) -> Continuity:
+    """`hash_at` is the hash of the store's record at the known offset, None if it has none."""
+    if head.epoch != known.epoch:
+        return Continuity.PROVED if is_later(head.epoch, known.epoch) else Continuity.LOST
+    if head.offset < known.offset:
+        return Continuity.LOST
+    if hash_at is None:
+        return Continuity.UNPROVED
+    return Continuity.PROVED if hash_at == known.hash else Continuity.LOST
+
+
+class KnownHistory:
+    """The furthest place of a store's history that this process has seen: in its image, or by an update of its own.
+
+    INVARIANT: it is given up for a later epoch only, or for a place that follows it.
+    """
+
+    def __init__(self, position: FeedPosition | None = None) -> None:
+        self.position = position
+        self.is_lost = False
+        """Whether the store was seen not to go on from there; then only a later epoch counts."""
+
+    def saw(self, position: FeedPosition) -> None:
+        """Take notice of an image at this place."""
+        known = self.position
+        if known is None or is_later(position.epoch, known.epoch):
+            self.position, self.is_lost = position, False
+        elif position.epoch == known.epoch and position.offset > known.offset and not self.is_lost:
+            self.position = position
+
+    def proved(self, position: FeedPosition) -> None:
+        """Take notice of a head that goes on from the known place, as was seen under its lock."""
+        if self.is_lost and self.position is not None and position.epoch == self.position.epoch:
+            self.position, self.is_lost = position, False
+        else:
+            self.saw(position)
+
+    def lose(self) -> None:
+        """Take notice that the store has lost the known place."""
+        self.is_lost = True
+
+
+def is_later(epoch: UUID, than: UUID) -> bool:
+    """Whether it is known to have begun after the other one; the epoch that a store was born with is never later."""
+    return epoch.version == _RISING and (than.version != _RISING or epoch.int > than.int)
+
+
+def next_epoch(at: datetime, known: Iterable[UUID], noise: UUID) -> UUID:
+    """An epoch that is later than all that are known, whatever the clock says; `noise` is a fresh random UUID."""
+    began_ms = [int(at.timestamp() * 1000), *((each.int >> 80) + 1 for each in known if each.version == _RISING)]
+    ms = min(max(began_ms), _LAST_MS)
+    # The variant and the random bits are the noise's.
+    return UUID(int=ms << 80 | _RISING << 76 | noise.int & _BEHIND_THE_VERSION)
