@@ -14,7 +14,17 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 )
 """Those of this room, each with what it does."""
 
-OTHERS = ("serve", "migrate", "import", "token", "pipeline", "openapi")
+OTHERS: Mapping[str, str] = MappingProxyType(
+    {
+        "serve": "serve the REST API until SIGTERM or Ctrl-C",
+        "migrate": "bring the database's schema to this version",
+        "import": "add a file's ACLs to the store, or to a running service",
+        "token": "make a token for a caller",
+        "pipeline": "run a job of the Spark pipeline (klamm[spark]): export, hygiene, what-if, ...",
+        "openapi": "write the OpenAPI description of the REST API",
+    }
+)
+"""Those of other rooms."""
 
 MEANT: Mapping[str, str] = MappingProxyType(
     {

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from app.client.desired import StoreState, read_desired, read_state
 from app.client.faults import UsageError
-from app.client.plan_output import plan_body, print_plan, write_json
+from app.client.plan_output import plan_body, write_json
 from app.client.planning import DEFAULT_MAX_DELETE_PERCENT, DEFAULT_MAX_DELETES, Limits, Plan, Prune, make_plan
 from app.client.service import Service
 from app.client.words import principal_named
@@ -31,6 +31,8 @@ class Proposal:
         if form == "json":
             write_json(self.body(), out)
         else:
+            from app.client.plan_console import print_plan  # noqa: PLC0415 - rich is slow to load; help needs none of it
+
             print_plan(self.plan, self.access, out, config_known=self.config_known)
 
     def body(self) -> dict[str, object]:

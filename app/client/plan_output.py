@@ -1,15 +1,12 @@
-"""A plan as it is shown: lines for people, coloured on a terminal; JSON for programs."""
+"""What a plan says: each of its parts as one line, and all of it as JSON for programs."""
 
 import json
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich.text import Text
-
 from app.client.faults import one_line
 from app.client.planning import Plan
 from app.client.replies import binding_body
-from app.client.terminal import PipeConsole
 from app.client.words import counted
 from app.core.access_diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
 from app.core.bindings import AclBinding
@@ -20,34 +17,11 @@ MAX_LINES = 100
 """Of each kind; JSON tells all."""
 
 _MAX_EXCEPTIONS = 8
-_CONFIG_UNKNOWN = (
+CONFIG_UNKNOWN = (
     "The caller may not read the service's configuration: super users and allow.everyone.if.no.acl.found are not "
     "considered in what follows."
 )
 _QUOTED = " ,'\"`()"
-
-
-def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool) -> None:
-    """For people. What is too long is cut with a line that says so."""
-    console = PipeConsole(file=out, highlight=False, soft_wrap=True)
-    _print_some(console, "green", [f"  + {acl_text(acl)}" for acl in plan.create])
-    _print_some(console, "red", [f"  - {acl_text(acl)}" for acl in plan.delete])
-    console.print(_summary(plan))
-    if plan.is_empty:
-        return
-    if not config_known:
-        console.print(Text(_CONFIG_UNKNOWN, style="yellow"))
-    lost = [change_text(each) for each in access.changes if not each.gained]
-    gained = [change_text(each) for each in access.changes if each.gained]
-    for title, style, lines in (("Access lost:", "red", lost), ("Access gained:", "green", gained)):
-        if lines:
-            console.print(f"\n{title}")
-            _print_some(console, style, [f"  {line}" for line in lines])
-    if access.unresolved:
-        console.print("\nToo much to be worked out; this may be gained and lost as well:")
-        _print_some(console, "yellow", [f"  {unresolved_text(each)}" for each in access.unresolved])
-    if not access.changes and not access.unresolved:
-        console.print("\nNobody gains or loses any access.")
 
 
 def plan_body(plan: Plan, access: AccessDiff, *, config_known: bool) -> dict[str, object]:
@@ -100,7 +74,8 @@ def unresolved_text(unresolved: Unresolved) -> str:
     return f"{who}: {counted(unresolved.changed_acls, 'changed ACL')} on {unresolved.resource_type.name}"
 
 
-def _summary(plan: Plan) -> str:
+def summary_text(plan: Plan) -> str:
+    """How much there is to do, in a sentence or two."""
     if plan.is_empty:
         text = f"Nothing to do: {_all_of_the_file(plan.unchanged)}."
     else:
@@ -115,13 +90,6 @@ def _all_of_the_file(count: int) -> str:
     if not count:
         return "the file has no ACLs"
     return "the one ACL of the file is there" if count == 1 else f"all {count} ACLs of the file are there"
-
-
-def _print_some(console: PipeConsole, style: str, lines: Sequence[str]) -> None:
-    for line in lines[:MAX_LINES]:
-        console.print(Text(line, style=style))
-    if len(lines) > MAX_LINES:
-        console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json tells all")
 
 
 def _principals(principals: Principals) -> str:
