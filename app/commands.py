@@ -15,6 +15,7 @@ from types import MappingProxyType
 from pydantic import SecretStr
 
 from app.client import faults
+from app.core.doubts import doubts_of_principal
 from app.core.errors import ApiException, InconsistentClusterIdException, StoreUnavailableException
 from app.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
 from app.import_command import (
@@ -92,6 +93,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     # What is wrong with them is told here once, not by each worker.
     callers_of(settings, Metrics())
     warn_of_the_idle(settings)
+    _warn_of_super_users(settings)
     certificate_of(settings)
     if settings.decision_log_path is not None:
         prepare_folder(settings.decision_log_path)
@@ -127,6 +129,13 @@ def _serve(arguments: argparse.Namespace) -> None:
         # What is left is bounded in time; a second signal must not leave it half done.
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_IGN)
+
+
+def _warn_of_super_users(settings: Settings) -> None:
+    """A super user that no client can be is no error to Kafka, and leaves an operator without rights."""
+    for name in sorted(settings.super_users):
+        for doubt in doubts_of_principal(name):
+            _log.warning("super_user_in_doubt", extra={"why": f"{doubt}; super.users has `;` between principals"})
 
 
 @contextmanager

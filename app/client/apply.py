@@ -12,6 +12,7 @@ from app.client.plan_file import check_plan, load_plan
 from app.client.plan_options import Proposal, add_plan_arguments, limits_of, proposal_of, propose, prune_of
 from app.client.plan_output import write_json
 from app.client.service import Service
+from app.client.warning_lines import warn_of
 
 DESCRIPTION = (
     "Creates the ACLs that a file has and a running service lacks; with --prune deletes those that the file does not "
@@ -43,6 +44,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     with Service(access_of(arguments)) as service:
         proposal = _proposal(arguments, service)
         plan = proposal.plan
+        warn_of(plan.create, "klamm apply", sys.stderr)
         if arguments.output == "text":
             proposal.show(out, "text")
         refusal = limits.refusal(plan)

@@ -20,7 +20,7 @@ OTHERS: Mapping[str, str] = MappingProxyType(
         "migrate": "bring the database's schema to this version",
         "import": "add a file's ACLs to the store, or to a running service",
         "token": "make a token for a caller",
-        "pipeline": "run a job of the Spark pipeline (klamm[spark]): export, hygiene, what-if, ...",
+        "pipeline": "run a job of the Spark pipeline (extra `spark`): export, hygiene, what-if, ...",
         "openapi": "write the OpenAPI description of the REST API",
     }
 )

@@ -1,12 +1,14 @@
 """`klamm plan`: what would make of a service's ACLs those of a file, and who would gain and lose access by it."""
 
 import argparse
+import sys
 from typing import TextIO
 
 from app.client.access import access_of, add_access_arguments
 from app.client.plan_file import save_plan
 from app.client.plan_options import add_plan_arguments, limits_of, propose, prune_of
 from app.client.service import Service
+from app.client.warning_lines import warn_of
 
 DESCRIPTION = (
     "Compares the ACLs of a file, in any format that klamm import reads, with those of a running service. Shows which "
@@ -42,6 +44,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         proposal = propose(service, arguments.file, arguments.format, prune)
         if arguments.save is not None:
             save_plan(arguments.save, service.url, proposal.plan)
+    warn_of(proposal.plan.create, "klamm plan", sys.stderr)
     proposal.show(out, arguments.output)
     refusal = limits.refusal(proposal.plan)
     if arguments.output == "text" and refusal is not None:

@@ -162,6 +162,19 @@ def test_nothing_is_imported_that_only_tests_have(lock: str, is_pipeline: bool) 
     assert not strange
 
 
+def test_nothing_tells_to_install_by_a_name_that_no_index_has() -> None:
+    pages = [
+        ROOT / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "app").rglob("*.py"),
+        *(ROOT / "examples").rglob("*.md"),
+    ]
+    by_name = re.compile(r"(?:pip|uv|pipx) (?:install|add)[^\n`]*?\s['\"]?klamm\b(?!-client)")
+    assert by_name.search("pip install 'klamm[otel]'")
+    told = [f"{page.relative_to(ROOT)}: {found[0]}" for page in pages for found in by_name.finditer(page.read_text())]
+    assert not told
+
+
 def _modules(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
