@@ -11,12 +11,12 @@ from app.client.planning import Plan
 from app.core.access_diff import AccessDiff
 
 
-def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool) -> None:
+def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool, files: int = 1) -> None:
     """For people. What is too long is cut with a line that says so."""
     console = PipeConsole(file=out, highlight=False, soft_wrap=True)
     _print_some(console, "green", [f"  + {acl_text(acl)}" for acl in plan.create])
     _print_some(console, "red", [f"  - {acl_text(acl)}" for acl in plan.delete])
-    console.print(summary_text(plan))
+    console.print(summary_text(plan, files))
     if plan.is_empty:
         return
     if not config_known:

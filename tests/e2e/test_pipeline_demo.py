@@ -104,5 +104,5 @@ def test_without_java_it_stops_before_it_begins_and_says_the_way_out(tmp_path: P
         said = demo.communicate(timeout=120)[0]
     assert demo.returncode == 2, said
     assert "Java 17, 21 or 25" in said
-    assert "[spark-jvm]" in said
+    assert "klamm[spark-jvm]" in said
     assert list(tmp_path.iterdir()) == []
