@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_what_is_closed()
     try:
         if given[:1] == ["help"]:
-            given = [*given[1:2], "--help"]
+            given = [*(word for word in given[1:2] if word != "help"), "--help"]
         if given[:1] and not given[0].startswith("-") and given[0] not in (*COMMANDS, *OTHERS):
             return _unknown(given[0])
         if given[:1] == ["pipeline"]:

@@ -274,6 +274,7 @@ def test_help_and_refusals_load_nothing_that_serves_or_speaks_http(arguments: li
 
 def test_help_is_a_word_as_well_as_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
     for words, flags in (
+        (["help", "help"], ["--help"]),
         (["help"], ["--help"]),
         (["help", "serve"], ["serve", "--help"]),
         (["help", "why"], ["why", "--help"]),
