@@ -2,6 +2,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+SERVES := .venv/.serves
 STAMP := .venv/.installed
 
 # Tests start hundreds of processes; where bytecode may not be kept each would compile all that it imports.
@@ -17,22 +18,32 @@ help: ## Show this list
 	  print line }'
 
 # Wheels only: a source distribution runs code of its own and fetches build tools that no hash covers. PySpark has no
-# wheel: it comes after all others, built by the setuptools that is locked here.
-IS_PYSPARK := /^[^ \t\#]/ { is = /^pyspark==/ }
-INSTALL := install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+# wheel: it comes after all others, built by the setuptools that is locked here, and so is Klamm itself.
+# pip is not quiet: what it fetches and builds takes a minute or more, and must be seen to move.
+LOCKED_ALONE = awk '/^[^ \t\#]/ { is = /^$(1)==/ } is' requirements-dev.lock
+LOCKED_BUT = awk '/^[^ \t\#]/ { is = /^$(1)==/ } !is' requirements-dev.lock
+INSTALL := install --disable-pip-version-check --require-hashes --only-binary :all:
 
-$(STAMP): pyproject.toml requirements-dev.lock
+$(SERVES): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'Klamm needs Python 3.11 or newer; name it: make PYTHON=python3.11 ...'; exit 1; }
+	@echo 'Setting up .venv with what serving needs; once'
 	$(PYTHON) -m venv .venv
-	awk '$(IS_PYSPARK) !is' requirements-dev.lock > .venv/wheels.lock
-	awk '$(IS_PYSPARK) is' requirements-dev.lock > .venv/pyspark.lock
-	$(BIN)/pip $(INSTALL) --requirement .venv/wheels.lock
-	$(BIN)/pip $(INSTALL) --no-binary pyspark --no-build-isolation --no-deps --requirement .venv/pyspark.lock
+	{ cat requirements.lock; $(call LOCKED_ALONE,setuptools); } > .venv/serves.lock
+	$(BIN)/pip $(INSTALL) --requirement .venv/serves.lock
 	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# The serving part has its own lock, which the other one holds as well: a change to either renews what it says.
+$(STAMP): pyproject.toml requirements-dev.lock | $(SERVES)
+	@echo 'Setting up .venv with what the tests and the pipeline need as well, 1.2 GB with PySpark; once'
+	$(call LOCKED_BUT,pyspark) > .venv/wheels.lock
+	$(call LOCKED_ALONE,pyspark) > .venv/pyspark.lock
+	$(BIN)/pip $(INSTALL) --requirement .venv/wheels.lock
+	$(BIN)/pip $(INSTALL) --no-binary pyspark --no-build-isolation --no-deps --requirement .venv/pyspark.lock
+	@touch $@
+
 .PHONY: setup
-setup: $(STAMP) ## Make .venv with everything that serving and testing need, as locked
+setup: $(STAMP) ## Make .venv with everything that serving, the pipeline and testing need, as locked
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(filter 1,$(UPGRADE)),--upgrade)
@@ -60,7 +71,7 @@ sbom: $(STAMP) ## Write build/sbom.json: what serves, as locked, in CycloneDX
 	rm -rf build/sbom && mkdir -p build/sbom
 	sed '$(SBOM_ROOT)' pyproject.toml > build/sbom/pyproject.toml
 	$(PYTHON) -m venv --without-pip build/sbom/venv
-	$(BIN)/pip --python build/sbom/venv $(INSTALL) --requirement requirements.lock
+	$(BIN)/pip --python build/sbom/venv $(INSTALL) --quiet --requirement requirements.lock
 	$(BIN)/cyclonedx-py environment --pyproject build/sbom/pyproject.toml --output-reproducible --validate --output-file build/sbom.json build/sbom/venv
 	rm -rf build/sbom
 
@@ -78,7 +89,7 @@ check: $(STAMP) ## Format, lint, types, layers, unit tests: green at every commi
 	$(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow' -q -p no:cacheprovider -p no:schemathesis -n 4 --dist worksteal
 
 .PHONY: openapi
-openapi: $(STAMP) ## Write openapi.json from the code
+openapi: $(SERVES) ## Write openapi.json from the code
 	$(BIN)/klamm openapi --output openapi.json
 
 .PHONY: openapi-lint
@@ -87,7 +98,7 @@ openapi-lint: ## Lint openapi.json with spectral and redocly (needs node)
 	npx --yes @redocly/cli@2.77.0 lint openapi.json
 
 .PHONY: run
-run: $(STAMP) ## Serve on embedded PostgreSQL at 127.0.0.1:8080, with the example's ACLs and three decisions; Ctrl-C ends it, KLAMM_PORT=8081 chooses another port
+run: $(SERVES) ## Serve on embedded PostgreSQL at 127.0.0.1:8080, with the example's ACLs and three decisions; Ctrl-C ends it, KLAMM_PORT=8081 chooses another port
 	@KLAMM_SUPER_USERS="$${KLAMM_SUPER_USERS-User:admin}" KLAMM_LOG_FORMAT="$${KLAMM_LOG_FORMAT-TEXT}" exec $(BIN)/klamm serve --example examples/acls.json
 
 .PHONY: pipeline-demo
@@ -103,7 +114,7 @@ check-deploy: $(STAMP) ## Check all in deploy/ by the tools of those who run it 
 	@$(BIN)/python .ci/check_deploy.py
 
 .PHONY: migrate
-migrate: $(STAMP) ## Bring the database of KLAMM_DATABASE_URL to this version
+migrate: $(SERVES) ## Bring the database of KLAMM_DATABASE_URL to this version
 	$(BIN)/klamm migrate
 
 .PHONY: test

@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interrupted = 0 if given[:1] == ["serve"] else _INTERRUPTED
     _open_what_is_closed()
     try:
+        if given[:1] == ["help"]:
+            given = [*(word for word in given[1:2] if word != "help"), "--help"]
         if given[:1] and not given[0].startswith("-") and given[0] not in (*COMMANDS, *OTHERS):
             return _unknown(given[0])
         if given[:1] == ["pipeline"]:
@@ -41,9 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return run_client(given)
         with _nothing_begun(interrupted):
-            from app.commands import run_command  # noqa: PLC0415 - takes half a second, which may be interrupted as well
+            from app.command_line import answer_for_none, parse_command  # noqa: PLC0415 - as below
 
-        return run_command(given)
+            if not given[:1] or given[0] not in OTHERS:
+                answer_for_none(given)
+            parsed = parse_command(given)
+            from app.commands import run_command  # noqa: PLC0415 - takes a second, which may be interrupted as well
+
+        return run_command(parsed)
     except KeyboardInterrupt:
         return interrupted
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from app import __version__
-from app.client import acls, apply, export, plan, why
 from app.client.faults import ServiceError, UsageError
 from app.client.terminal import ASKED_WRONGLY, OneLineParser
 
@@ -33,14 +32,11 @@ class ClientCommand(Protocol):
         """Do it; the exit code. Raises UsageError and ServiceError."""
 
 
-COMMANDS: dict[str, ClientCommand] = {"acls": acls, "why": why, "export": export, "plan": plan, "apply": apply}
-
-
 def run_client(arguments: Sequence[str]) -> int:
     """Runs one command: 0 done; 1 refused, or failed; 2 asked for wrongly; further codes are the command's own."""
     _write_utf_8()
     name = arguments[0]
-    command = COMMANDS[name]
+    command = _command_named(name)
     parser = OneLineParser(prog=f"klamm {name}", description=command.DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
     command.add_arguments(parser)
@@ -58,6 +54,31 @@ def run_client(arguments: Sequence[str]) -> int:
     except OSError as error:
         return _failed(name, f"standard output can't be written ({error.strerror})", _REFUSED)
     return status
+
+
+def _command_named(name: str) -> ClientCommand:
+    """The module of this one; no other is loaded, for help must not wait for what it does not need."""
+    match name:
+        case "acls":
+            from app.client import acls  # noqa: PLC0415 - as said above
+
+            return acls
+        case "why":
+            from app.client import why  # noqa: PLC0415 - as said above
+
+            return why
+        case "export":
+            from app.client import export  # noqa: PLC0415 - as said above
+
+            return export
+        case "plan":
+            from app.client import plan  # noqa: PLC0415 - as said above
+
+            return plan
+        case _:
+            from app.client import apply  # noqa: PLC0415 - as said above
+
+            return apply
 
 
 def _write_utf_8() -> None:

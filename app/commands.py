@@ -1,4 +1,4 @@
-"""What the command line can do: serve, migrate, import, token, openapi; the other commands are other doors'."""
+"""What the commands that run on settings do: serve, migrate, import, token, openapi."""
 
 import argparse
 import asyncio
@@ -6,24 +6,21 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import SecretStr
 
-from app import __version__, token_command
 from app.client import faults
-from app.client.names import COMMANDS
-from app.client.terminal import OneLineParser
+from app.core.doubts import doubts_of_principal
 from app.core.errors import ApiException, InconsistentClusterIdException, StoreUnavailableException
 from app.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
 from app.import_command import (
-    DESCRIPTION,
     EachSecond,
     ImportInterruptedError,
-    add_arguments,
     is_over_http,
     run_import,
     run_import_over_http,
@@ -31,7 +28,6 @@ from app.import_command import (
 from app.main import create_app
 from app.ops import command_flags
 from app.ops.acl_files import AclFileError
-from app.ops.command_flags import SETTINGS_HELP
 from app.ops.decision_log_files import prepare_folder
 from app.ops.example import Example, ExampleError, read_example, show_example
 from app.ops.metrics import Metrics
@@ -49,6 +45,7 @@ from app.rest.pages.routes import document_text
 from app.server import serve
 from app.store.migrate import migrate
 from app.store.place import place_of
+from app.token_command import run_token
 
 _log = logging.getLogger(__name__)
 
@@ -61,12 +58,13 @@ class UsageError(Exception):
     """What was asked for can't be done; one line for the operator that says the way out."""
 
 
-def run_command(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit codes are those of `app.cli.main`. SIGTERM and Ctrl-C are a KeyboardInterrupt."""
-    parsed = _parser().parse_args(arguments)
-    run: Callable[[argparse.Namespace], None] = parsed.run
+def run_command(parsed: argparse.Namespace) -> int:
+    """Runs what `app.command_line` has read; the exit codes are those of `app.cli.main`.
+
+    SIGTERM and Ctrl-C are a KeyboardInterrupt.
+    """
     try:
-        run(parsed)
+        _RUN[parsed.command](parsed)
     except (SettingsError, ListenError, ExampleError, AclFileError, TokenFileError, TracingError, UsageError) as error:
         return _failed(as_given(str(error), vars(parsed)), 2)
     except faults.UsageError as error:
@@ -85,62 +83,6 @@ def _failed(text: str, status: int) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        prog="klamm", description="Apache Kafka's Authorizer as a REST/JSON service.", epilog=SETTINGS_HELP
-    )
-    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    server = commands.add_parser(
-        "serve",
-        help="serve the REST API until SIGTERM or Ctrl-C",
-        description=command_flags.SERVE_DESCRIPTION,
-        epilog=command_flags.SERVE_HELP,
-    )
-    command_flags.add_serve_arguments(server)
-    server.set_defaults(run=_serve)
-
-    migration = commands.add_parser(
-        "migrate",
-        help="bring the database's schema to this version",
-        description=command_flags.MIGRATE_DESCRIPTION,
-        epilog=command_flags.MIGRATE_HELP,
-    )
-    command_flags.add_data_dir(migration)
-    migration.set_defaults(run=_migrate)
-
-    importing = commands.add_parser(
-        "import",
-        help="add a file's ACLs to the store, or to a running service",
-        description=DESCRIPTION,
-        epilog=command_flags.IMPORT_HELP,
-    )
-    add_arguments(importing)
-    command_flags.add_data_dir(importing)
-    importing.set_defaults(run=_import)
-
-    token = commands.add_parser(
-        "token", help="make a token for a caller", description=token_command.DESCRIPTION, epilog=SETTINGS_HELP
-    )
-    token_command.add_arguments(token)
-    token.set_defaults(run=lambda arguments: token_command.run_token(arguments, read_settings(), _say))
-
-    # Only for the list, as the one after them: `app.cli` gives them to `app.client_command`.
-    for name, text in COMMANDS.items():
-        commands.add_parser(name, help=text)
-
-    # Only for the list: `app.cli` gives it to `app.pipeline_command`, which has options and needs of its own.
-    commands.add_parser(
-        "pipeline", help="run a job of the Spark pipeline (klamm[spark]): export, hygiene, what-if, ..."
-    )
-
-    openapi = commands.add_parser("openapi", help="write the OpenAPI description of the REST API")
-    openapi.add_argument("--output", metavar="FILE", type=Path, help="file to write (standard output)")
-    openapi.set_defaults(run=_openapi)
-    return parser
-
-
 def _serve(arguments: argparse.Namespace) -> None:
     flags = {name: getattr(arguments, name) for name in ("host", "port", "uds", "workers", "data_dir")}
     settings = read_settings(flags)
@@ -151,6 +93,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     # What is wrong with them is told here once, not by each worker.
     callers_of(settings, Metrics())
     warn_of_the_idle(settings)
+    _warn_of_super_users(settings)
     certificate_of(settings)
     if settings.decision_log_path is not None:
         prepare_folder(settings.decision_log_path)
@@ -186,6 +129,13 @@ def _serve(arguments: argparse.Namespace) -> None:
         # What is left is bounded in time; a second signal must not leave it half done.
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_IGN)
+
+
+def _warn_of_super_users(settings: Settings) -> None:
+    """A super user that no client can be is no error to Kafka, and leaves an operator without rights."""
+    for name in sorted(settings.super_users):
+        for doubt in doubts_of_principal(name):
+            _log.warning("super_user_in_doubt", extra={"why": f"{doubt}; super.users has `;` between principals"})
 
 
 @contextmanager
@@ -236,6 +186,10 @@ def _import(arguments: argparse.Namespace) -> None:
     begin_logging(settings)
     with _named(settings):
         _say(run_import(arguments, lambda: _database(settings, held=_HELD)))
+
+
+def _token(arguments: argparse.Namespace) -> None:
+    run_token(arguments, read_settings(), _say)
 
 
 @contextmanager
@@ -307,3 +261,8 @@ async def _started(listener: socket.socket, example: Example | None, *, tls: boo
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+_RUN: Mapping[str, Callable[[argparse.Namespace], None]] = MappingProxyType(
+    {"serve": _serve, "migrate": _migrate, "import": _import, "token": _token, "openapi": _openapi}
+)

@@ -15,6 +15,7 @@ from app.client.access import access_of, add_access_arguments
 from app.client.faults import ServiceError, UsageError
 from app.client.import_over_http import HttpImportCounts, HttpImporter
 from app.client.service import Service
+from app.client.warning_lines import Warnings
 from app.core.bindings import AclBinding
 from app.core.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
@@ -106,6 +107,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
     began_at = time.monotonic()
     counts = HttpImportCounts()
     how_far = "nothing was written"
+    warnings = Warnings()
     try:
         with (
             Service(access_of(arguments)) as service,
@@ -123,7 +125,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
             )
             counts = importer.counts
             try:
-                importer.run(file.bindings())
+                importer.run(warnings.watch(file.bindings()))
             finally:
                 how_far = _how_far(counts.read, file.name, total)
     except KeyboardInterrupt:
@@ -138,6 +140,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
         raise ServiceError(f"{error}; {how_far}; {_MENDED}", code=error.code, status=error.status) from None
     except AclFileError as error:
         raise AclFileError(f"{error}; {how_far}; {_MENDED}" if counts.read else str(error)) from None
+    warnings.tell("klamm import", sys.stderr)
     return f"created: {counts.created}\nalready there: {counts.there}\nseconds: {time.monotonic() - began_at:.1f}" + (
         "" if counts.token is None else f"\ntoken: {counts.token}"
     )

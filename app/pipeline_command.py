@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from app.pipeline.jdbc import JdbcSource
 
 _EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "plotly"})
-_MISSING = "klamm: `klamm pipeline` needs the extra `spark`; install it: pip install 'klamm[spark]'\n"
+_MISSING = (
+    "klamm: `klamm pipeline` needs the extra `spark`; in a clone `make setup` installs it, as does "
+    ".venv/bin/pip install -e '.[spark]'\n"
+)
 _CONNECT_S = 2.0
 
 _PROPERTIES: Final[Mapping[str, str]] = {

@@ -5,8 +5,6 @@ import socket
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import httpx
-
 from app.client.address import UNIX, checked_url
 from app.client.faults import UsageError
 from app.client.properties import parse_properties
@@ -210,6 +208,8 @@ def _own_address(access: Access) -> str:
     """The address that this machine has towards the service, which ACLs with hosts are about; nothing is sent."""
     if access.socket_path is not None:
         return LOOPBACK
+    import httpx  # noqa: PLC0415 - takes long to load, and help needs none of it
+
     url = httpx.URL(access.url)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(url.host, url.port or 80, type=socket.SOCK_DGRAM)[0]

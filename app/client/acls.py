@@ -24,12 +24,14 @@ from app.client.acls_output import writer_named
 from app.client.acls_work import Add, Console, List, Remove, Work
 from app.client.faults import ServiceError, UsageError, one_line
 from app.client.service import Service
+from app.client.warning_lines import warn_of
 from app.client.words import utf_8
 from app.core.bindings import AclBinding
 from app.core.table import sort_key
 
 __all__ = ["DESCRIPTION", "add_arguments", "run", "run_acls"]
 
+_NAME = "klamm acls"
 _FAILED = 1
 
 
@@ -65,7 +67,7 @@ def run_acls(words: Sequence[str], out: TextIO, err: TextIO | None = None, answe
         return _for_people(given, out, err, answers)
     except UsageError as error:
         question = "" if error.did_you_mean is None else f"Did you mean {error.did_you_mean}? "
-        err.write(f"{error}\n{question}klamm acls --help tells the options.\n")
+        err.write(f"{error}\n{_hint(error.hint)}{question}klamm acls --help tells the options.\n")
         return _FAILED
 
 
@@ -75,6 +77,8 @@ def _for_people(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
         _carry_out(given, Console(out, out, answers), err)
     except (ServiceError, ExecutionError) as error:
         out.write(_failure(error))
+        if isinstance(error, ExecutionError):
+            err.write(_hint(error.hint))
         return _FAILED
     return 0
 
@@ -86,6 +90,8 @@ def _for_programs(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> in
         found = _carry_out(given, Console(None, err, answers), err)
     except (ServiceError, ExecutionError) as error:
         err.write(_failure(error))
+        if isinstance(error, ExecutionError):
+            err.write(_hint(error.hint))
         return _FAILED
     write(sorted(found, key=sort_key), out)
     return 0
@@ -94,8 +100,11 @@ def _for_programs(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> in
 def _carry_out(given: Given, console: Console, err: TextIO) -> Iterable[AclBinding]:
     work = _work(given)
     err.writelines(
-        f"klamm acls: `{one_line(stray)}` is no option and is passed over, as by kafka-acls\n" for stray in given.strays
+        f"{_NAME}: `{one_line(stray)}` is no option and is passed over, as by kafka-acls\n" for stray in given.strays
     )
+    if isinstance(work, Add):
+        acls = [pattern.with_entry(entry) for pattern, entries in work.meant.items() for entry in sorted(entries)]
+        warn_of(acls, _NAME, err, with_acl=False)
     with Service(make_access(_access_flags(given))) as service:
         return work.carry_out(service, console)
 
@@ -120,6 +129,11 @@ def _access_flags(given: Given) -> AccessFlags:
         ca_file=given.value("ca"),
         timeout=given.value("timeout"),
     )
+
+
+def _hint(text: str | None) -> str:
+    """Kafka's texts stay as they are; what they leave out is told beside them."""
+    return "" if text is None else f"{_NAME}: {text}\n"
 
 
 def _failure(error: Exception) -> str:

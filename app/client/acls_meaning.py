@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.client.acls_options import ExecutionError, Given
-from app.client.faults import UsageError
+from app.client.faults import UsageError, one_line
+from app.client.spelling import nearest
 from app.core.bindings import AclBinding
 from app.core.codes import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
@@ -66,6 +67,8 @@ _PRODUCER_ON_TRANSACTIONAL_ID = (AclOperation.WRITE, AclOperation.DESCRIBE)
 _CONSUMER_ON_TOPIC = (AclOperation.READ, AclOperation.DESCRIBE)
 _CONSUMER_ON_GROUP = (AclOperation.READ,)
 _CLUSTER = Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+_SHOWN = 100
+_HINTS = 3
 _JAVA_TRIMS = "".join(map(chr, range(0x21)))
 _OPERATIONS = {operation_word(each).upper(): each for each in AclOperation}
 
@@ -118,7 +121,7 @@ def acls_to_remove(given: Given) -> Meant:
         for pattern, entries in _of_consumers(given).items():
             meant[pattern] = meant.get(pattern, frozenset()) | entries
     for pattern, entries in sorted(meant.items()):
-        _check_operations(pattern.resource_type, entries)
+        _check_operations(pattern.resource_type, entries, _hint_at_operations(given))
     return dict(sorted(meant.items()))
 
 
@@ -154,7 +157,12 @@ def _pattern_type_named(word: str) -> PatternType:
     for member in PatternType:
         if member is not PatternType.UNKNOWN and [*map(_folded, word)] == [*map(_folded, member.name)]:
             return member
-    raise ExecutionError(f"Cannot parse argument '{word}' of option resource-pattern-type")
+    meant = nearest(word[:_SHOWN], [each.name for each in PatternType if each is not PatternType.UNKNOWN])
+    question = "" if meant is None else f"; did you mean {meant}?"
+    raise ExecutionError(
+        f"Cannot parse argument '{word}' of option resource-pattern-type",
+        hint=f"--resource-pattern-type is LITERAL or PREFIXED, or to list and remove also ANY or MATCH{question}",
+    )
 
 
 def _folded(character: str) -> str:
@@ -247,11 +255,23 @@ def _on(patterns: Iterable[Pattern], resource_type: ResourceType, entries: froze
     return {pattern: entries for pattern in patterns if pattern.resource_type is resource_type}
 
 
-def _check_operations(resource_type: ResourceType, entries: Iterable[Entry]) -> None:
+def _hint_at_operations(given: Given) -> str | None:
+    """Which words are no operations at all; Kafka's refusal speaks of operations that the resource does not have."""
+    known = [operation_word(each) for each in AclOperation if each not in (AclOperation.UNKNOWN, AclOperation.ANY)]
+    hints = []
+    for word in given.values("operation"):
+        if _OPERATIONS.get(_trimmed(word).upper(), AclOperation.UNKNOWN) is AclOperation.UNKNOWN:
+            meant = nearest(_trimmed(word)[:_SHOWN].replace("_", "").replace("-", ""), known)
+            question = f"one of {', '.join(known)}" if meant is None else f"did you mean {meant}?"
+            hints.append(f"--operation: `{one_line(word[:_SHOWN])}` is no operation; {question}")
+    return "; ".join(hints[:_HINTS]) or None
+
+
+def _check_operations(resource_type: ResourceType, entries: Iterable[Entry], hint: str | None) -> None:
     valid = (AclOperation.ALL, *supported_operations(resource_type))
     if any(entry.operation not in valid for entry in entries):
         words = ", ".join(operation.name for operation in valid)
-        raise UsageError(f"ResourceType {resource_type.name} only supports operations [{words}]")
+        raise UsageError(f"ResourceType {resource_type.name} only supports operations [{words}]", hint=hint)
 
 
 def _trimmed(text: str) -> str:

@@ -17,7 +17,11 @@ class Takes(Enum):
 
 
 class ExecutionError(Exception):
-    """The command was understood and can't be carried out; the text is for the operator."""
+    """The command was understood and can't be carried out; the text is for the operator, and so is a `hint`."""
+
+    def __init__(self, text: str, *, hint: str | None = None) -> None:
+        super().__init__(text)
+        self.hint = hint
 
 
 _WITHOUT = ("add", "remove", "list", "cluster", "producer", "consumer", "idempotent", "force", "help", "version")

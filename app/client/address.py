@@ -2,8 +2,6 @@
 
 import re
 
-import httpx
-
 from app.client.faults import UsageError
 
 UNIX = "unix:"
@@ -24,6 +22,8 @@ def checked_url(text: str) -> str:
     scheme, colon, rest = text.partition(":")
     if colon and scheme.lower() == "unix":
         return _checked_socket(rest)
+    import httpx  # noqa: PLC0415 - takes long to load, and help needs none of it
+
     try:
         url = httpx.URL(text)
     except (httpx.InvalidURL, ValueError):

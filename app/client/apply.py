@@ -9,12 +9,14 @@ from app.client.applying import Done, carry_out
 from app.client.desired import read_state
 from app.client.faults import ServiceError, UsageError
 from app.client.plan_file import check_plan, load_plan
-from app.client.plan_options import Proposal, add_plan_arguments, limits_of, proposal_of, propose, prune_of
+from app.client.plan_options import FILES_HELP, Proposal, add_plan_arguments, limits_of, proposal_of, propose, prune_of
 from app.client.plan_output import write_json
 from app.client.service import Service
+from app.client.sources import STANDARD_INPUT, read_wanted
+from app.client.warning_lines import warn_of
 
 DESCRIPTION = (
-    "Creates the ACLs that a file has and a running service lacks; with --prune deletes those that the file does not "
+    "Creates the ACLs that files have and a running service lacks; with --prune deletes those that the files do not "
     "have. Shows first what is done and who gains and loses access, and asks. If anybody else changes ACLs meanwhile, "
     "it stops and says how far it came."
 )
@@ -27,22 +29,27 @@ _EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.usage = "%(prog)s (FILE | --plan PLAN) [OPTIONS]"
+    parser.usage = "%(prog)s (FILE... | --plan PLAN) [OPTIONS]"
     parser.epilog = _EPILOG
-    parser.add_argument("file", metavar="FILE", nargs="?", help="the ACLs that are wanted; - for standard input")
-    parser.add_argument("--plan", metavar="PLAN", help="do what this plan says, saved by plan --save, instead of FILE")
+    parser.add_argument("files", metavar="FILE", nargs="*", help=FILES_HELP)
+    parser.add_argument("--plan", metavar="PLAN", help="do what this plan says, saved by plan --save, instead of files")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    add_plan_arguments(parser)
+    add_plan_arguments(parser, ("text", "json"))
     add_access_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     """Do it: 0, also if there was nothing to do; 1 if the answer was no."""
     _check(arguments, out)
-    limits = limits_of(arguments)
-    with Service(access_of(arguments)) as service:
-        proposal = _proposal(arguments, service)
+    prune, limits = prune_of(arguments), limits_of(arguments)
+    access = access_of(arguments)
+    wanted = None if arguments.plan is not None else read_wanted(arguments.files, arguments.format)
+    if wanted is not None:
+        wanted.tell("klamm apply", sys.stderr)
+    with Service(access) as service:
+        proposal = _saved(arguments.plan, service) if wanted is None else propose(service, wanted, prune)
         plan = proposal.plan
+        warn_of(plan.create, "klamm apply", sys.stderr)
         if arguments.output == "text":
             proposal.show(out, "text")
         refusal = limits.refusal(plan)
@@ -61,7 +68,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 def _check(arguments: argparse.Namespace, out: TextIO) -> None:
     """What can be refused before the service is asked. Raises UsageError."""
-    if (arguments.file is None) is (arguments.plan is None):
+    if bool(arguments.files) is (arguments.plan is not None):
         raise UsageError("give either FILE or --plan PLAN")
     told = (arguments.format, arguments.prune, arguments.prune_principal, arguments.prune_prefix)
     if arguments.plan is not None and any(told):
@@ -70,21 +77,19 @@ def _check(arguments: argparse.Namespace, out: TextIO) -> None:
         return
     if arguments.output == "json":
         raise UsageError("--output json asks nobody; say --yes if it shall be done")
-    if arguments.file == "-" or not (sys.stdin.isatty() and out.isatty()):
+    if STANDARD_INPUT in arguments.files or not (sys.stdin.isatty() and out.isatty()):
         raise UsageError("there is no terminal to ask on; say --yes if it shall be done, or look at it with klamm plan")
 
 
-def _proposal(arguments: argparse.Namespace, service: Service) -> Proposal:
-    if arguments.plan is None:
-        return propose(service, arguments.file, arguments.format, prune_of(arguments))
-    url, plan = load_plan(arguments.plan)
+def _saved(path: str, service: Service) -> Proposal:
+    url, plan = load_plan(path)
     state = read_state(service)
     if state.token != plan.token:
         raise ServiceError(
             f"the ACLs or the configuration have changed since the plan was made at `{url}`: it is of `{plan.token}`, "
             f"and `{service.url}` stands at `{state.token}`; nothing was done, plan again"
         )
-    check_plan(arguments.plan, plan, state.acls)
+    check_plan(path, plan, state.acls)
     return proposal_of(plan, state)
 
 

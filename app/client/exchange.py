@@ -14,6 +14,7 @@ from app.client.access import Access
 from app.client.credentials import Bearer, tls_context
 from app.client.faults import ServiceError, ServiceUnreachableError
 from app.client.problems import broken_off_text, error_of_reply, is_retriable, reason_of, unreachable_text
+from app.client.request import Request
 
 MAX_REPLY_BYTES = 128 * 1024 * 1024
 """A page of 1,000 ACLs whose texts are all as long as can be stays below it."""
@@ -25,16 +26,6 @@ _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 3.0
 _LEAST_STEP_S = 0.001
 _PASSING_STATUS = (429, 502, 503, 504)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A call. `idempotent`: doing it twice is as good as once, so it may be repeated whatever became of it."""
-
-    method: str
-    path: str
-    content: bytes | None
-    idempotent: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ MAX_LINE = 4_000
 class UsageError(Exception):
     """What was asked for can't be done; one line for the operator that says the way out.
 
-    `did_you_mean`: a flag that is spelt much the same.
+    `did_you_mean`: a flag that is spelt much the same. `hint`: more on the way out, on a line of its own, where the
+    text is Kafka's and has none.
     """
 
-    def __init__(self, text: str, *, did_you_mean: str | None = None) -> None:
+    def __init__(self, text: str, *, did_you_mean: str | None = None, hint: str | None = None) -> None:
         super().__init__(one_line(text))
         self.did_you_mean = did_you_mean
+        self.hint = hint
 
 
 class ServiceError(Exception):

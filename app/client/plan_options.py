@@ -2,18 +2,22 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from app.client.desired import StoreState, read_desired, read_state
+from app.client.desired import StoreState, read_state
 from app.client.faults import UsageError
-from app.client.plan_output import plan_body, print_plan, write_json
+from app.client.plan_output import plan_body, write_json
 from app.client.planning import DEFAULT_MAX_DELETE_PERCENT, DEFAULT_MAX_DELETES, Limits, Plan, Prune, make_plan
 from app.client.service import Service
+from app.client.sources import Wanted
 from app.client.words import principal_named
 from app.core.access_diff import AccessDiff, access_diff
 from app.core.configs import AuthorizerConfig
 from app.formats.registry import FORMAT_NAMES
+
+FILES_HELP = "the ACLs that are wanted: files, a folder for all files in it; - for standard input"
 
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 
@@ -25,28 +29,38 @@ class Proposal:
     plan: Plan
     access: AccessDiff
     config_known: bool
+    files: int = 1
+    """How many files the wanted ACLs come from."""
 
-    def show(self, out: TextIO, form: str) -> None:
-        """To people or programs (`--output`)."""
+    def show(self, out: TextIO, form: str, refusal: str | None = None) -> None:
+        """To people or programs (`--output`); `refusal` is why it won't be applied."""
         if form == "json":
             write_json(self.body(), out)
+        elif form == "markdown":
+            from app.client.plan_markdown import plan_page  # noqa: PLC0415 - as below
+
+            out.write(plan_page(self.plan, self.access, refusal, config_known=self.config_known, files=self.files))
         else:
-            print_plan(self.plan, self.access, out, config_known=self.config_known)
+            from app.client.plan_console import print_plan  # noqa: PLC0415 - rich is slow to load; help needs none of it
+
+            print_plan(self.plan, self.access, out, config_known=self.config_known, files=self.files)
+            if refusal is not None:
+                out.write(f"\napply will refuse this: {refusal}\n")
 
     def body(self) -> dict[str, object]:
         """As JSON has it."""
         return plan_body(self.plan, self.access, config_known=self.config_known)
 
 
-def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) -> None:
     """Declare what both commands take."""
     parser.add_argument(
-        "--format", metavar="NAME", help=f"the file's format, if it is not recognised: {', '.join(FORMAT_NAMES)}"
+        "--format", metavar="NAME", help=f"the files' format, if it is not recognised: {', '.join(FORMAT_NAMES)}"
     )
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="how to print (%(default)s)")
+    parser.add_argument("--output", choices=outputs, default="text", help="how to print (%(default)s)")
     group = parser.add_argument_group("deleting")
     group.add_argument(
-        "--prune", action="store_true", help="delete ACLs that the file does not have (they stay otherwise)"
+        "--prune", action="store_true", help="delete ACLs that the files do not have (they stay otherwise)"
     )
     group.add_argument(
         "--prune-principal",
@@ -98,17 +112,17 @@ def limits_of(arguments: argparse.Namespace) -> Limits:
     )
 
 
-def propose(service: Service, path: str, format_name: str | None, prune: Prune) -> Proposal:
-    """The plan for a file. Raises UsageError and ServiceError."""
-    desired = read_desired(path, format_name)
+def propose(service: Service, wanted: Wanted, prune: Prune) -> Proposal:
+    """The plan for what files want. Raises ServiceError."""
     state = read_state(service)
-    return proposal_of(make_plan(desired, state.acls, state.token, prune), state)
+    plan = make_plan(wanted.acls, state.acls, state.token, prune)
+    return proposal_of(plan, state, files=len(wanted.sources))
 
 
-def proposal_of(plan: Plan, state: StoreState) -> Proposal:
+def proposal_of(plan: Plan, state: StoreState, *, files: int = 1) -> Proposal:
     """The plan with what it means for the store in this state."""
     access = access_diff(state.acls, plan.after(state.acls), state.config or AuthorizerConfig())
-    return Proposal(plan, access, state.config is not None)
+    return Proposal(plan, access, state.config is not None, files)
 
 
 def _number(flag: str, text: str | None, default: int, highest: int) -> int:

@@ -1,15 +1,12 @@
-"""A plan as it is shown: lines for people, coloured on a terminal; JSON for programs."""
+"""What a plan says: each of its parts as one line, and all of it as JSON for programs."""
 
 import json
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich.text import Text
-
 from app.client.faults import one_line
-from app.client.planning import Plan
+from app.client.planning import Plan, Prune
 from app.client.replies import binding_body
-from app.client.terminal import PipeConsole
 from app.client.words import counted
 from app.core.access_diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
 from app.core.bindings import AclBinding
@@ -20,34 +17,11 @@ MAX_LINES = 100
 """Of each kind; JSON tells all."""
 
 _MAX_EXCEPTIONS = 8
-_CONFIG_UNKNOWN = (
+CONFIG_UNKNOWN = (
     "The caller may not read the service's configuration: super users and allow.everyone.if.no.acl.found are not "
     "considered in what follows."
 )
 _QUOTED = " ,'\"`()"
-
-
-def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool) -> None:
-    """For people. What is too long is cut with a line that says so."""
-    console = PipeConsole(file=out, highlight=False, soft_wrap=True)
-    _print_some(console, "green", [f"  + {acl_text(acl)}" for acl in plan.create])
-    _print_some(console, "red", [f"  - {acl_text(acl)}" for acl in plan.delete])
-    console.print(_summary(plan))
-    if plan.is_empty:
-        return
-    if not config_known:
-        console.print(Text(_CONFIG_UNKNOWN, style="yellow"))
-    lost = [change_text(each) for each in access.changes if not each.gained]
-    gained = [change_text(each) for each in access.changes if each.gained]
-    for title, style, lines in (("Access lost:", "red", lost), ("Access gained:", "green", gained)):
-        if lines:
-            console.print(f"\n{title}")
-            _print_some(console, style, [f"  {line}" for line in lines])
-    if access.unresolved:
-        console.print("\nToo much to be worked out; this may be gained and lost as well:")
-        _print_some(console, "yellow", [f"  {unresolved_text(each)}" for each in access.unresolved])
-    if not access.changes and not access.unresolved:
-        console.print("\nNobody gains or loses any access.")
 
 
 def plan_body(plan: Plan, access: AccessDiff, *, config_known: bool) -> dict[str, object]:
@@ -79,49 +53,73 @@ def write_json(body: dict[str, object], out: TextIO) -> None:
 
 def acl_text(acl: AclBinding) -> str:
     """An ACL on one line that moves no cursor, whole."""
+    who, operation, resource, where = acl_parts(acl)
+    return f"{acl.permission_type.name} {who} {operation} on {resource}{f' from {where}' if where else ''}"
+
+
+def acl_parts(acl: AclBinding) -> tuple[str, str, str, str]:
+    """As `change_parts`."""
     return (
-        f"{acl.permission_type.name} {_shown(acl.principal)} {acl.operation.name} on {acl.resource_type.name} "
-        f"{_pattern(acl.pattern_type, acl.resource_name)}{_from(Hosts(acl.host))}"
+        _shown(acl.principal),
+        acl.operation.name,
+        f"{acl.resource_type.name} {_pattern(acl.pattern_type, acl.resource_name)}",
+        _where(Hosts(acl.host)),
     )
 
 
 def change_text(change: AccessChange) -> str:
     """A row of the access diff on one line."""
+    who, operations, resource, where = change_parts(change)
+    return f"{who}: {operations} on {resource}{f' from {where}' if where else ''}"
+
+
+def change_parts(change: AccessChange) -> tuple[str, str, str, str]:
+    """Who, which operations, on what and from where; nothing for everywhere."""
     return (
-        f"{_principals(change.principals)}: {_operations(change.operations, change.resource_type)} on "
-        f"{change.resource_type.name} {_names(change.names)}{_from(change.hosts)}"
+        _principals(change.principals),
+        _operations(change.operations, change.resource_type),
+        f"{change.resource_type.name} {_names(change.names)}",
+        _where(change.hosts),
     )
 
 
 def unresolved_text(unresolved: Unresolved) -> str:
     """What is not known, on one line."""
+    who, what = unresolved_parts(unresolved)
+    return f"{who}: {what}"
+
+
+def unresolved_parts(unresolved: Unresolved) -> tuple[str, str]:
+    """Whose access it is, and what has changed."""
     principal = unresolved.principal
     who = "all principals" if principal == WILDCARD_PRINCIPAL else _shown(principal)
-    return f"{who}: {counted(unresolved.changed_acls, 'changed ACL')} on {unresolved.resource_type.name}"
+    return who, f"{counted(unresolved.changed_acls, 'changed ACL')} on {unresolved.resource_type.name}"
 
 
-def _summary(plan: Plan) -> str:
+def summary_text(plan: Plan, files: int = 1) -> str:
+    """How much there is to do, in a sentence or two. `files` is how many files the wanted ACLs come from."""
     if plan.is_empty:
-        text = f"Nothing to do: {_all_of_the_file(plan.unchanged)}."
+        text = f"Nothing to do: {_all_of_the_files(plan.unchanged, files)}."
     else:
         text = f"{len(plan.create)} to create, {len(plan.delete)} to delete, {plan.unchanged} unchanged."
     if plan.left_alone:
         are = "is" if plan.left_alone == 1 else "are"
-        text += f" {counted(plan.left_alone)} that the file does not have {are} left alone (see --prune)."
+        have = "the file does not have" if files == 1 else "the files do not have"
+        text += f" {counted(plan.left_alone)} that {have} {are} left alone ({_why_left_alone(plan.prune)})."
     return text
 
 
-def _all_of_the_file(count: int) -> str:
+def _why_left_alone(prune: Prune) -> str:
+    narrowed = [("--prune-principal", prune.principals), ("--prune-prefix", prune.prefixes)]
+    flags = " and ".join(flag for flag, given in narrowed if given)
+    return f"outside of {flags}" if prune.wanted else "see --prune"
+
+
+def _all_of_the_files(count: int, files: int) -> str:
+    which = "the file" if files == 1 else f"the {files} files"
     if not count:
-        return "the file has no ACLs"
-    return "the one ACL of the file is there" if count == 1 else f"all {count} ACLs of the file are there"
-
-
-def _print_some(console: PipeConsole, style: str, lines: Sequence[str]) -> None:
-    for line in lines[:MAX_LINES]:
-        console.print(Text(line, style=style))
-    if len(lines) > MAX_LINES:
-        console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json tells all")
+        return f"{which} {'has' if files == 1 else 'have'} no ACLs"
+    return f"the one ACL of {which} is there" if count == 1 else f"all {count} ACLs of {which} are there"
 
 
 def _principals(principals: Principals) -> str:
@@ -150,11 +148,10 @@ def _pattern(pattern_type: PatternType, name: str) -> str:
     return "of any name" if name == WILDCARD else _shown(name)
 
 
-def _from(hosts: Hosts) -> str:
+def _where(hosts: Hosts) -> str:
     if hosts.host == WILDCARD and not hosts.besides:
         return ""
-    where = "anywhere" if hosts.host == WILDCARD else _shown(hosts.host)
-    return f" from {where}{_besides(map(_shown, hosts.besides))}"
+    return ("anywhere" if hosts.host == WILDCARD else _shown(hosts.host)) + _besides(map(_shown, hosts.besides))
 
 
 def _besides(texts: Iterable[str]) -> str:

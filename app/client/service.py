@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from app.client.access import Access
-from app.client.exchange import Exchange, Request
 from app.client.faults import ServiceError, ServiceUnreachableError
 from app.client.replies import (
     AclListing,
@@ -28,6 +27,7 @@ from app.client.replies import (
     parse_text,
     strange_reply,
 )
+from app.client.request import Request
 from app.core.bindings import AclBinding, StandardAcl
 from app.core.filters import AclBindingFilter
 
@@ -62,6 +62,8 @@ class Service:
 
     def __init__(self, access: Access) -> None:
         """Connects at the first call. Raises UsageError if a certificate, a key or an authority can't be used."""
+        from app.client.exchange import Exchange  # noqa: PLC0415 - httpx takes long to load, and help needs none of it
+
         self._access = access
         self._exchange = Exchange(access)
 

@@ -1,4 +1,4 @@
-"""What commands have alike at a terminal: refusals of one line, help that fits, and output whose reader may go."""
+"""What commands have alike at a terminal: refusals of one line, and help that fits."""
 
 import argparse
 import shutil
@@ -6,8 +6,6 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any, NoReturn
-
-from rich.console import Console
 
 from app.client.faults import one_line
 from app.client.spelling import nearest
@@ -63,14 +61,6 @@ class OneLineParser(argparse.ArgumentParser):
                     about = "" if f"`{word}`" in message else f" `{flag}`:"
                     return f";{about} did you mean {meant}?"
         return ""
-
-
-class PipeConsole(Console):
-    """A rich console that leaves a broken pipe to whoever runs the command, as plain output does."""
-
-    def on_broken_pipe(self) -> None:
-        """Raises BrokenPipeError; rich would end the process with 1, which means something else here."""
-        raise BrokenPipeError
 
 
 class _HelpFormatter(argparse.HelpFormatter):

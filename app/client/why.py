@@ -11,7 +11,6 @@ from app.client.faults import ServiceError, UsageError
 from app.client.replies import parse_list, parse_object, strange_reply
 from app.client.service import Service
 from app.client.why_reply import Asked, explained
-from app.client.why_text import print_explanation
 from app.client.words import operation_named, principal_named, resource_named
 from app.core.errors import Errors, InvalidRequestException
 from app.core.hosts import parse_address
@@ -76,6 +75,8 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
             json.dumps({**asked.fields, **parse_object(results[0]), "token": reply.get("token")}, indent=2) + "\n"
         )
     else:
+        from app.client.why_text import print_explanation  # noqa: PLC0415 - rich is slow to load; help needs none of it
+
         print_explanation(asked, explanation, access_flags(arguments), out)
     return _DENIED if arguments.exit_code and not explanation.is_allowed else 0
 

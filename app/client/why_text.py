@@ -6,8 +6,8 @@ from typing import TextIO
 
 from app.client.acl_commands import command_for
 from app.client.acls_text import harmless
+from app.client.pipe_console import PipeConsole
 from app.client.replies import binding_body
-from app.client.terminal import PipeConsole
 from app.client.why_reply import Asked, Explained
 from app.core.bindings import AclBinding
 from app.core.codes import WILDCARD, AclPermissionType, PatternType, ResourceType

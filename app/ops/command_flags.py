@@ -1,4 +1,4 @@
-"""What the commands that run on settings take and say of themselves: serve, migrate, import, token."""
+"""What the commands that run on settings take and say of themselves: serve, migrate, import, token, openapi."""
 
 import argparse
 from pathlib import Path
@@ -17,7 +17,8 @@ SERVE_HELP: Final = f"""{SETTINGS_HELP} The README lists them all. Often wanted,
   KLAMM_DATABASE_URL       postgresql://user:password@host:port/database (none)
   KLAMM_DATABASE_URL_FILE  file that holds the URL (none)
   KLAMM_SUPER_USERS        User:admin;User:ops, who may do anything (none)
-  KLAMM_LOG_FORMAT         JSON or TEXT (JSON)
+  KLAMM_LOG_FORMAT         JSON or TEXT (TEXT if standard error is a
+                           terminal, else JSON)
   KLAMM_LOG_LEVEL          DEBUG, INFO, WARN or ERROR (INFO)
   KLAMM_DRAIN_MS           served on after SIGTERM, in ms (5000)
 
@@ -54,6 +55,11 @@ Exit codes:
   1    PostgreSQL or the service refused; the line says how far it came
   2    a flag, a setting or the file can't be used
   130  interrupted; the same command carries on from there"""
+CREDENTIAL_DESCRIPTION: Final = (
+    "Make a token for a caller of klamm.toml, print it, and note its hash in the file that `tokens.file` names. "
+    "Services read the file again within a second. A caller may have two live tokens: give it the new one, then retire "
+    "the old one."
+)
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,6 +85,18 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder of the embedded PostgreSQL, which runs unless KLAMM_DATABASE_URL is set (.klamm)",
     )
+
+
+def add_token_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `klamm token` takes."""
+    parser.add_argument("caller", metavar="NAME", help="the caller, as in `[callers.NAME]`")
+    parser.add_argument("--retire", action="store_true", help="make none; take all but the newest token away")
+
+
+def add_openapi_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `klamm openapi` takes."""
+    parser.description = "Writes the OpenAPI description of the REST API."
+    parser.add_argument("--output", metavar="FILE", type=Path, help="file to write (standard output)")
 
 
 def greeting(address: str) -> str:

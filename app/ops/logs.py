@@ -1,6 +1,6 @@
 """The service's own log on standard error: one event a line, a static name and then its fields.
 
-In JSON (log.format, the default) or as text. Every field, message and traceback goes through `app.ops.redaction`.
+In JSON or as text (log.format). Every field, message and traceback goes through `app.ops.redaction`.
 """
 
 import json
@@ -52,6 +52,11 @@ class RequestMark(msgspec.Struct, gc=False, eq=False):
 
 REQUEST_MARK: ContextVar[RequestMark | None] = ContextVar("klamm_request_mark", default=None)
 """The request that the running task works for; None outside of requests."""
+
+
+def usual_format() -> LogFormat:
+    """The default of `log.format`: TEXT where standard error is a terminal, for somebody reads it there."""
+    return "TEXT" if sys.stderr is not None and sys.stderr.isatty() else "JSON"
 
 
 def configure_logging(

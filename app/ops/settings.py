@@ -16,6 +16,7 @@ from app.core.configs import AuthorizerConfig, describe, parse_configs
 from app.core.errors import InvalidRequestException
 from app.ops.caller_settings import CallerSettings, IssuerSettings, callers_without_proof, check_callers
 from app.ops.database_url import usable_database_url
+from app.ops.logs import LogFormat, usual_format
 from app.ops.settings_sources import (
     PREFIX,
     TABLES,
@@ -119,7 +120,8 @@ class Settings(BaseSettings):
     connections_max: Annotated[int, Given, Field(ge=10, le=1_000_000)] = 10_000
     """Connections that one process keeps."""
     log_level: Annotated[Literal["DEBUG", "INFO", "WARN", "ERROR"], _Upper] = "INFO"
-    log_format: Annotated[Literal["JSON", "TEXT"], _Upper] = "JSON"
+    log_format: Annotated[LogFormat, _Upper] = Field(default_factory=usual_format)
+    """Lines for people where somebody looks at them, else JSON; workers are told by their supervisor."""
     otel_enabled: Annotated[bool, BeforeValidator(_true_or_false)] = False
     """Whether a trace of each request is sent where the OTEL_ variables say; needs the extra `otel`."""
     decision_log_path: Annotated[Path | None, Given] = None

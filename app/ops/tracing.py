@@ -49,7 +49,7 @@ def check_tracing() -> None:
     except ImportError as missing:
         raise TracingError(
             f"otel.enabled (KLAMM_OTEL_ENABLED) needs packages that are not installed ({missing.name}): "
-            "pip install 'klamm[otel]', or from a clone: .venv/bin/pip install -e '.[otel]'"
+            "in a clone `make setup` installs them, as does .venv/bin/pip install -e '.[otel]'"
         ) from None
 
 

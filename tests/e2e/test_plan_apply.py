@@ -159,6 +159,60 @@ def test_pruning_leaves_other_teams_acls_alone(empty: Service, tmp_path: Path) -
         run(plan, at(empty, file, "--prune-prefix", "pay-"))
 
 
+def test_what_is_left_alone_is_said_with_what_leaves_it_alone(empty: Service, tmp_path: Path) -> None:
+    empty.create(binding("pay-a"), binding("orders"))
+    file = written(tmp_path / "file", [acl("pay-a")])
+    alone = "1 ACL that the file does not have is left alone"
+    assert f"{alone} (see --prune)." in run(plan, at(empty, file)).text
+    for narrowed, flags in (
+        (["--prune-principal", "User:bob"], "--prune-principal"),
+        (["--prune-prefix", "pay-"], "--prune-prefix"),
+        (["--prune-principal", "User:bob", "--prune-prefix", "pay-"], "--prune-principal and --prune-prefix"),
+    ):
+        text = run(plan, at(empty, file, "--prune", *narrowed)).text
+        assert f"{alone} (outside of {flags})." in text
+        assert "see --prune" not in text
+
+
+def test_a_folder_is_planned_and_applied_as_one_and_what_is_doubtful_in_it_is_told(
+    empty: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty.create(binding("old"))
+    (tmp_path / "acls" / "team").mkdir(parents=True)
+    written(tmp_path / "acls" / "a.csv", [acl("a"), acl("both")], "csv")
+    written(tmp_path / "acls" / "team" / "b.jsonl", [acl("both"), acl("pii-*")])
+    folder = str(tmp_path / "acls")
+    text = run(plan, at(empty, folder, *WHOLE)).text
+    assert "3 to create, 1 to delete, 0 unchanged." in text
+    told = capsys.readouterr().err
+    assert "klamm plan: 2 files read:\n" in told
+    assert "klamm plan: 1 ACL in more than one file:\n" in told
+    assert "klamm plan: warning: `pii-*` with the pattern type LITERAL" in told
+    assert "warning" not in text
+
+    page = run(plan, at(empty, folder, *WHOLE, "--output", "markdown")).text
+    assert page.startswith("### klamm plan\n\n3 to create, 1 to delete, 0 unchanged.\n\n**Access lost** (1)\n")
+
+    saved = str(tmp_path / "plan.json")
+    run(plan, at(empty, folder, *WHOLE, "--save", saved))
+    capsys.readouterr()
+    assert run(apply, at(empty, "--plan", saved, "--yes", "--max-delete-percent", "100")).code == 0
+    assert "klamm apply: warning: `pii-*`" in capsys.readouterr().err
+    assert there(empty) == {acl("a"), acl("both"), acl("pii-*")}
+    assert "Nothing to do: all 3 ACLs of the 2 files are there." in applied(empty, folder).text
+
+
+def test_a_file_of_a_folder_with_faults_plans_nothing(empty: Service, tmp_path: Path) -> None:
+    (tmp_path / "acls").mkdir()
+    written(tmp_path / "acls" / "a.jsonl", [acl("a")])
+    (tmp_path / "acls" / "notes.txt").write_text("to be done\n")
+    with pytest.raises(UsageError, match=r"notes\.txt` looks like no format"):
+        applied(empty, str(tmp_path / "acls"))
+    with pytest.raises(UsageError, match="give either FILE or --plan PLAN"):
+        run(apply, at(empty, "--yes"))
+    assert there(empty) == set()
+
+
 def test_a_saved_plan_is_what_is_done(empty: Service, tmp_path: Path) -> None:
     empty.create(binding("old"))
     file, saved = written(tmp_path / "file", [acl("new")]), str(tmp_path / "plan.json")

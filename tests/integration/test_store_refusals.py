@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
+from app.command_line import parse_command
 from app.commands import run_command
 from app.store.embedded import EmbeddedPostgres
 from app.store.place import place_of
@@ -48,7 +49,7 @@ def _sql(dsn: str, statements: str) -> None:
 def _refusal(dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     """What migrate says, without the place that it has to begin with."""
     monkeypatch.setenv("KLAMM_DATABASE_URL", dsn)
-    assert run_command(["migrate"]) == 1
+    assert run_command(parse_command(["migrate"])) == 1
     said = capsys.readouterr().err
     url = urlsplit(dsn)
     assert place_of(dsn) == f"database `{url.hostname}:{url.port}/{url.path[1:]}`, user `{url.username}`"
@@ -153,5 +154,5 @@ async def _while_it_shuts_down(
 
 def _said_of(dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     monkeypatch.setenv("KLAMM_DATABASE_URL", dsn)
-    run_command(["migrate"])
+    run_command(parse_command(["migrate"]))
     return capsys.readouterr().err

@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -163,13 +164,12 @@ def test_a_misspelt_command_is_asked_about(word: str, told: str, capsys: pytest.
 
 
 def _commands() -> list[str]:
-    """All there are, as the parser of them has them."""
-    (choices,) = (each.choices for each in commands._parser()._actions if isinstance(each.choices, dict))
-    return list(choices)
+    return [*OTHERS, *COMMANDS]
 
 
-def test_the_door_knows_every_command() -> None:
-    assert sorted(_commands()) == sorted([*COMMANDS, *OTHERS])
+def test_the_door_knows_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = re.findall(r"^    ([a-z]+) +\S", _help([], capsys), re.MULTILINE)
+    assert sorted(listed) == sorted(_commands())
     assert {meant.partition(" ")[0] for meant in MEANT.values()} <= set(_commands())
 
 
@@ -220,7 +220,7 @@ def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int
         f"        if name == 'app.commands': os.kill(os.getpid(), {int(order)})\n"
         "sys.meta_path.insert(0, Interrupts())\n"
         "from app.cli import main\n"
-        f"sys.exit(main(['{command}']))\n"
+        f"sys.exit(main({['import', 'acls.csv'] if command == 'import' else [command]}))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
@@ -235,3 +235,62 @@ def test_nothing_embedded_is_imported_before_it_is_needed() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "[]\n"
+
+
+_SLOW = (
+    "alembic asyncpg asyncio cryptography fastapi httpx jwt opentelemetry prometheus_client pydantic pydantic_settings "
+    "pyspark rich sqlalchemy ssl starlette uvicorn"
+)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["help"],
+        ["srve"],
+        ["help", "why"],
+        *([name, "--help"] for name in [*COMMANDS, *OTHERS] if name not in ("import", "pipeline")),
+        ["serve", "--prot", "1"],
+        ["acls", "--list", "--topik", "orders"],
+    ],
+    ids=" ".join,
+)
+def test_help_and_refusals_load_nothing_that_serves_or_speaks_http(arguments: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from app.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        f"loaded = {{name.partition('.')[0] for name in sys.modules}} & set('{_SLOW}'.split())\n"
+        "sys.stderr.write(f'LOADED {sorted(loaded)}')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr.partition("LOADED ")[2] == "[]"
+
+
+def test_help_is_a_word_as_well_as_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, flags in (
+        (["help", "help"], ["--help"]),
+        (["help"], ["--help"]),
+        (["help", "serve"], ["serve", "--help"]),
+        (["help", "why"], ["why", "--help"]),
+    ):
+        shown = []
+        for each in (words, flags):
+            with suppress(SystemExit):
+                assert main(each) == 0
+            shown.append(capsys.readouterr().out)
+        assert shown[0] == shown[1] != ""
+    assert main(["help", "srve"]) == 2
+    assert _told(capsys) == "there is no command `srve`; did you mean `klamm serve`? see klamm --help"
+
+
+def test_what_stands_before_the_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--", "migrate"])
+    assert ended.value.code == 2
+    assert _told(capsys).endswith("; see klamm --help")

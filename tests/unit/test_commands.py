@@ -9,9 +9,10 @@ import pytest
 
 from app import commands
 from app.cli import main
-from app.commands import _started
+from app.commands import _started, _warn_of_super_users
 from app.core.errors import InconsistentClusterIdException
 from app.ops.example import Example
+from app.ops.settings import read_settings
 from app.ops.sockets import listening
 from app.store.embedded import EmbeddedPostgres
 from tests.surroundings import of_a_command
@@ -163,3 +164,15 @@ def test_a_port_in_use_is_told_by_what_chooses_another(
         assert main(["serve", "--port", str(other.getsockname()[1])]) == 2
     assert "--host and --port (KLAMM_HOST, KLAMM_PORT)" in _told(capsys)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_super_users_with_the_wrong_sign_between_them_are_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("KLAMM_SUPER_USERS", "User:a,User:b;user:c;User:CN=d,O=e")
+    _warn_of_super_users(read_settings())
+    assert [record.msg for record in caplog.records] == ["super_user_in_doubt"] * 2
+    first, second = (str(vars(record)["why"]) for record in caplog.records)
+    assert "`User:a,User:b` is one principal" in first
+    assert "super.users has `;` between" in first
+    assert "`user:c` is not `User:c`" in second

@@ -13,6 +13,7 @@ from app.core.continuity import KnownHistory
 from app.core.token import Token
 from app.runtime.importing import ImportCounts, Importer
 from tests.fakes import FakeStore
+from tests.scripted_server import ScriptedServer, reply
 from tests.surroundings import of_a_command
 
 DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/klamm"
@@ -247,3 +248,21 @@ def test_any_format_is_imported_by_its_content_or_by_name(path: Path, store: Fak
     path.write_text(header + "User:CN=a,O=b,TOPIC,LITERAL,t,READ,ALLOW,*\n", encoding="utf-8")
     assert main(["import", str(path)]) == 0
     assert [acl.binding.principal for acl in store.batches[-1].values()] == ["User:CN=a,O=b"]
+
+
+def test_what_is_probably_meant_otherwise_is_told_of_an_import_over_http(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    acl = {"resource_type": "TOPIC", "resource_name": "pii-*", "principal": "User:a", "operation": "READ"}
+    file = tmp_path / "acls.jsonl"
+    file.write_text(
+        "".join(json.dumps({**acl, "principal": f"User:{name}", "permission_type": "ALLOW"}) + "\n" for name in "ab")
+    )
+    created = {"created": True, "id": "00000000-0000-0000-0000-000000000001", "code": "NONE"}
+    with ScriptedServer(reply(results=[created, created], token="e:2")) as server:
+        assert main(["import", str(file), "--klamm", server.url, "--as", "User:admin", "--quiet"]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("created: 2\nalready there: 0\n")
+    (line,) = told.err.splitlines()
+    assert line.startswith("klamm import: warning: `pii-*` with the pattern type LITERAL is this one name")
+    assert line.endswith("(ALLOW User:a from * READ on TOPIC LITERAL pii-* and 1 ACL more)")

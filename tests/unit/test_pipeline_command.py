@@ -74,7 +74,10 @@ def test_without_the_extra_it_is_said_which_one() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert ended.stderr == "klamm: `klamm pipeline` needs the extra `spark`; install it: pip install 'klamm[spark]'\n"
+    assert ended.stderr == (
+        "klamm: `klamm pipeline` needs the extra `spark`; in a clone `make setup` installs it, as does "
+        ".venv/bin/pip install -e '.[spark]'\n"
+    )
 
 
 def test_the_services_own_settings_are_looked_at(

@@ -131,3 +131,44 @@ def test_a_misspelt_option_is_asked_about_behind_kafkas_own_line(word: str, ques
     kafkas, ours = err.getvalue().splitlines()
     assert kafkas == f"{word.lstrip('-')} is not a recognized option"
     assert ours == f"{question}klamm acls --help tells the options."
+
+
+def test_a_word_that_is_no_operation_is_named_beside_kafka_s_own_refusal() -> None:
+    code, out, err = run("--add", "--operation", "Raed", "--topic", "t", "--allow-principal", "User:a")
+    assert (code, out) == (1, "")
+    first, second, *_ = err.splitlines()
+    assert first.startswith("ResourceType TOPIC only supports operations [ALL, READ,")
+    assert second == "klamm acls: --operation: `Raed` is no operation; did you mean Read?"
+
+
+def test_an_operation_that_is_not_like_any_gets_the_list() -> None:
+    _, _, err = run("--add", "--operation", "x\x1b" * 9_000, "--topic", "t", "--allow-principal", "User:a")
+    assert "is no operation; one of All, Read, Write, " in err
+    assert "\x1b" not in err
+    assert len(err) < 2_000
+
+
+@pytest.mark.parametrize("action", ["--add", "--list", "--remove"])
+def test_a_pattern_type_that_is_none_is_told_with_those_there_are(action: str) -> None:
+    code, out, err = run(action, "--resource-pattern-type", "prefix", "--topic", "t")
+    assert (code, out) == (1, f"{FAILED}Cannot parse argument 'prefix' of option resource-pattern-type\n")
+    assert err == (
+        "klamm acls: --resource-pattern-type is LITERAL or PREFIXED, or to list and remove also ANY or MATCH; "
+        "did you mean PREFIXED?\n"
+    )
+
+
+def test_what_is_probably_meant_otherwise_is_told_once_and_done_all_the_same() -> None:
+    words = ["--add", "--producer", "--topic", "pii-*", "--allow-principal", "user:temp", "--allow-host", "web-1"]
+    code, out, err = run(*words)
+    assert code == 1  # nobody listens there: it was tried
+    assert out.startswith(f"{FAILED}can't reach Klamm")
+    told = err.splitlines()
+    assert all(line.startswith("klamm acls: warning: ") for line in told)
+    assert [next(word for word in ("`pii-*`", "`user:temp`", "`web-1`") if word in line) for line in told] == [
+        "`pii-*`",
+        "`user:temp`",
+        "`web-1`",
+    ]
+    assert "warning" not in run("--add", "--topic", "pii-", "--allow-principal", "User:temp")[2]
+    assert "warning" not in run("--list", "--topic", "pii-*")[2]

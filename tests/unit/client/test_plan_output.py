@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from app.client.plan_output import MAX_LINES, plan_body, print_plan
+from app.client.plan_console import print_plan
+from app.client.plan_output import MAX_LINES, plan_body
 from app.client.planning import Prune, make_plan
 from app.core.access_diff import AccessDiff, access_diff
 from app.core.bindings import AclBinding

@@ -268,5 +268,5 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
-    assert "pip install 'klamm[otel]'" in done.stdout
+    assert ".venv/bin/pip install -e '.[otel]'" in done.stdout
     assert "otel.enabled" in done.stdout

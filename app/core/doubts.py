@@ -1,0 +1,131 @@
+"""What is probably meant otherwise: ACLs and principals that no client can match, or other clients than one thinks.
+
+Kafka takes them all, and so does Klamm. Whoever writes one down is told, and nothing else is changed by it.
+"""
+
+import re
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address
+
+from app.core.bindings import AclBinding
+from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
+from app.core.errors import InvalidRequestException
+from app.core.host_keys import NOBODY, host_key
+from app.core.hosts import parse_address, parse_cidr
+from app.core.operations import supported_operations
+
+_USER = "User"
+_ANONYMOUS = "ANONYMOUS"
+_NO_TOPIC = re.compile(r"[^a-zA-Z0-9._-]")
+_MAX_TOPIC = 249
+_NEXT_PRINCIPAL = re.compile(r"[,;]\s{0,9}User:", re.IGNORECASE)
+_SHOWN = 100
+_NOBODY_HAS = ("0.0.0.0", "0:0:0:0:0:0:0:0")  # noqa: S104 - nothing is bound to them
+_IPV4 = 4
+
+
+def doubts_of_acl(acl: AclBinding) -> Iterator[str]:
+    """Each on one line that names the field and the way out; none for an ACL that can be meant as it is."""
+    name, prefixed = acl.resource_name, acl.pattern_type is PatternType.PREFIXED
+    if prefixed or name != WILDCARD:
+        yield from _doubts_of_name(acl.resource_type, name, prefixed=prefixed)
+    yield from doubts_of_principal(acl.principal, may_be_wildcard=True)
+    yield from _doubts_of_host(acl.host)
+    if acl.operation is not AclOperation.ALL and acl.operation not in supported_operations(acl.resource_type):
+        yield f"nobody ever asks for {acl.operation.name} on a {acl.resource_type.name}, so this ACL never counts"
+
+
+def doubts_of_principal(principal: str, *, may_be_wildcard: bool = False) -> Iterator[str]:
+    """The same for a principal, such as a super user, which is none of an ACL."""
+    shown = _shown(principal)
+    kind, _, name = principal.partition(":")
+    if _NEXT_PRINCIPAL.search(principal) is not None:
+        yield f"{shown} is one principal, whose name has the others in it; name each by itself"
+    elif kind != _USER and kind.strip().lower() == _USER.lower():
+        meant = _shown(f"{_USER}:{name}")
+        yield f"{shown} is not {meant}: letters count as they are, and the type of clients is `{_USER}`"
+    elif not name:
+        yield f"{shown} has no name behind the colon, so no client has it"
+    elif WILDCARD in name and not (may_be_wildcard and principal == WILDCARD_PRINCIPAL):
+        everybody = f" (`{WILDCARD_PRINCIPAL}` alone is everybody)" if may_be_wildcard else ""
+        yield f"{shown}: principals are compared whole, `{WILDCARD}` is a letter of this one's name{everybody}"
+    elif kind == _USER and name != _ANONYMOUS and name.upper() == _ANONYMOUS:
+        yield f"{shown}: clients without a proof are `{_USER}:{_ANONYMOUS}`, in capitals"
+    yield from _odd_letters("principal", name)
+
+
+def _doubts_of_name(resource_type: ResourceType, name: str, *, prefixed: bool) -> Iterator[str]:
+    shown, kind = _shown(name), resource_type.name.lower().replace("_", " ")
+    if WILDCARD in name:
+        rest = name.rstrip(WILDCARD)
+        if prefixed:
+            said = f"a prefix is taken to the letter, so {shown} covers only names that have this `{WILDCARD}`"
+        else:
+            said = f"{shown} with the pattern type LITERAL is this one name, `{WILDCARD}` included"
+        if not rest:
+            yield f"{said}; for every {kind} say `{WILDCARD}` with LITERAL"
+        elif WILDCARD in rest:
+            yield f"{said}; patterns within names there are none"
+        else:
+            yield f"{said}; for all that begin so, say {_shown(rest)} with PREFIXED"
+    elif resource_type is ResourceType.TOPIC:
+        yield from _no_topic(name, prefixed=prefixed)
+    elif resource_type is ResourceType.USER and not prefixed:
+        yield from (
+            doubts_of_principal(name)
+            if ":" in name
+            else (f"{shown} is no principal; write {_shown(f'{_USER}:{name}')}",)
+        )
+    if resource_type not in (ResourceType.TOPIC, ResourceType.USER):
+        yield from _odd_letters("resource name", name)
+
+
+def _no_topic(name: str, *, prefixed: bool) -> Iterator[str]:
+    """A name that Kafka makes no topic of, or with which none begins."""
+    what = "no topic's name begins with" if prefixed else "no topic is called"
+    wrong = _NO_TOPIC.search(name)
+    if wrong is not None:
+        yield f"{what} {_shown(name)}: {_shown(wrong[0])} is none of the letters that topics have (a-z A-Z 0-9 . _ -)"
+    elif len(name) > _MAX_TOPIC or (name in (".", "..") and not prefixed):
+        yield f"{what} {_shown(name)}: Kafka allows no such name"
+
+
+def _doubts_of_host(host: str) -> Iterator[str]:
+    if host in _NOBODY_HAS:
+        yield f"no client comes from {_shown(host)}; every host is `{WILDCARD}`"
+    elif host_key(host) == NOBODY:
+        yield f"host {_shown(host)} is no client's: {_way_out(host)}"
+    elif "/" in host:
+        cidr = parse_cidr(host)
+        first = (IPv4Address if cidr.version == _IPV4 else IPv6Address)(cidr.network)
+        literal = host.partition("/")[0]
+        if _same_address(literal) not in (None, str(first)):
+            meant = f"`{first}/{cidr.prefix_length}`"
+            yield f"host {_shown(host)} is the whole range {meant}; for one address leave out the `/`"
+
+
+def _way_out(host: str) -> str:
+    try:
+        return f"Kafka compares it letter by letter with `{parse_address(host.strip()).text}`; write that"
+    except InvalidRequestException:
+        return "names are not looked up; write an IP address, or a range such as 10.0.0.0/8"
+
+
+def _same_address(literal: str) -> str | None:
+    """The address as ipaddress spells it; None for spellings that only Java reads."""
+    try:
+        return str(IPv6Address(literal) if ":" in literal else IPv4Address(literal))
+    except ValueError:
+        return None
+
+
+def _odd_letters(field: str, text: str) -> Iterator[str]:
+    if text != text.strip():
+        yield f"{field} {_shown(text)} begins or ends with a blank, which counts"
+    elif not text.isprintable():
+        yield f"{field} {_shown(text)} has characters that can't be seen, which count"
+
+
+def _shown(text: str) -> str:
+    short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return "`" + "".join(each if each.isprintable() else ascii(each)[1:-1] for each in short) + "`"
