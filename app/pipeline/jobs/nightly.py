@@ -35,11 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     # Without it the attribute is not there, so that the default of `hygiene` holds.
     parser.add_argument(
-        "--grace-days",
+        "--min-days",
         metavar="N",
-        type=hygiene.GRACE_DAYS,
+        type=hygiene.MIN_DAYS,
         default=argparse.SUPPRESS,
-        help="how old an ACL must be to be called unused, as `hygiene` has it (7)",
+        help="how many days of an ACL's life the log must cover to judge it, as `hygiene` has it (30)",
     )
     parser.add_argument(
         "--days",
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="how many days of the log `hygiene` looks at (90)",
     )
+    hygiene.add_tool(parser, argparse.SUPPRESS)
     parser.add_argument(
         "--allow-everyone-if-no-acl-found",
         choices=("true", "false"),
@@ -78,8 +79,9 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
     given: list[tuple[Job, str, str | int | Path | None]] = [
         (effective, "--resources", arguments.resources),
         (hygiene, "--resources", arguments.resources),
-        (hygiene, "--grace-days", getattr(arguments, "grace_days", None)),
+        (hygiene, "--min-days", getattr(arguments, "min_days", None)),
         (hygiene, "--days", getattr(arguments, "days", None)),
+        (hygiene, "--tool", getattr(arguments, "tool", None)),
         (hygiene, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
         (report, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
         (report, "--teams", arguments.teams),
