@@ -68,6 +68,13 @@ def log_of(context: JobContext, arguments: argparse.Namespace, snapshot: Snapsho
     return _judged(context, arguments.min_days, snapshot, Log(decisions, coverage, None, ""))
 
 
+def left_out(log: Log | None) -> str | None:
+    """What can't be looked for, and why; None if all can."""
+    if log is None:
+        return f"{_LEFT_OUT}: no decision was ingested"
+    return log.told if log.judged is None else None
+
+
 def names_of(context: JobContext, arguments: argparse.Namespace, log: Log | None) -> Names:
     """The resources of the list and of the log."""
     listed = None if arguments.resources is None else read_resources(context.spark, arguments.resources)

@@ -16,8 +16,8 @@ from app.pipeline.effective import masks_of, nodes_of
 from app.pipeline.errors import PipelineError
 from app.pipeline.export import acls_ever
 from app.pipeline.hygiene_tables import HygieneFindings, in_order, save_findings
-from app.pipeline.jobs.evidence import Log, log_of, names_of
-from app.pipeline.jobs.inputs import add_offset
+from app.pipeline.jobs.evidence import Log, left_out, log_of, names_of
+from app.pipeline.jobs.inputs import add_offset, needs_snapshot
 from app.pipeline.jobs.what_if import add_replay_arguments, allows_everyone
 from app.pipeline.kafka_acls import KLAMM, TOOLS
 from app.pipeline.manifests import read_exported
@@ -77,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tool(parser, KLAMM)
     parser.add_argument("--fail-on-findings", action="store_true", help="exit with 1 if anything was found")
     parser.set_defaults(check=_check)
+    needs_snapshot(parser)
 
 
 def add_tool(parser: argparse.ArgumentParser, default: str) -> None:
@@ -106,7 +107,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
             "days": None if log is None else arguments.days,
             "min_days": arguments.min_days,
             "covered_hours": None if log is None else log.coverage.covered_hours,
-            "left_out": log.told if log is not None and log.judged is None else None,
+            "left_out": left_out(log),
             "resources": arguments.resources,
         }
         read = with_reading(snapshot.acls).persist()

@@ -17,6 +17,7 @@ from app.pipeline.change_files import read_candidate
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import LogWindow, log_window, read_decisions
 from app.pipeline.errors import PipelineError
+from app.pipeline.local_home import LocalHome
 from app.pipeline.manifests import versions
 from app.pipeline.parsing import number_from, parse_time, told_by
 from app.pipeline.replay import DEFAULT_BUCKETS, questions, replay_change
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--top", type=number_from(0), default=_SHOWN, metavar="N", help=f"show N rows ({_SHOWN})")
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write all flips here as well")
-    parser.set_defaults(check=_check)
+    parser.set_defaults(check=_check, check_home=_check_home)
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
@@ -168,6 +169,11 @@ def _write_changes(context: JobContext, name: str, sided: DataFrame, candidate: 
         sum(count for (_, change), count in by_step.items() if change == kind) for kind in (CREATED, DELETED)
     )
     return {"acls_created": created, "acls_deleted": deleted}
+
+
+def _check_home(_arguments: argparse.Namespace, home: LocalHome) -> None:
+    home.snapshot(None)
+    home.decisions()
 
 
 def _check(arguments: argparse.Namespace) -> Candidate:
