@@ -74,6 +74,8 @@ def _create(path: str, format_name: str | None) -> list[Step]:
         with _opened(path) as raw:
             head = raw.read(_HEAD_BYTES)
             raw.seek(0)
+            if not head.strip():
+                raise PipelineError(f"{path}: is empty; name a file with ACLs, or leave it out")
             if given is None and is_saved_plan(head):
                 return _saved_plan(path, raw)
             return [_bindings(path, raw, given, head)]

@@ -3,7 +3,10 @@
 Only whether something was written is seen here. Whether it is whole, and what is elsewhere, Spark finds out.
 """
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from app.pipeline.decision_log import nothing_in
@@ -27,7 +30,7 @@ class LocalHome:
 
     def decisions(self) -> None:
         """Raise NoDecisionsError if nothing was ingested."""
-        if not self._documents("decisions", "manifests", "batch=*"):
+        if next(self._documents("decisions/manifests", "batch="), None) is None:
             raise nothing_in(str(self.root))
 
     def effective(self, offset: int) -> None:
@@ -37,17 +40,26 @@ class LocalHome:
 
     def export(self) -> None:
         """Raise PipelineError if nothing was exported."""
-        if not self._documents("export", "manifests", "batch=*") and not self._documents("export", "base", "manifest"):
+        begun = chain(self._documents("export/manifests", "batch="), self._documents("export", "base", "manifest"))
+        if next(begun, None) is None:
             raise nothing_exported(str(self.root))
 
     def _offsets(self, room: str) -> set[int]:
-        names = (each.parent.name.removeprefix(_OFFSET) for each in self._documents(room, f"{_OFFSET}*", "manifest"))
+        names = (name.removeprefix(_OFFSET) for name in self._documents(room, _OFFSET, "manifest"))
         return {int(name) for name in names if name.isascii() and name.isdigit()}
 
-    def _documents(self, *names: str) -> list[Path]:
-        """The folders with a document in them, as `storage.write_document` leaves it."""
+    def _documents(self, room: str, beginning: str, inside: str = "") -> Iterator[str]:
+        """The folders in a room, by how their names begin, that hold a document as `write_document` leaves it."""
+        for name in self._names(self.root / room):
+            if name.startswith(beginning):
+                there = self._names(self.root / room / name / inside)
+                if any(each.startswith("part-") for each in there):
+                    yield name
+
+    def _names(self, folder: Path) -> list[str]:
         try:
-            found = list(self.root.glob("/".join(names)))
-            return [each for each in found if next(each.glob("part-*"), None) is not None]
+            return os.listdir(folder)  # noqa: PTH208 - of all there is, only names are looked at
+        except (FileNotFoundError, NotADirectoryError):
+            return []
         except OSError as error:
-            raise PipelineError(f"--home: `{self.root}`: {error.strerror}; let this user read it") from None
+            raise PipelineError(f"--home: `{folder}`: {error.strerror}; let this user read it") from None

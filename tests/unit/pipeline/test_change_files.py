@@ -71,6 +71,7 @@ def test_what_becomes_of_an_acl_is_what_the_service_would_do_in_turn(
 @pytest.mark.parametrize(
     ("kind", "text", "wrong"),
     [
+        ("create", " \n", "FILE: is empty"),
         ("create", "{", "FILE: line 1: not JSON: "),
         ("create", "[5]", "FILE: line 1: not an object"),
         ("create", {"bindings": {}}, r"FILE: line 1: not JSON: Expecting '\['"),
