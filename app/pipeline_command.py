@@ -45,11 +45,13 @@ def run_pipeline(arguments: Sequence[str]) -> int:
     """Runs one job; the exit code is that of `app.pipeline.job`, 2 if the extra is not installed."""
     try:
         from app.pipeline.job import main  # noqa: PLC0415 - from an extra that may not be installed
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in _EXTRA:
-            raise
-        sys.stderr.write(_MISSING)
-        return 2
+    except ImportError as fault:
+        if isinstance(fault, ModuleNotFoundError) and (fault.name or "").partition(".")[0] in _EXTRA:
+            sys.stderr.write(_MISSING)
+            return 2
+        # Not 1, which is what a job says that has found something.
+        sys.stderr.write(f"klamm: `klamm pipeline` can't be loaded ({fault}); install klamm[spark] anew\n")
+        return 3
     return main(arguments, service=ServiceDatabase())
 
 

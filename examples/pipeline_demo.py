@@ -82,8 +82,8 @@ def _demo() -> None:
         _await_log(decided)
         store = ["--data-dir", str(_STORE)]
         named = ["--decisions", str(_LOG), "--resources", str(_RESOURCES)]
-        # All of its ACLs are a minute old, and its service is started as it is by default.
-        known = ["--grace-days", "0", "--allow-everyone-if-no-acl-found", "false"]
+        # All of it is a minute old, and its service is started as it is by default.
+        known = ["--min-days", "0", "--allow-everyone-if-no-acl-found", "false"]
         _job("nightly", *store, *named, *known, *_SPARK, expected=(0, 1))
     changes = ["--delete", str(FOLDER / "delete.json"), "--create", str(FOLDER / "create.json")]
     status, _ = _job("what-if", "--name", "tighten-customers", *changes, *_SPARK, expected=(0, 1))

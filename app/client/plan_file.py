@@ -3,29 +3,22 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from app.client.faults import UsageError
 from app.client.planning import Plan, Prune
 from app.client.replies import binding_body
 from app.core.bindings import AclBinding
-from app.core.errors import InvalidRequestException
-from app.core.token import Token
-from app.core.validation import validate_new_acl
+from app.formats.saved_plans import COUNTS, VERSION, parse_saved_plan
 
-_VERSION = 1
 _MAX_BYTES = 512 * 1024 * 1024
-_COUNTS = ("unchanged", "left_alone", "prunable")
-_FIELDS = {"klamm_plan", "url", "token", "prune", "create", "delete", *_COUNTS}
-_PRUNE_FIELDS = {"wanted", "principals", "prefixes"}
-_BINDING_FIELDS = tuple(AclBinding.__dataclass_fields__)
 
 
 def save_plan(path: str, url: str, plan: Plan) -> None:
     """Write the plan; whoever reads the file meets all of it or none. Raises UsageError if it can't be written."""
     body = {
-        "klamm_plan": _VERSION,
+        "klamm_plan": VERSION,
         "url": url,
         "token": plan.token,
         "prune": {
@@ -33,7 +26,7 @@ def save_plan(path: str, url: str, plan: Plan) -> None:
             "principals": sorted(plan.prune.principals),
             "prefixes": list(plan.prune.prefixes),
         },
-        **{name: getattr(plan, name) for name in _COUNTS},
+        **{name: getattr(plan, name) for name in COUNTS},
         "create": [binding_body(each) for each in plan.create],
         "delete": [binding_body(each) for each in plan.delete],
     }
@@ -61,13 +54,12 @@ def load_plan(path: str) -> tuple[str, Plan]:
             raw = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"--plan: `{path}` can't be read ({error.strerror})") from None
-    try:
-        body = json.loads(raw, object_pairs_hook=_object) if len(raw) <= _MAX_BYTES else None
-        if isinstance(body, dict) and set(body) == _FIELDS and _count(body["klamm_plan"]) == _VERSION:
-            return _text(body["url"]), _plan(body)
-    except (ValueError, KeyError, TypeError, RecursionError, InvalidRequestException):
-        pass
-    raise UsageError(f"--plan: `{path}` is no plan that this version of klamm has saved; make it with plan --save")
+    saved = parse_saved_plan(raw) if len(raw) <= _MAX_BYTES else None
+    if saved is None:
+        raise UsageError(f"--plan: `{path}` is no plan that this version of klamm has saved; make it with plan --save")
+    prune = Prune(saved.prune_wanted, saved.prune_principals, saved.prune_prefixes)
+    counts = (getattr(saved, name) for name in COUNTS)
+    return saved.url, Plan(saved.token, prune, saved.create, saved.delete, *counts)
 
 
 def check_plan(path: str, plan: Plan, acls: frozenset[AclBinding]) -> None:
@@ -89,57 +81,3 @@ def _misfits(plan: Plan, acls: frozenset[AclBinding]) -> Iterator[str]:
         yield f"its `prunable` is not {prunable}"
     if plan.unchanged + plan.left_alone + len(plan.delete) != len(acls):
         yield f"its `unchanged`, `left_alone` and deletes do not make up {len(acls)} ACLs"
-
-
-def _plan(body: Mapping[str, object]) -> Plan:
-    """Raises KeyError, TypeError, ValueError or InvalidRequestException for what is none."""
-    token = str(Token.parse(_text(body["token"])))
-    create, delete = _bindings(body["create"]), _bindings(body["delete"])
-    if len({*create, *delete}) != len(create) + len(delete):
-        raise ValueError
-    return Plan(token, _prune(body["prune"]), create, delete, *(_count(body[name]) for name in _COUNTS))
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError
-    return found
-
-
-def _prune(value: object) -> Prune:
-    if not isinstance(value, dict) or set(value) != _PRUNE_FIELDS or not isinstance(value["wanted"], bool):
-        raise TypeError
-    principals, prefixes = (map(_text, _list(value[name])) for name in ("principals", "prefixes"))
-    return Prune(value["wanted"], frozenset(principals), tuple(prefixes))
-
-
-def _bindings(value: object) -> tuple[AclBinding, ...]:
-    return tuple(map(_binding, _list(value)))
-
-
-def _binding(value: object) -> AclBinding:
-    if not isinstance(value, dict) or set(value) != set(_BINDING_FIELDS):
-        raise TypeError
-    binding = AclBinding.from_words(_text(value[name]) for name in _BINDING_FIELDS)
-    if validate_new_acl(binding) is not None:
-        raise ValueError
-    return binding
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TypeError
-    return value
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value

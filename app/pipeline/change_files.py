@@ -1,26 +1,37 @@
-"""Candidate changes: bodies of createAcls and deleteAcls in files, and what they would do to an ACL, as core says.
+"""Files of a change that is tried: ACLs to create in any format that `klamm plan` reads, saved plans, and bodies of
+deleteAcls.
 
-Files are gone through in the order given. A binding that is there already is not created again.
+A saved plan is both: what it creates, and then what it deletes.
 """
 
+import io
 import json
-from bisect import bisect_left
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from uuid import UUID
+from typing import IO, TYPE_CHECKING, Any
 
 from app.core.bindings import AclBinding
-from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
-from app.core.mutations import MAX_RECORDS_PER_USER_OP
-from app.core.validation import validate_filter, validate_new_acl
+from app.core.validation import validate_filter
+from app.pipeline.candidates import Candidate, FilterSet, Step
 from app.pipeline.errors import PipelineError
+from app.pipeline.row_output import one_line
 from app.pipeline.schemas import BINDING_FIELDS
 
+if TYPE_CHECKING:
+    from app.formats.registry import AclFormat
+
 MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_BINDINGS = 1_000_000
+"""In one file. All of a change goes to every part of the work."""
+
 _MAX_SHOWN = 100
+_PROBLEMS_SHOWN = 5
+_HEAD_BYTES = 64 * 1024
+_BODY = "klamm"
+"""The format whose objects are bodies of createAcls, which the service gets as they are."""
 
 _WORDS: dict[str, type[AclOperation | AclPermissionType | PatternType | ResourceType]] = {
     "resource_type": ResourceType,
@@ -28,157 +39,110 @@ _WORDS: dict[str, type[AclOperation | AclPermissionType | PatternType | Resource
     "operation": AclOperation,
     "permission_type": AclPermissionType,
 }
-_DEFAULTS = {"pattern_type": PatternType.LITERAL.name, "host": WILDCARD}
-_ANY = "ANY"
 
 
-class FilterSet:
-    """Many filters at once: a look-up for each combination of fields that they name, however many filters."""
-
-    def __init__(self, filters: Sequence[AclBindingFilter]) -> None:
-        # By the combination of fields: by their values: the names of MATCH filters sorted, or just that there are any.
-        self._exact: dict[tuple[str, ...], set[tuple[object, ...]]] = {}
-        self._match: dict[tuple[str, ...], dict[tuple[object, ...], list[str]]] = {}
-        for each in filters:
-            named = {name: value for name in BINDING_FIELDS if (value := _exact_value(each, name)) is not None}
-            key, values = tuple(named), tuple(named.values())
-            if each.pattern_type is PatternType.MATCH and each.resource_name is not None:
-                self._match.setdefault(key, {}).setdefault(values, []).append(each.resource_name)
-            else:
-                self._exact.setdefault(key, set()).add(values)
-        for cells in self._match.values():
-            for names in cells.values():
-                names.sort()
-
-    def matches(self, binding: AclBinding) -> bool:
-        """Whether any of the filters matches, as `AclBindingFilter.matches` says."""
-        for key, cells in self._exact.items():
-            if tuple(getattr(binding, name) for name in key) in cells:
-                return True
-        for key, named in self._match.items():
-            names = named.get(tuple(getattr(binding, name) for name in key))
-            if names is not None and _any_covered(names, binding):
-                return True
-        return False
-
-
-@dataclass(frozen=True)
-class Step:
-    """One file. `bindings` (by their place in it) are to be created, or else what `filters` match is to be deleted."""
-
-    path: str
-    bindings: Mapping[AclBinding, str] = field(default_factory=dict)
-    filters: FilterSet | None = None
-
-
-@dataclass(frozen=True)
-class Fate:
-    """What becomes of a binding: whether it is there in the end, whether it has gone meanwhile, and in which files."""
-
-    there: bool
-    gone: bool
-    deleted_by: int | None = None
-    created_by: int | None = None
-
-
-class Candidate:
-    """A candidate change: its files in order."""
-
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = steps
-
-    @property
-    def bindings(self) -> list[AclBinding]:
-        """Every binding that any file would create, once."""
-        return list(dict.fromkeys(binding for step in self.steps for binding in step.bindings))
-
-    def fate(self, binding: AclBinding, *, there: bool) -> Fate:
-        """What becomes of this binding, which is there before the change, or not."""
-        gone, deleted_by, created_by = False, None, None
-        for number, step in enumerate(self.steps):
-            if step.filters is None:
-                if not there and binding in step.bindings:
-                    there, created_by = True, number
-            elif there and step.filters.matches(binding):
-                there, gone, deleted_by = False, True, number
-        return Fate(there, gone, deleted_by, created_by)
-
-
-def new_id(binding: AclBinding) -> UUID:
-    """The id of an ACL that is not there yet: always the same for the same binding."""
-    return UUID(bytes=binding.natural_key[:16])
-
-
-def read_candidate(files: Sequence[tuple[str, str]]) -> Candidate:
+def read_candidate(files: Sequence[tuple[str, str]], format_name: str | None = None) -> Candidate:
     """The change in these files: pairs of `create` or `delete` and a path, in order.
 
-    Raises PipelineError with the file and the JSON pointer of everything that createAcls or deleteAcls would refuse.
+    Files with ACLs to create are in this format, or in the one that is recognised. Raises PipelineError with the file
+    and the line, or the JSON pointer, of what can't be read and of what the service would refuse.
     """
-    return Candidate([_step(kind, path) for kind, path in files])
+    return Candidate([step for kind, path in files for step in _steps(kind, path, format_name)])
 
 
-def refuse_excessive(step: Step, created: int, deleted: int) -> None:
-    """Raise PipelineError if the service would refuse a call with so many new or removed ACLs."""
-    for number, what in ((created, "creates"), (deleted, "deletes")):
-        if number > MAX_RECORDS_PER_USER_OP:
-            raise PipelineError(
-                f"{step.path}: {what} {number:,} ACLs, and the service refuses more than "
-                f"{MAX_RECORDS_PER_USER_OP:,} in one call; split the file"
-            )
-
-
-def _exact_value(acl_filter: AclBindingFilter, name: str) -> object | None:
-    """What a binding's field must be equal to; None if any will do (or more than that has to be looked at)."""
-    value = getattr(acl_filter, name)
-    if name == "pattern_type":
-        return None if value in (PatternType.ANY, PatternType.MATCH) else value
-    if name == "resource_name" and acl_filter.pattern_type is PatternType.MATCH:
-        return None
-    return None if value is None or (name in _WORDS and value.name == _ANY) else value
-
-
-def _any_covered(names: Sequence[str], binding: AclBinding) -> bool:
-    """Whether this binding's pattern covers any of the sorted names."""
-    if binding.pattern_type is PatternType.LITERAL and binding.resource_name == WILDCARD:
-        return True
-    at = bisect_left(names, binding.resource_name)
-    if at == len(names):
-        return False
-    if binding.pattern_type is PatternType.PREFIXED:
-        return names[at].startswith(binding.resource_name)
-    return names[at] == binding.resource_name
-
-
-def _step(kind: str, path: str) -> Step:
+def _steps(kind: str, path: str, format_name: str | None) -> list[Step]:
     if not path:
         raise PipelineError(f"--{kind}: the name of a file is empty; leave it out")
     try:
-        return _create(path) if kind == "create" else _delete(path)
+        return _create(path, format_name) if kind == "create" else [_delete(path)]
     except PipelineError as fault:
         raise PipelineError(f"--{kind} {fault}") from None
 
 
-def _create(path: str) -> Step:
-    bindings: dict[AclBinding, str] = {}
-    for pointer, entry in _entries(path, "bindings"):
-        missing = [name for name in BINDING_FIELDS if name not in entry and name not in _DEFAULTS]
-        if missing:
-            raise PipelineError(f"{path}: {pointer}/{missing[0]}: the field is missing")
-        values = {**_DEFAULTS, **entry}
-        for name, value in values.items():
-            if not isinstance(value, str):
-                raise PipelineError(f"{path}: {pointer}/{name}: the value is not text; write a string")
-        binding = AclBinding(*(_value(path, pointer, name, values[name]) for name in BINDING_FIELDS))
-        refusal = validate_new_acl(binding)
-        if refusal is not None:
-            raise PipelineError(f"{path}: {pointer}: {refusal.message}")
-        bindings.setdefault(binding, pointer)
-    return Step(path, bindings=bindings)
+def _create(path: str, format_name: str | None) -> list[Step]:
+    # Under spark-submit they may be missing where other jobs run without them.
+    try:
+        from app.formats.registry import format_named  # noqa: PLC0415 - see above
+        from app.formats.saved_plans import is_saved_plan  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as missing:
+        raise PipelineError(f"files of ACLs are read by the package {missing.name}; install it here") from None
+    try:
+        given = None if format_name is None else format_named(format_name)
+    except ValueError as fault:
+        raise PipelineError(f"{path}: --format: {fault}") from None
+    try:
+        with _opened(path) as raw:
+            head = raw.read(_HEAD_BYTES)
+            raw.seek(0)
+            if not head.strip():
+                raise PipelineError(f"{path}: is empty; name a file with ACLs, or leave it out")
+            if given is None and is_saved_plan(head):
+                return _saved_plan(path, raw)
+            return [_bindings(path, raw, given, head)]
+    except (OSError, EOFError, zlib.error) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else "it is damaged"
+        raise PipelineError(f"{path}: can't be read: {reason}") from None
+
+
+def _bindings(path: str, raw: IO[bytes], given: "AclFormat | None", head: bytes) -> Step:
+    from app.formats.registry import read_entries, unrecognised  # noqa: PLC0415 - as `_create`
+
+    recognised, entries = read_entries(raw, given)
+    found: dict[AclBinding, str] = {}
+    problems: list[str] = []
+    for line, entry in entries:
+        if isinstance(entry, AclBinding):
+            found.setdefault(entry, f"line {line}")
+            if len(found) > MAX_BINDINGS:
+                raise PipelineError(f"{path}: has more than {MAX_BINDINGS:,} ACLs; split it")
+        elif recognised is None:
+            raise PipelineError(one_line(f"{path}: {unrecognised(raw)}{_if_filters(head)}"))
+        else:
+            problems += [f"line {line}: {each}" for each in entry]
+            if len(problems) > _PROBLEMS_SHOWN:
+                break
+    if problems:
+        more = "; and more" if len(problems) > _PROBLEMS_SHOWN else ""
+        raise PipelineError(one_line(f"{path}: {'; '.join(problems[:_PROBLEMS_SHOWN])}{more}{_if_filters(head)}"))
+    is_body = recognised is not None and recognised.name == _BODY and not head.lstrip().startswith(b"[")
+    return Step(path, bindings=found, is_one_call=is_body)
+
+
+def _if_filters(head: bytes) -> str:
+    return "; give a file with `filters` to --delete" if b'"filters"' in head else ""
+
+
+def _saved_plan(path: str, raw: IO[bytes]) -> list[Step]:
+    from app.formats.saved_plans import parse_saved_plan  # noqa: PLC0415 - as `_create`
+
+    text = raw.read(MAX_FILE_BYTES + 1)
+    if len(text) > MAX_FILE_BYTES:
+        raise PipelineError(f"{path}: larger than {MAX_FILE_BYTES} bytes; plan less at once")
+    plan = parse_saved_plan(text)
+    if plan is None:
+        raise PipelineError(f"{path}: is no plan that this version of klamm has saved; make it with klamm plan --save")
+    exactly = [AclBindingFilter(**{name: getattr(acl, name) for name in BINDING_FIELDS}) for acl in plan.delete]
+    return [
+        Step(path, bindings=dict.fromkeys(plan.create, "create"), is_one_call=False),
+        Step(path, filters=FilterSet(exactly), is_one_call=False),
+    ]
+
+
+def _opened(path: str) -> IO[bytes]:
+    """The file; what can be read once only, as pipes, is held in memory."""
+    file = Path(path).open("rb")  # noqa: SIM115 - closed by who asked for it, or below
+    if file.seekable():
+        return file
+    with file:
+        held = file.read(MAX_FILE_BYTES + 1)
+    if len(held) > MAX_FILE_BYTES:
+        raise PipelineError(f"{path}: larger than {MAX_FILE_BYTES} bytes; give a file, or split it")
+    return io.BytesIO(held)
 
 
 def _delete(path: str) -> Step:
     filters = []
-    for pointer, entry in _entries(path, "filters"):
+    for pointer, entry in _filters_in(path):
         for name, value in entry.items():
             if value is not None and not isinstance(value, str):
                 raise PipelineError(f"{path}: {pointer}/{name}: the value is not text; write a string or null")
@@ -204,17 +168,17 @@ def _value(path: str, pointer: str, name: str, text: str) -> Any:  # noqa: ANN40
     return member
 
 
-def _entries(path: str, wanted: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _filters_in(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     body = _object(path, "", _json(path))
-    other = "filters" if wanted == "bindings" else "bindings"
-    if other in body:
-        option = "--delete" if other == "filters" else "--create"
-        raise PipelineError(f"{path}: /{other}: give this file to {option}")
-    _refuse_unknown(path, "", body, ("context", wanted, "timeout_ms"))
-    if not isinstance(body.get(wanted), list) or isinstance(body[wanted], _Pairs):
-        raise PipelineError(f"{path}: /{wanted}: the field is missing or not a list")
-    for number, each in enumerate(body[wanted]):
-        pointer = f"/{wanted}/{number}"
+    if "bindings" in body:
+        raise PipelineError(f"{path}: /bindings: give this file to --create")
+    if "klamm_plan" in body:
+        raise PipelineError(f"{path}: /klamm_plan: give a saved plan to --create, which takes what it deletes as well")
+    _refuse_unknown(path, "", body, ("context", "filters", "timeout_ms"))
+    if not isinstance(body.get("filters"), list) or isinstance(body["filters"], _Pairs):
+        raise PipelineError(f"{path}: /filters: the field is missing or not a list")
+    for number, each in enumerate(body["filters"]):
+        pointer = f"/filters/{number}"
         entry = _object(path, pointer, each)
         _refuse_unknown(path, pointer, entry, BINDING_FIELDS)
         yield pointer, entry

@@ -39,7 +39,8 @@ class Job(Protocol):
         """Declare the job's own options.
 
         What needs more than one of them to be judged is checked by a function that it sets as the default of `check`:
-        it is called with the arguments before Spark is started.
+        it is called with the arguments before Spark is started. So is `check_home`, with the arguments and the
+        `local_home.LocalHome`, where the home is a folder of this machine: what the job reads must be there.
         """
 
     def run(self, context: JobContext, arguments: argparse.Namespace) -> int:

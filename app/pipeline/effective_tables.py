@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from app.pipeline.effective import expanded, masks_of, nodes_of
+from app.pipeline.errors import NotYetError
 from app.pipeline.saved import SavedResults
 from app.pipeline.schemas import MASKS, NODES, RESOURCES
 from app.pipeline.snapshot import Snapshot
@@ -35,6 +36,13 @@ def load_effective(spark: SparkSession, home: Home, offset: int | None = None) -
         for name, schema in (("masks", MASKS), ("nodes", NODES), ("resources", RESOURCES))
     )
     return EffectiveTables(masks, nodes, resources, manifest)
+
+
+def not_yet_at(offset: int) -> NotYetError:
+    """What to say where there are none at this offset."""
+    return NotYetError(
+        f"effective has not been run at offset {offset}; run `klamm pipeline effective`, then this again"
+    )
 
 
 def save_effective(

@@ -8,5 +8,9 @@ class PipelineError(Exception):
     """1 is kept for what a job found (flips, a broken chain): the job itself went well."""
 
 
-class NoDecisionsError(PipelineError):
+class NotYetError(PipelineError):
+    """What it reads was never made. In a first night that is as it should be."""
+
+
+class NoDecisionsError(NotYetError):
     """No decision was ever ingested."""

@@ -129,10 +129,15 @@ def whole_export(spark: SparkSession, home: Home) -> Exported:
     """What has been exported. Raises PipelineError if that is nothing, or has gaps."""
     exported = read_exported(spark, home)
     if exported is None:
-        raise PipelineError(f"nothing has been exported into `{home.root}` yet; run `klamm pipeline export`")
+        raise nothing_exported(home.root)
     if faults := exported.faults():
         raise PipelineError(damage(faults))
     return exported
+
+
+def nothing_exported(home: str) -> PipelineError:
+    """What to say where there is no export."""
+    return PipelineError(f"nothing has been exported into `{home}` yet; run `klamm pipeline export`")
 
 
 def damage(faults: Sequence[str]) -> str:

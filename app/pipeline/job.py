@@ -21,12 +21,13 @@ from pyspark.sql import SparkSession
 from app import __version__
 from app.pipeline.context import Job, JobContext
 from app.pipeline.errors import PipelineError
-from app.pipeline.faults import explain, masked
+from app.pipeline.faults import SPARK_FAILED, explain, masked
 from app.pipeline.java import find_java
 from app.pipeline.jdbc import check_url, jdbc_source
 from app.pipeline.jdbc_driver import find_driver
 from app.pipeline.jobs import FIRST_THE_DATABASE, JOBS, MAY_READ_THE_DATABASE, READ_ONLY
-from app.pipeline.named_files import check_files
+from app.pipeline.local_home import LocalHome
+from app.pipeline.named_files import check_files, local_folder
 from app.pipeline.options import (
     Service,
     add_common_arguments,
@@ -51,6 +52,16 @@ _EPILOG = (
 
 def main(argv: Sequence[str] | None = None, service: Service | None = None, prog: str = "klamm pipeline") -> int:
     """Runs the job that the arguments name. `service`: whose database is read where no other one is named."""
+    # INVARIANT: 1 means that a job has found something. Python ends with it where an exception gets out.
+    try:
+        return _main(argv, service, prog)
+    except Exception:  # noqa: BLE001 - whatever it is, nothing was found
+        with suppress(OSError, ValueError):
+            sys.stderr.write(masked(traceback.format_exc(), os.environ))
+        return SPARK_FAILED
+
+
+def _main(argv: Sequence[str] | None, service: Service | None, prog: str) -> int:
     arguments = parser_of(prog, service).parse_args(argv)
     arguments.service = service
     if not arguments.debug:
@@ -93,7 +104,7 @@ def parser_of(prog: str = "klamm pipeline", service: Service | None = None) -> a
             epilog=_EPILOG,
             allow_abbrev=False,
         )
-        each.set_defaults(check=None)
+        each.set_defaults(check=None, check_home=None)
         job.add_arguments(each)
         add_common_arguments(each, service)
         each.set_defaults(run_job=job)
@@ -113,6 +124,9 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
             jdbc_source(arguments, os.environ)
         home = home_of(arguments, os.environ)
         check_files(arguments, home, os.environ, writes_home=job not in READ_ONLY)
+        folder = local_folder(arguments, home, os.environ)
+        if folder is not None and arguments.check_home is not None:
+            arguments.check_home(arguments, LocalHome(folder))
         options = _options(job, arguments, console)
         with _quiet_python(debug=arguments.debug):
             with console.step(f"starting Spark ({_where(options)})"):

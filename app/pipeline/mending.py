@@ -1,18 +1,34 @@
 """Findings as files for whoever mends: CSV to look through, and a shell script to run once it was looked through."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
+from app.pipeline.kafka_acls import KAFKA_ACLS, KLAMM
 from app.pipeline.row_output import csv_line, one_line
 from app.pipeline.schemas import FINDINGS
 
 _HEAD = """\
 #!/usr/bin/env bash
 # Mends what `klamm pipeline hygiene` found in cluster {cluster} at offset {offset}.
-# READ IT FIRST, and delete what shall stay. BOOTSTRAP names a broker; COMMAND_CONFIG, if set, a properties file.
+# READ IT FIRST, and delete what shall stay. {variables}
 set -euo pipefail
-: "${{BOOTSTRAP:?set it to host:port of a broker}}"
-kafka-acls() {{ command kafka-acls ${{COMMAND_CONFIG:+--command-config "$COMMAND_CONFIG"}} "$@"; }}"""
+"""
+_ABOUT_THE_TOOL: Final = {
+    KLAMM: (
+        """\
+KLAMM is the URL of a Klamm; AS, if set, the principal that
+# asks, and COMMAND_CONFIG a file of properties (klamm acls --help).""",
+        """\
+: "${KLAMM:?set it to the URL of a Klamm, such as http://127.0.0.1:8080}"
+klamm() { command klamm "$@" ${AS:+--as "$AS"} ${COMMAND_CONFIG:+--command-config "$COMMAND_CONFIG"}; }""",
+    ),
+    KAFKA_ACLS: (
+        "BOOTSTRAP names a broker; COMMAND_CONFIG, if set, a properties file.",
+        """\
+: "${BOOTSTRAP:?set it to host:port of a broker}"
+kafka-acls() { command kafka-acls ${COMMAND_CONFIG:+--command-config "$COMMAND_CONFIG"} "$@"; }""",
+    ),
+}
 
 
 def csv_lines(findings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -22,9 +38,11 @@ def csv_lines(findings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield csv_line([_field(finding[name]) for name in FINDINGS.fieldNames()])
 
 
-def script_lines(findings: Iterable[Mapping[str, Any]], cluster_id: str, offset: int) -> Iterator[str]:
+def script_lines(findings: Iterable[Mapping[str, Any]], manifest: Mapping[str, Any]) -> Iterator[str]:
     """A shell script with the commands of all findings; a command that several findings need stands once."""
-    yield _HEAD.format(cluster=one_line(cluster_id), offset=offset)
+    variables, beginning = _ABOUT_THE_TOOL[manifest["tool"]]
+    head = _HEAD.format(cluster=one_line(manifest["cluster_id"]), offset=manifest["offset"], variables=variables)
+    yield head + beginning
     done: set[str] = set()
     for finding in findings:
         commands = [command for command in finding["mend"] if command not in done]

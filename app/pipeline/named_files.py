@@ -41,8 +41,14 @@ def check_files(arguments: argparse.Namespace, home: str, environ: Mapping[str, 
         path = getattr(arguments, name, None)
         if path is not None and not _NO_PLAIN_PATH.search(path):
             _check_read(_flag(name), path, is_folder=name in _FOLDERS)
-    if not _NO_PLAIN_PATH.search(home):
-        _check_home(Path(home), writes=writes_home)
+    folder = local_folder(arguments, home, environ)
+    if folder is not None:
+        _check_home(folder, writes=writes_home)
+
+
+def local_folder(arguments: argparse.Namespace, home: str, environ: Mapping[str, str]) -> Path | None:
+    """The home's folder; None if it may be on another file system than this machine's."""
+    return Path(home) if _is_local(arguments, environ) and not _NO_PLAIN_PATH.search(home) else None
 
 
 def _is_local(arguments: argparse.Namespace, environ: Mapping[str, str]) -> bool:

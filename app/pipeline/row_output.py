@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from app.core.csv_cells import marked
 from app.pipeline.errors import PipelineError
 
 OUTPUTS = ("table", "json", "csv")
@@ -33,10 +34,10 @@ def lines_of(columns: Sequence[str], rows: Iterable[Row], output: str) -> Iterat
 
 
 def csv_line(fields: Sequence[str]) -> str:
-    """One record of CSV (RFC 4180)."""
+    """One record of CSV (RFC 4180), without a text that a spreadsheet would run (`app.core.csv_cells`)."""
     line = io.StringIO(newline="")
     # With another line end the writer would leave line feeds in fields unquoted.
-    csv.writer(line, lineterminator="\r\n").writerow(fields)
+    csv.writer(line, lineterminator="\r\n").writerow([marked(each) for each in fields])
     return line.getvalue().removesuffix("\r\n")
 
 

@@ -118,7 +118,16 @@ FINDINGS = StructType(
     ]
 )
 """What hygiene found, one row an ACL and kind (UNUSED, REDUNDANT, VOID, OVER_BROAD, DETACHED). `by_acl_id` is the ACL
-that makes it so, `covered` and `used` are numbers of resources, `mend` the kafka-acls commands, in order."""
+that makes it so, `covered` and `used` are numbers of resources, `mend` the commands, in order."""
+
+FOUND = StructType(
+    [
+        *FINDINGS.fields[:-1],
+        StructField("narrower", ArrayType(ArrayType(_TEXT, containsNull=False), containsNull=False)),
+    ]
+)
+"""Findings without their commands. `narrower` are the fields of the ACLs that take the place of an OVER_BROAD one; null
+where they can't be written down."""
 
 FLIPS = StructType(
     [

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType
 from app.pipeline.effective import permission_mask
-from app.pipeline.findings import findings_of
+from app.pipeline.findings import found_in
 from app.pipeline.hosts import range_lengths, with_covering_keys, with_host_keys
 from app.pipeline.patterns import PATTERN, PREFIXED, patterns_of, wider_patterns
 
@@ -31,7 +31,7 @@ def with_reading(acls: DataFrame) -> DataFrame:
 
 
 def shadowed(read: DataFrame) -> DataFrame:
-    """REDUNDANT and VOID ACLs (FINDINGS). `read` is looked at several times: let `with_reading` be persisted."""
+    """REDUNDANT and VOID ACLs (FOUND). `read` is looked at several times: let `with_reading` be persisted."""
     own = (sf.col("mask"), sf.col("permission_type"), sf.col("id"))
 
     def widest(permission: Column) -> Column:
@@ -52,7 +52,7 @@ def shadowed(read: DataFrame) -> DataFrame:
     found = read.join(_covers(read), list(_CELL)).withColumn("found", sf.explode(sf.array(same, other)))
     found = found.where(sf.col("found.by").isNotNull()).withColumnRenamed("pattern_name", "resource_name")
     found = found.withColumns({"kind": sf.col("found.kind"), "by": sf.col("found.by")})
-    return findings_of(found, sf.col("kind"), why=_why(), by_acl_id=sf.col("by.id"))
+    return found_in(found, sf.col("kind"), why=_why(), by_acl_id=sf.col("by.id"))
 
 
 def _covers(read: DataFrame) -> DataFrame:

@@ -1,5 +1,6 @@
 """The ACLs and the configuration at one offset: folded from the export, saved, and loaded by other jobs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -34,8 +35,17 @@ class Snapshot:
 def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) -> Snapshot:
     """The snapshot saved at this offset, or the latest. Raises PipelineError if there is none."""
     saved = {document["offset"]: document for document in _manifests(spark, home)}
+    wanted = wanted_snapshot(home.root, saved, offset)
+    document = saved[wanted]
+    acls = _saved_acls(spark, home, wanted, document["acls"])
+    as_of = datetime.fromisoformat(document["as_of"])
+    return Snapshot(acls, document["configs"], document["cluster_id"], document["epoch"], wanted, as_of)
+
+
+def wanted_snapshot(home: str, saved: Collection[int], offset: int | None) -> int:
+    """Which of the snapshots at these offsets is meant. Raises PipelineError if it is not among them."""
     if not saved:
-        raise PipelineError(f"there is no snapshot in `{home.root}`; run `klamm pipeline snapshot`")
+        raise PipelineError(f"there is no snapshot in `{home}`; run `klamm pipeline snapshot`")
     wanted = max(saved) if offset is None else offset
     if wanted not in saved:
         there = ", ".join(map(str, sorted(saved)[-5:]))
@@ -43,10 +53,7 @@ def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) ->
             f"there is no snapshot at offset {wanted} (the latest are at {there}); "
             f"run `klamm pipeline snapshot --offset {wanted}`"
         )
-    document = saved[wanted]
-    acls = _saved_acls(spark, home, wanted, document["acls"])
-    as_of = datetime.fromisoformat(document["as_of"])
-    return Snapshot(acls, document["configs"], document["cluster_id"], document["epoch"], wanted, as_of)
+    return wanted
 
 
 def _saved_acls(spark: SparkSession, home: Home, offset: int, wanted: int) -> DataFrame:

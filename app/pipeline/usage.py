@@ -1,7 +1,6 @@
 """ACLs that the log has no use for, and ACLs that give far more than the log shows to be used."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +12,9 @@ from app.core.bindings import AclBinding
 from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType
 from app.core.operations import ALLOW_MASK
 from app.core.validation import validate_new_acl
-from app.pipeline.kafka_acls import add_command, remove_command, with_removals
+from app.pipeline.findings import found_in
 from app.pipeline.patterns import PATTERN, covering_resources, patterns_of
-from app.pipeline.schemas import ACLS, BINDING_FIELDS, FINDINGS
-from app.pipeline.source import timestamp
+from app.pipeline.schemas import ACLS, BINDING_FIELDS, FOUND
 
 UNUSED, OVER_BROAD = "UNUSED", "OVER_BROAD"
 
@@ -36,42 +34,40 @@ _RESOURCE = ("resource_type", "resource_name")
 _LISTED = MAX_NARROWER * len(AclOperation)
 """Uses that are listed for one ACL; of the operations on one resource, some imply others."""
 
-_STRINGS = pa.list_(pa.string())
 _ARROW = pa.schema(
     [
         *((name, pa.string()) for name in ("kind", "acl_id", *BINDING_FIELDS, "why", "by_acl_id")),
         ("covered", pa.int64()),
         ("used", pa.int64()),
-        ("mend", _STRINGS),
+        ("narrower", pa.list_(pa.list_(pa.string()))),
     ]
 )
 
 
-def unused(  # noqa: PLR0913 (two tables, and by what they are judged)
+def unused(
     acls: DataFrame,
     replayed: DataFrame,
     decisions: DataFrame,
     *,
     log: str,
     allow_everyone: bool = True,
-    created_at: DataFrame | None = None,
-    judged_before: datetime | None = None,
+    judged: DataFrame,
 ) -> DataFrame:
-    """ACLs (FINDINGS) that can go, all together, without a decision of the log changing.
+    """ALLOW ACLs (FOUND) that can go, all together, without a decision of the log changing.
 
     Needed is whatever decided, by the log or by `replayed` (`app.pipeline.replay`); and where resources without ACLs
     are open to all, one ACL on each resource that was denied for want of any that allows. `log` says in words what was
-    looked at. With `created_at` (acl_id, created_at) ACLs made from `judged_before` on are not judged.
+    looked at. Only the ACLs `judged` (acl_id) are: of those the log covers as much time as it must. DENYs never are:
+    what they forbid is not asked for as long as all goes well.
     """
-    old = acls
-    if created_at is not None and judged_before is not None:
-        young = created_at.filter(sf.col("created_at") >= timestamp(judged_before))
-        old = acls.join(young.select(sf.col("acl_id").alias("id")), "id", "left_anti")
+    allowing = acls.filter(sf.col("permission_type") == AclPermissionType.ALLOW.name)
+    old = allowing.join(judged.select(sf.col("acl_id").alias("id")), "id", "left_semi")
     deciding = replayed.select("acl_id").unionByName(decisions.select("acl_id"))
     deciding = deciding.filter(sf.col("acl_id").isNotNull()).distinct()
     closing = _closing(acls, replayed, deciding) if allow_everyone else deciding.limit(0)
     needed = deciding.unionByName(closing).select(sf.col("acl_id").alias("id"))
-    return _unused_findings(old.join(needed, "id", "left_anti"), log).mapInArrow(with_removals, FINDINGS)
+    why = sf.lit(f"decided nothing in {log}")
+    return found_in(old.join(needed, "id", "left_anti"), sf.lit(UNUSED), why=why, used=sf.lit(0))
 
 
 def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
@@ -84,7 +80,7 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
     least_covered: int = LEAST_COVERED,
     used_share: float = USED_SHARE,
 ) -> DataFrame:
-    """ALLOW ACLs (FINDINGS) on `*`, short prefixes or for `User:*` of whose many resources few are used by the log.
+    """ALLOW ACLs (FOUND) on `*`, short prefixes or for `User:*` of whose many resources few are used by the log.
 
     `nodes` (NODES) tell which resources there are; those of `broad_acls` are enough. The mend creates the narrower ACLs
     that the log needs and removes the broad one; no decision of the log changes by that. Where too many would be needed
@@ -112,7 +108,7 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
     few = suspects.filter(sf.col("uses") <= _LISTED).select("id")
     listed = uses.join(few, "id").groupBy("id").agg(sf.sort_array(sf.collect_list("use")).alias("listed"))
     rows = suspects.join(listed, "id", "left").select(*ACLS.fieldNames(), "covered", "used", "uses", "listed")
-    return rows.mapInArrow(_narrowed, FINDINGS)
+    return rows.mapInArrow(_narrowed, FOUND)
 
 
 def broad_acls(acls: DataFrame, longest_prefix: int = LONGEST_PREFIX) -> DataFrame:
@@ -176,19 +172,6 @@ def _covering(resources: DataFrame, patterns: DataFrame) -> DataFrame:
     return named.join(patterns, list(PATTERN))
 
 
-def _unused_findings(acls: DataFrame, log: str) -> DataFrame:
-    return acls.select(
-        sf.lit(UNUSED).alias("kind"),
-        sf.col("id").alias("acl_id"),
-        *BINDING_FIELDS,
-        sf.lit(f"decided nothing in {log}").alias("why"),
-        sf.lit(None).cast("string").alias("by_acl_id"),
-        sf.lit(None).cast("long").alias("covered"),
-        sf.lit(0).cast("long").alias("used"),
-        sf.array().cast("array<string>").alias("mend"),
-    )
-
-
 def _narrowed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = [_finding(row) for row in batch.to_pylist()]
@@ -203,17 +186,12 @@ def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
     why = f"covers {row['covered']} known resources, of which the log uses {row['used']}"
     narrower = None if row["listed"] is None else narrower_acls(acl, row["listed"])
     number = row["uses"] if narrower is None else len(narrower)
-    mend: list[str] = []
     if number > MAX_NARROWER or narrower is None:
-        why += f"; it takes the place of {number} narrower ACLs, too many to write down"
-    elif not all(_is_narrow(each) for each in narrower):
-        why += "; something was asked that no narrower ACL can allow"
-    else:
-        mend = [add_command(each) for each in narrower]
-        is_by_hand = any(command.startswith("#") for command in mend)
-        # INVARIANT: nothing broad is removed by a command as long as anything narrow is to be made by hand.
-        mend.append(f"# once those above are there: {remove_command(acl)}" if is_by_hand else remove_command(acl))
-    return (OVER_BROAD, row["id"], *acl.values(), why, None, row["covered"], row["used"], mend)
+        why, narrower = f"{why}; it takes the place of {number} narrower ACLs, too many to write down", None
+    elif not all(map(_is_narrow, narrower)):
+        why, narrower = f"{why}; something was asked that no narrower ACL can allow", None
+    fields = None if narrower is None else [[each[name] for name in BINDING_FIELDS] for each in narrower]
+    return (OVER_BROAD, row["id"], *acl.values(), why, None, row["covered"], row["used"], fields)
 
 
 def _is_narrow(acl: Mapping[str, str]) -> bool:

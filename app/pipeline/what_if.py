@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from app.core.authorize import AuthorizationResult
 from app.core.bindings import AclBinding
 from app.pipeline.answers import AFTER, BEFORE, BOTH
-from app.pipeline.change_files import Candidate, new_id
+from app.pipeline.candidates import Candidate, new_id
 from app.pipeline.schemas import ACLS, BINDING_FIELDS, FLIPS
 
 MAX_HOSTS = 10

@@ -69,7 +69,7 @@ def _costs(server: Server, size: int, home: Path) -> list[tuple[str, Cost]]:
         subprocess.run(command, cwd=ROOT, check=True, timeout=_JOB_TIMEOUT_S, stderr=subprocess.DEVNULL)
     jobs = {
         "effective": ["effective", "--resources", str(home / "resources.parquet")],
-        "hygiene": ["hygiene", "--resources", str(home / "resources.parquet")],
+        "hygiene": ["hygiene", "--min-days", "0", "--resources", str(home / "resources.parquet")],
         "what-if": ["what-if", "--delete", str(home / "change.json")],
         "who": ["who", "topic:team1.app1.topic541"],
     }

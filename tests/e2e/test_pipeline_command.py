@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.service import PATIENCE_S, Service
+from tests.e2e.service import ADMIN, PATIENCE_S, Service, binding
 from tests.surroundings import without_ours
 
 KLAMM = str(Path(sys.executable).with_name("klamm"))
@@ -27,10 +27,14 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("pipeline") / "data"
-    with Service(["--data-dir", str(folder)]):
-        yield folder
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pipeline") / "data"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def service(data_dir: Path) -> Iterator[Service]:
+    with Service(["--data-dir", str(data_dir)]) as service:
+        yield service
 
 
 def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -56,6 +60,41 @@ def test_a_job_reads_the_services_own_database(data_dir: Path, tmp_path: Path) -
     assert 'klamm_pipeline_success{job="export"} 1' in (tmp_path / "k.prom").read_text()
     password = (data_dir / "password").read_text().strip()
     assert password not in ended.stdout + ended.stderr
+
+
+def test_a_first_night_without_a_decision_ends_well_and_its_mends_reach_the_service(
+    service: Service, data_dir: Path, tmp_path: Path
+) -> None:
+    narrow, wide = binding("orders"), binding("ord", pattern_type="PREFIXED")
+    odd = binding("it's $(touch hacked)", operation="ALL")
+    service.ready().create(narrow, wide, odd, {**odd, "operation": "READ"})
+    log = tmp_path / "log"
+    log.mkdir()
+    (log / "_decisions-20261122T001403.123456Z-4711-1.jsonl").write_text("")
+    ended = _run("nightly", "--data-dir", str(data_dir), "--decisions", str(log), *LOCAL, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    left_out = [line.split()[0] for line in ended.stderr.splitlines() if "left out tonight" in line]
+    assert left_out == ["effective", "report"]
+
+    ended = _run("hygiene", "--script", "mend.sh", *LOCAL, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    environment = {**VARIABLES, "PATH": f"{Path(KLAMM).parent}:/usr/bin:/bin", "KLAMM": service.url, "AS": ADMIN}
+    mended = subprocess.run(
+        ["/bin/bash", "mend.sh"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert mended.returncode == 0, mended.stdout + mended.stderr
+    names = ("resource_name", "pattern_type", "operation")
+    assert {tuple(each[name] for name in names) for each in service.acls()} == {
+        ("ord", "PREFIXED", "READ"),
+        (odd["resource_name"], "LITERAL", "ALL"),
+    }
+    assert not (tmp_path / "hacked").exists()
 
 
 def test_what_postgresql_refuses_is_one_line(data_dir: Path, tmp_path: Path) -> None:

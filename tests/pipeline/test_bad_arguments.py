@@ -30,13 +30,29 @@ def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     acl = {"resource_type": "TOPIC", "resource_name": "a", "principal": "User:a", "operation": "READ"}
     (tmp_path / "new.json").write_text(json.dumps({"bindings": [{**acl, "permission_type": "ALLOW"}]}))
+    for room in ("snapshots/offset=00000000000000000007", "effective/offset=00000000000000000007"):
+        _written(tmp_path / ".klamm" / "pipeline" / room / "manifest")
+    _written(tmp_path / ".klamm" / "pipeline" / "decisions" / "manifests" / "batch=0")
+
+
+def _written(folder: Path) -> None:
+    """A document, as far as that can be seen without Spark."""
+    folder.mkdir(parents=True)
+    (folder / "part-00000.txt").write_text("{}\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "flag"),
     [
         (["nightly", _DATABASE, "--days=abc"], "--days"),
-        (["nightly", _DATABASE, "--grace-days=-1"], "--grace-days"),
+        (["nightly", _DATABASE, "--min-days=-1"], "--min-days"),
+        (["nightly", _DATABASE, "--days=7"], "--min-days"),
+        (["nightly", _DATABASE, "--home=s3a://b/home"], "--output"),
+        (["hygiene", "--days=7"], "--min-days"),
+        (["hygiene", "--tool=rpk"], "--tool"),
+        (["report", "--home=s3a://b/home"], "--output"),
+        (["who", "topic:a", "--super-users=root"], "--super-users"),
+        (["what-if", "--create=new.json", "--format=xls"], "--format"),
         (["nightly", _DATABASE, "--decisions=a*"], "--decisions"),
         (["nightly", _DATABASE, "--resources=list.xlsx"], "--resources"),
         (["nightly", _DATABASE, "--output=folder"], "--output"),
@@ -118,6 +134,44 @@ def test_what_may_be_on_another_file_system_is_left_to_spark(monkeypatch: pytest
 
 def test_files_that_can_be_written_are(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Started):
-        main(["hygiene", "--csv=/dev/stdout", "--script=folder/mend.sh", "--metrics-file=k.prom", "--home=new/home"])
+        main(["hygiene", "--csv=/dev/stdout", "--script=folder/mend.sh", "--metrics-file=k.prom"])
+    with pytest.raises(Started):
+        main(["ingest", "--decisions=folder", "--home=new/home"])
     assert not Path("new").exists()
     assert "can't" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["who", "topic:a"], "there is no snapshot in `none`; run `klamm pipeline snapshot`"),
+        (["what", "User:a"], "there is no snapshot"),
+        (["hygiene"], "there is no snapshot"),
+        (["effective"], "there is no snapshot"),
+        (["report"], "there is no snapshot"),
+        (["what-if", "--create=new.json"], "there is no snapshot"),
+        (["snapshot"], "nothing has been exported into `none` yet; run `klamm pipeline export`"),
+        (["who", "topic:a", "--home=.klamm/pipeline", "--offset=8"], "no snapshot at offset 8 (the latest are at 7)"),
+        (["report", "--home=part"], "effective has not been run at offset 5; run `klamm pipeline effective`"),
+        (["what-if", "--create=new.json", "--home=part"], "`part` holds no decisions; run `klamm pipeline ingest"),
+        (["effective", "--home=part"], "or name the resources by --resources FILE"),
+    ],
+)
+def test_what_was_never_made_is_told_before_spark_is_started(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _written(Path("part") / "snapshots" / "offset=00000000000000000005" / "manifest")
+    # Killed half-way: there are ACLs, and no manifest that speaks of them.
+    (Path("none") / "snapshots" / "offset=00000000000000000009" / "acls").mkdir(parents=True)
+    asked = arguments if any(each.startswith("--home") for each in arguments) else [*arguments, "--home=none"]
+    assert main(asked) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_what_is_there_is_left_to_spark() -> None:
+    for arguments in (["who", "topic:a"], ["report"], ["what-if", "--create=new.json"], ["effective"], ["hygiene"]):
+        with pytest.raises(Started):
+            main(arguments)
+    with pytest.raises(Started):
+        main(["who", "topic:a", "--home=none", "--remote=sc://h"])

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from app.core.bindings import StandardAcl
-from app.core.codes import PatternType, ResourceType
+from app.core.codes import AclPermissionType, PatternType, ResourceType
 from app.pipeline.context import JobContext
 from app.pipeline.hygiene_tables import KINDS, load_findings
 from app.pipeline.jobs import hygiene
@@ -45,7 +45,8 @@ class Run:
         parser, results = argparse.ArgumentParser(), io.StringIO()
         hygiene.add_arguments(parser)
         self.csv, self.script = folder / "found.csv", folder / "mend.sh"
-        words = ["--resources", str(listed), "--csv", str(self.csv), "--script", str(self.script), "--fail-on-findings"]
+        files = ["--resources", str(listed), "--csv", str(self.csv), "--script", str(self.script)]
+        words = [*files, "--fail-on-findings", "--min-days", "0"]
         context = JobContext(spark, home, Console("hygiene", results=results), RunMetrics("hygiene"))
         self.status = hygiene.run(context, parser.parse_args(words))
         self.said = results.getvalue().splitlines()
@@ -86,6 +87,15 @@ def test_detached_are_the_acls_that_cover_no_known_resource_of_a_known_type(run:
     }
 
 
+def test_no_deny_is_proposed_for_removal_for_lack_of_use(run: Run) -> None:
+    denies = {str(acl.id) for acl in run.acls if acl.binding.permission_type is AclPermissionType.DENY}
+    deciding = {answer(loaded(run.acls, allow_everyone=False), question)[2] for question in run.asked}
+    assert denies - deciding, "some DENYs must have decided nothing"
+    assert not denies & run.ids("UNUSED", "DETACHED", "OVER_BROAD", "VOID")
+    removing = [row for row in run.findings if row["permission_type"] == "DENY" and row["mend"]]
+    assert {row["kind"] for row in removing} <= {"REDUNDANT"}
+
+
 def test_totals_files_and_exit_code_say_the_same(run: Run) -> None:
     counts = {kind: sum(row["kind"] == kind for row in run.findings) for kind in KINDS}
     assert run.manifest["counts"] == counts
@@ -104,6 +114,9 @@ def test_totals_files_and_exit_code_say_the_same(run: Run) -> None:
 def _is_detached(acl: StandardAcl, known: set[str]) -> bool:
     name, binding = acl.binding.resource_name, acl.binding
     if binding.resource_type is ResourceType.CLUSTER or not known:
+        return False
+    if binding.permission_type is AclPermissionType.DENY:
+        # It may have been made for a name to come.
         return False
     if binding.pattern_type is PatternType.LITERAL:
         return name != "*" and name not in known

@@ -109,7 +109,7 @@ def _find(
     write_document(spark, home.room("decisions", "manifests", "batch=0"), {"batch": 0, "decisions": len(asked)})
     parser, notes = argparse.ArgumentParser(), Notes()
     hygiene.add_arguments(parser)
-    hygiene.run(JobContext(spark, home, notes, RunMetrics("hygiene")), parser.parse_args(options))
+    hygiene.run(JobContext(spark, home, notes, RunMetrics("hygiene")), parser.parse_args([*options, "--min-days", "0"]))
     saved = load_findings(spark, home)
     assert saved is not None
     return Found([row.asDict() for row in saved.findings.collect()], notes.notes)

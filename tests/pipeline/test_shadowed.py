@@ -10,6 +10,8 @@ from app.core.configs import AuthorizerConfig
 from app.core.errors import InvalidRequestException
 from app.core.hosts import parse_address
 from app.core.operations import ALLOW_MASK, DENY_MASK
+from app.pipeline.findings import mended
+from app.pipeline.kafka_acls import KLAMM
 from app.pipeline.schemas import FINDINGS
 from app.pipeline.shadowed import shadowed, with_reading
 from tests.images import image_of
@@ -22,7 +24,7 @@ class Store:
     def __init__(self, spark: SparkSession, seed: int) -> None:
         self.acls = random_acls(seed, per_type=10 + 30 * (seed % 3))
         read = with_reading(acl_frame(spark, self.acls)).persist()
-        found = shadowed(read)
+        found = mended(shadowed(read), KLAMM)
         assert found.columns == FINDINGS.fieldNames()
         self.findings: list[Row] = found.collect()
         read.unpersist()
@@ -82,7 +84,7 @@ def test_a_finding_says_the_acl_the_reason_and_the_command(store: Store) -> None
             f" `{by.resource_name}` for `{by.principal}` from `{by.host}`"
         ) in row["why"]
         assert len(row["mend"]) == 1
-        assert row["mend"][0].startswith(("kafka-acls --bootstrap-server", "# not for kafka-acls"))
+        assert row["mend"][0].startswith(("klamm acls --klamm ", "# not for klamm acls"))
 
 
 def _makes(kind: str, by: StandardAcl, acl: StandardAcl) -> bool:

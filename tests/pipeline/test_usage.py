@@ -6,10 +6,13 @@ from uuid import UUID
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
 
 from app.core.bindings import AclBinding, StandardAcl
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.pipeline.effective import masks_of, nodes_of
+from app.pipeline.findings import mended
+from app.pipeline.kafka_acls import KLAMM
 from app.pipeline.replay import questions, replay
 from app.pipeline.resources import seen_resources
 from app.pipeline.usage import over_broad, unused
@@ -36,19 +39,15 @@ def test_unused_acls_can_go_alone_and_together(spark: SparkSession, *, seed: int
     replayed = replay(frame, questions(decisions), allow_everyone=allow_everyone, buckets=3).persist()
     created = [(str(acl.id), BEGAN + timedelta(days=number % 2)) for number, acl in enumerate(acls)]
     ages = spark.createDataFrame(created, "acl_id string, created_at timestamp")
-    found = unused(frame, replayed, decisions, log="the log", allow_everyone=allow_everyone).collect()
-    judged = unused(
-        frame,
-        replayed,
-        decisions,
-        log="it",
-        allow_everyone=allow_everyone,
-        created_at=ages,
-        judged_before=BEGAN + timedelta(hours=1),
-    ).select("acl_id")
+
+    def idle(judged: DataFrame) -> DataFrame:
+        return unused(frame, replayed, decisions, log="the log", allow_everyone=allow_everyone, judged=judged)
+
+    found = mended(idle(ages), KLAMM).collect()
+    judged = idle(ages.where(sf.col("created_at") <= BEGAN))
     ids = {UUID(row["acl_id"]) for row in found}
     young = {UUID(acl_id) for acl_id, when in created if when > BEGAN}
-    assert {UUID(row["acl_id"]) for row in judged.collect()} == ids - young
+    assert {UUID(row["acl_id"]) for row in judged.select("acl_id").collect()} == ids - young
     replayed.unpersist()
     before = _results(acls, asked, allow_everyone=allow_everyone)
     assert _results([acl for acl in acls if acl.id not in ids], asked, allow_everyone=allow_everyone) == before
@@ -57,7 +56,11 @@ def test_unused_acls_can_go_alone_and_together(spark: SparkSession, *, seed: int
     # What decided is not among them, and of the others few are kept for allow.everyone.if.no.acl.found.
     deciding = {UUID(row["acl_id"]) for row in log if row["acl_id"] is not None}
     assert not deciding & ids
-    kept = {acl.id for acl in acls} - ids - deciding
+    # No DENY is, though some decide nothing: that nobody runs into it is no reason to take it away.
+    denying = {acl.id for acl in acls if acl.binding.permission_type is AclPermissionType.DENY}
+    assert denying - deciding
+    assert not denying & ids
+    kept = {acl.id for acl in acls} - ids - deciding - denying
     assert len(ids) > len(acls) // 10
     assert all(row["kind"] == "UNUSED" and len(row["mend"]) == 1 and row["used"] == 0 for row in found)
     if allow_everyone:
@@ -119,7 +122,7 @@ def test_broad_acls_can_be_narrowed_without_a_decision_changing(spark: SparkSess
         return
     # DESCRIBE comes with WRITE.
     assert found["User:bob", "or", "PREFIXED"]["mend"][:-1] == [
-        'kafka-acls --bootstrap-server "$BOOTSTRAP" --add --allow-principal User:bob --allow-host '
+        'klamm acls --klamm "${KLAMM:?}" --add --allow-principal User:bob --allow-host '
         f"'*' --operation Write --topic orders-{number} --resource-pattern-type LITERAL"
         for number in (3, 7)
     ]
@@ -149,4 +152,4 @@ def _broad(
     resources: DataFrame = spark.createDataFrame(known, "resource_type string, resource_name string")
     nodes = nodes_of(resources.unionByName(seen_resources(decisions)), masks_of(frame))
     replayed = replay(frame, questions(decisions), allow_everyone=allow_everyone, buckets=2)
-    return over_broad(frame, replayed, nodes, allow_everyone=allow_everyone).collect()
+    return mended(over_broad(frame, replayed, nodes, allow_everyone=allow_everyone), KLAMM).collect()

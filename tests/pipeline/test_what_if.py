@@ -19,7 +19,7 @@ from app.core.bindings import AclBinding, StandardAcl
 from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
 from app.core.validation import validate_new_acl
-from app.pipeline.change_files import new_id
+from app.pipeline.candidates import new_id
 from app.pipeline.context import JobContext
 from app.pipeline.errors import PipelineError
 from app.pipeline.ingest import batch_writer

@@ -95,6 +95,42 @@ def test_who_takes_any_name_and_narrows_by_operation_and_client(spark: SparkSess
     assert "no ACL is on it, so nobody else is allowed" in beside
 
 
+def test_super_users_of_the_start_up_settings_are_named_apart_or_said_to_be_missing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    home, as_of = Home(str(tmp_path / "home")), datetime(2026, 11, 22, tzinfo=UTC)
+    deny = _acl("orders", "User:boss", "READ", permission=AclPermissionType.DENY)
+    acls = acl_frame(spark, numbered([_acl("orders", "User:alice", "READ"), deny]))
+    save_snapshot(spark, home, Snapshot(acls, {}, "c", str(UUID(int=1)), 7, as_of))
+    asked = ["topic:orders", "--output", "json"]
+    _, _, beside = _run(spark, home, who, asked)
+    assert "those that the service is started with are in no store and are not shown: name them by --super" in beside
+    _, lines, beside = _run(spark, home, who, [*asked, "--super-users", "User:boss;User:ops"])
+    rows = [json.loads(line) for line in lines]
+    # The DENY takes no effect on a super user.
+    assert [(row["principal"], row["by"][0]) for row in rows[:2]] == [
+        ("User:boss", "--super-users"),
+        ("User:ops", "--super-users"),
+    ]
+    assert [row["principal"] for row in rows[2:]] == ["User:alice"]
+    assert "super users" not in beside
+
+    _, _, beside = _run(spark, home, what_job, ["User:boss"])
+    assert "name them by --super-users" in beside
+    _, lines, beside = _run(spark, home, what_job, ["User:boss", "--super-users", "User:boss", "--output", "json"])
+    first = json.loads(lines[0])
+    assert (first["kind"], first["operations"], first["by"]) == ("SUPER_USER", ["ALL"], "--super-users")
+    assert "is a super user" in beside
+
+
+def test_stored_super_users_stand_over_those_of_the_start_up_settings(spark: SparkSession, home: Home) -> None:
+    _, lines, beside = _run(spark, home, who, ["group:g", "--super-users", "User:other", "--output", "json"])
+    assert [json.loads(line)["principal"] for line in lines] == ["User:root"]
+    assert "--super-users is not used" in beside
+    _, lines, _ = _run(spark, home, what_job, ["User:root", "--output", "json"])
+    assert json.loads(lines[0])["kind"] == "SUPER_USER"
+
+
 def test_a_snapshot_that_is_not_there_is_named(spark: SparkSession, home: Home) -> None:
     with pytest.raises(PipelineError, match="there is no snapshot at offset 3"):
         _run(spark, home, who, ["topic:x", "--offset", "3"])

@@ -80,6 +80,16 @@ def test_without_the_extra_it_is_said_which_one() -> None:
     )
 
 
+def test_what_can_not_be_loaded_is_no_find_of_a_job() -> None:
+    program = (
+        "import sys; sys.modules['app.pipeline.storage'] = None; from app.cli import main; sys.exit(main(['pipeline']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 3
+    assert ended.stderr.startswith("klamm: `klamm pipeline` can't be loaded (")
+    assert len(ended.stderr.splitlines()) == 1
+
+
 def test_the_services_own_settings_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -10,24 +10,24 @@ from pyspark.sql import functions as sf
 
 from app.core.authorize import Rule
 from app.core.configs import ALLOW_EVERYONE
-from app.core.records import AccessControlEntryRecord
 from app.pipeline.context import JobContext
-from app.pipeline.decision_log import log_window, read_decisions
 from app.pipeline.detached import detached
 from app.pipeline.effective import masks_of, nodes_of
 from app.pipeline.errors import PipelineError
-from app.pipeline.export import acls_ever, exported_records
+from app.pipeline.export import acls_ever
 from app.pipeline.hygiene_tables import HygieneFindings, in_order, save_findings
-from app.pipeline.jobs.inputs import add_offset
+from app.pipeline.jobs.evidence import Log, left_out, log_of, names_of
+from app.pipeline.jobs.inputs import add_offset, needs_snapshot
 from app.pipeline.jobs.what_if import add_replay_arguments, allows_everyone
+from app.pipeline.kafka_acls import KLAMM, TOOLS
 from app.pipeline.manifests import read_exported
 from app.pipeline.mending import csv_lines, script_lines
 from app.pipeline.parsing import number_from, told_by
 from app.pipeline.replay import questions, replay
-from app.pipeline.resources import read_resources, resource_list, seen_resources
+from app.pipeline.resources import resource_list
 from app.pipeline.row_output import lines_of, write_lines
-from app.pipeline.schemas import ACLS, FINDINGS
-from app.pipeline.shadowed import VOID, shadowed, with_reading
+from app.pipeline.schemas import ACLS, FOUND
+from app.pipeline.shadowed import shadowed, with_reading
 from app.pipeline.snapshot import Snapshot, load_snapshot
 from app.pipeline.usage import UNUSED, broad_acls, closed_without_acl, over_broad, unused
 
@@ -36,11 +36,11 @@ HELP = "find ACLs that are unused, redundant, void, over-broad or detached"
 
 _COLUMNS = ("kind", "resource_type", "pattern_type", "resource_name", "principal", "operation", "why")
 _DAYS = 90
-_GRACE_DAYS = 7
+_MIN_DAYS = 30
 _MOST_DAYS = 36_500
 _TOP = 20
 
-DAYS, GRACE_DAYS = number_from(1, _MOST_DAYS), number_from(0, _MOST_DAYS)
+DAYS, MIN_DAYS = number_from(1, _MOST_DAYS), number_from(0, _MOST_DAYS)
 """The types of the two options."""
 
 
@@ -61,12 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"look at N days of the log ({_DAYS})",
     )
     parser.add_argument(
-        "--grace-days",
-        type=GRACE_DAYS,
-        default=_GRACE_DAYS,
+        "--min-days",
+        type=MIN_DAYS,
+        default=_MIN_DAYS,
         metavar="N",
-        help=f"don't call an ACL unused that is younger than N days where the log ends ({_GRACE_DAYS}); "
-        "their age is known from an export",
+        help="judge by the log only ACLs that were there for N days that it covers, counted by hours with a decision "
+        f"({_MIN_DAYS}; 0 takes a log of any length)",
     )
     add_replay_arguments(parser)
     parser.add_argument("--top", type=number_from(0), default=_TOP, metavar="N", help=f"show N findings ({_TOP})")
@@ -74,23 +74,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--script", metavar="FILE", type=Path, help="write the commands that mend them as a shell script"
     )
+    add_tool(parser, KLAMM)
     parser.add_argument("--fail-on-findings", action="store_true", help="exit with 1 if anything was found")
+    parser.set_defaults(check=_check)
+    needs_snapshot(parser)
+
+
+def add_tool(parser: argparse.ArgumentParser, default: str) -> None:
+    """Declare whose commands mend; nothing is set by a default of argparse.SUPPRESS."""
+    parser.add_argument(
+        "--tool",
+        choices=TOOLS,
+        default=default,
+        help=f"whose commands mend: `klamm acls`, or kafka-acls where a broker keeps ACLs itself ({KLAMM})",
+    )
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.days < arguments.min_days:
+        raise PipelineError(
+            f"--days {arguments.days} is less than --min-days {arguments.min_days}, so no log would be long enough; "
+            f"look at more days, or say --min-days {arguments.days} as well"
+        )
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Find, save, and show the totals and the first findings."""
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
-    log = _log(context, arguments.days)
+    log = log_of(context, arguments, snapshot)
     with context.console.step(f"looking through the ACLs at offset {snapshot.offset:,}"):
-        looked_at = {"days": None if log is None else arguments.days, "resources": arguments.resources}
+        looked_at = {
+            "days": None if log is None else arguments.days,
+            "min_days": arguments.min_days,
+            "covered_hours": None if log is None else log.coverage.covered_hours,
+            "left_out": left_out(log),
+            "resources": arguments.resources,
+        }
         read = with_reading(snapshot.acls).persist()
 
         def others(saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
             read.unpersist()
             return _others(context, arguments, snapshot, saved, log)
 
-        found = save_findings(context.home, snapshot, shadowed(read), others, looked_at)
-    _show(context, found, arguments.top)
+        found = save_findings(context.home, snapshot, shadowed(read), others, looked_at, arguments.tool)
+    _show(context, found, arguments.top, log)
     _write_files(context, found, arguments)
     return 1 if arguments.fail_on_findings and any(found.manifest["counts"].values()) else 0
 
@@ -100,49 +127,51 @@ def _others(
     arguments: argparse.Namespace,
     snapshot: Snapshot,
     saved: Callable[[], DataFrame],
-    log: DataFrame | None,
+    log: Log | None,
 ) -> Iterator[DataFrame]:
-    known = _known(context, arguments, log)
-    if known is not None:
-        # The whole log has to be read to know them.
-        known = known.persist()
-    idle = saved()
-    # INVARIANT: a DENY that holds an ALLOW down stays until that is gone, in whatever order findings are mended.
-    holding = idle.filter(sf.col("kind") == VOID).select(sf.col("by_acl_id").alias("acl_id")).distinct()
-    if known is not None:
-        yield detached(snapshot.acls, known).join(holding, "acl_id", "left_anti").select(FINDINGS.fieldNames())
-    if log is None or known is None:
-        return
-    # INVARIANT: all findings may be mended together. An ACL that decided nothing since a narrower one did may be all
-    # that makes the narrower one redundant, so the log is asked what it needs of the ACLs that are left.
-    left = snapshot.acls.join(idle.select(sf.col("acl_id").alias("id")), "id", "left_anti").select(ACLS.fieldNames())
-    # Whatever Spark keeps of files that are appended to it forgets at each append: the replay would be made twice.
-    left = left.localCheckpoint()
-    open_to_all = _open_to_all(context, arguments, snapshot, log)
-    window = log_window(log)
-    # Who was a super user may not be one tomorrow, and with the authorizer switched off everybody is logged as one.
-    asked = questions(log.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value)))
-    replayed = replay(left, asked, allow_everyone=open_to_all, buckets=arguments.buckets).persist()
-    yield (
-        unused(
-            left,
-            replayed,
-            log,
-            log=str(window),
-            allow_everyone=open_to_all,
-            created_at=_created_at(context),
-            judged_before=window.last_time and window.last_time - timedelta(days=arguments.grace_days),
+    names = names_of(context, arguments, log)
+    if names.of_listed_types is not None:
+        yield detached(snapshot.acls, names.of_listed_types)
+    if log is not None and log.judged is not None and names.seen is not None:
+        judged = log.judged.select(sf.col("acl_id").alias("id"))
+        yield detached(snapshot.acls.join(judged, "id", "left_semi"), names.of_other_types(names.seen))
+        open_to_all = _open_to_all(context, arguments, snapshot, log.decisions)
+        by_use = _ByUse(log, log.judged, names.known(names.seen), open_to_all, arguments.buckets)
+        yield from by_use.findings(snapshot, saved)
+    if names.seen is not None:
+        names.seen.unpersist()
+
+
+@dataclass(frozen=True, slots=True)
+class _ByUse:
+    """What the log shows not to be used. Only ACLs that it is long enough for (`judged`) are ever in it."""
+
+    log: Log
+    judged: DataFrame
+    known: DataFrame
+    open_to_all: bool
+    buckets: int
+
+    def findings(self, snapshot: Snapshot, saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
+        # INVARIANT: all findings may be mended together. An ACL that decided nothing since a narrower one did may be
+        # all that makes the narrower one redundant, so the log is asked what it needs of the ACLs that are left.
+        left = snapshot.acls.join(saved().select(sf.col("acl_id").alias("id")), "id", "left_anti")
+        # Whatever Spark keeps of files that are appended to it forgets at each append: the replay would be made twice.
+        left = left.select(ACLS.fieldNames()).localCheckpoint()
+        # Who was a super user may not be one tomorrow, and with the authorizer switched off everybody is logged as one.
+        asked = questions(self.log.decisions.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value)))
+        replayed = replay(left, asked, allow_everyone=self.open_to_all, buckets=self.buckets).persist()
+        window = f"{self.log.coverage.window}, which cover {self.log.coverage}"
+        yield unused(
+            left, replayed, self.log.decisions, log=window, allow_everyone=self.open_to_all, judged=self.judged
         )
-        .join(holding, "acl_id", "left_anti")
-        .select(FINDINGS.fieldNames())
-    )
-    # What keeps a resource closed may be one that the log does not need: it is not there any more to rely on.
-    idle_by_log = saved().filter(sf.col("kind") == UNUSED).select(sf.col("acl_id").alias("id"))
-    needed = left.join(idle_by_log, "id", "left_anti").select(ACLS.fieldNames())
-    nodes = nodes_of(known, masks_of(broad_acls(needed)))
-    yield over_broad(needed, replayed, nodes, allow_everyone=open_to_all)
-    replayed.unpersist()
-    known.unpersist()
+        # What keeps a resource closed may be one that the log does not need: it is not there any more to rely on.
+        idle_by_log = saved().filter(sf.col("kind") == UNUSED).select(sf.col("acl_id").alias("id"))
+        needed = left.join(idle_by_log, "id", "left_anti").select(ACLS.fieldNames())
+        nodes = nodes_of(self.known, masks_of(broad_acls(needed)))
+        broad = over_broad(needed, replayed, nodes, allow_everyone=self.open_to_all)
+        yield broad.join(self.judged, "acl_id", "left_semi").select(FOUND.fieldNames())
+        replayed.unpersist()
 
 
 def _open_to_all(context: JobContext, arguments: argparse.Namespace, snapshot: Snapshot, log: DataFrame) -> bool:
@@ -170,41 +199,13 @@ def _known_states(context: JobContext, snapshot: Snapshot, log: DataFrame) -> tu
     return acls_ever(context.spark, context.home, exported), known
 
 
-def _created_at(context: JobContext) -> DataFrame | None:
-    """When ACLs came to be, as far as an export tells."""
-    if read_exported(context.spark, context.home) is None:
-        return None
-    created = exported_records(context.spark, context.home).filter(sf.col("kind") == AccessControlEntryRecord.__name__)
-    return created.select("acl_id", sf.col("recorded_at").alias("created_at"))
-
-
-def _log(context: JobContext, days: int) -> DataFrame | None:
-    """The last days of the log; None, and a note, if nothing was ingested."""
-    try:
-        decisions = read_decisions(context.spark, context.home)
-    except PipelineError as fault:
-        context.console.note(f"without a log there is no UNUSED and no OVER_BROAD: {fault}")
-        return None
-    last = log_window(decisions).last_time
-    return decisions if last is None else read_decisions(context.spark, context.home, last - timedelta(days=days))
-
-
-def _known(context: JobContext, arguments: argparse.Namespace, log: DataFrame | None) -> DataFrame | None:
-    """The resources of the list and of the log."""
-    listed = None if arguments.resources is None else read_resources(context.spark, arguments.resources)
-    if log is None:
-        if listed is None:
-            context.console.note("without a log or --resources there is no DETACHED")
-        return listed
-    seen = seen_resources(log)
-    return seen if listed is None else listed.unionByName(seen).distinct()
-
-
-def _show(context: JobContext, found: HygieneFindings, top: int) -> None:
+def _show(context: JobContext, found: HygieneFindings, top: int, log: Log | None) -> None:
     counts = found.manifest["counts"]
     for kind, count in counts.items():
         context.metrics.count(f"findings_{kind.lower()}", count)
     context.console.say(", ".join(f"{kind} {count:,}" for kind, count in counts.items()))
+    if log is not None:
+        context.console.say(log.told)
     rows = []
     # Each kind is seen, though there may be thousands of the first.
     for kind, share in _shares(counts, top).items():
@@ -229,7 +230,7 @@ def _shares(counts: Mapping[str, int], top: int) -> dict[str, int]:
 def _write_files(context: JobContext, found: HygieneFindings, arguments: argparse.Namespace) -> None:
     wanted = [
         (arguments.csv, csv_lines),
-        (arguments.script, lambda rows: script_lines(rows, found.manifest["cluster_id"], found.manifest["offset"])),
+        (arguments.script, lambda rows: script_lines(rows, found.manifest)),
     ]
     for path, lines in wanted:
         if path is not None:

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import read_decisions
 from app.pipeline.errors import NoDecisionsError, PipelineError
+from app.pipeline.local_home import LocalHome
 from app.pipeline.parsing import LONG_MAX, number_from, parse_time, told_by
 from app.pipeline.resources import read_resources, resource_list, seen_resources
 
@@ -34,7 +35,21 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
         type=told_by(parse_time),
         help="of the log, from this time on: 2026-11-22T12:00:00Z",
     )
-    parser.set_defaults(check=_check)
+    parser.set_defaults(check=_check, check_home=_check_home)
+
+
+def needs_snapshot(parser: argparse.ArgumentParser) -> None:
+    """Say that the job reads the snapshot of `add_offset`, for `local_home` to look for it."""
+    parser.set_defaults(check_home=lambda arguments, home: home.snapshot(arguments.offset))
+
+
+def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
+    home.snapshot(arguments.offset)
+    if arguments.resources is None:
+        try:
+            home.decisions()
+        except NoDecisionsError as fault:
+            raise _or_list(fault) from None
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -56,7 +71,11 @@ def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFram
         seen = seen_resources(read_decisions(context.spark, context.home, arguments.since))
     except NoDecisionsError as fault:
         if listed is None:
-            raise NoDecisionsError(f"{fault}; or name the resources by --resources FILE") from None
+            raise _or_list(fault) from None
         context.console.note(f"only the resources of the list: {fault}")
         return listed
     return seen if listed is None else listed.unionByName(seen).distinct()
+
+
+def _or_list(fault: NoDecisionsError) -> NoDecisionsError:
+    return NoDecisionsError(f"{fault}; or name the resources by --resources FILE")

@@ -3,11 +3,10 @@
 import argparse
 import os
 from collections.abc import Sequence
-from copy import copy
 from pathlib import Path
 
 from app.pipeline.context import Job, JobContext
-from app.pipeline.errors import NoDecisionsError
+from app.pipeline.errors import NotYetError
 from app.pipeline.faults import explain
 from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
 from app.pipeline.parsing import JobParser, told_by
@@ -35,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     # Without it the attribute is not there, so that the default of `hygiene` holds.
     parser.add_argument(
-        "--grace-days",
+        "--min-days",
         metavar="N",
-        type=hygiene.GRACE_DAYS,
+        type=hygiene.MIN_DAYS,
         default=argparse.SUPPRESS,
-        help="how old an ACL must be to be called unused, as `hygiene` has it (7)",
+        help="how many days of an ACL's life the log must cover to judge it, as `hygiene` has it (30)",
     )
     parser.add_argument(
         "--days",
@@ -48,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="how many days of the log `hygiene` looks at (90)",
     )
+    hygiene.add_tool(parser, argparse.SUPPRESS)
     parser.add_argument(
         "--allow-everyone-if-no-acl-found",
         choices=("true", "false"),
@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", metavar="FILE", type=Path, help="the report to write (report.html in a local --home)"
     )
+    parser.set_defaults(check=_check)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -65,10 +66,30 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
     But a service may have decided nothing yet: what needs decisions is left out until there are some.
     """
-    orders = [(step, told) for step in STEPS if (told := options_of(step, arguments)) is not None]
+    orders = _orders(arguments)
     if len(orders) < len(STEPS):
         context.console.note("without --decisions there is no decision log to ingest")
     return run_in_turn(orders, context, arguments)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """What its jobs would refuse in the middle of the night."""
+    for step, options in _orders(arguments):
+        told = _parsed(step, options, arguments)
+        if getattr(told, "check", None) is not None:
+            told.check(told)
+
+
+def _orders(arguments: argparse.Namespace) -> list[tuple[Job, list[str]]]:
+    return [(step, told) for step in STEPS if (told := options_of(step, arguments)) is not None]
+
+
+def _parsed(step: Job, options: list[str], arguments: argparse.Namespace) -> argparse.Namespace:
+    """What the job is told, behind what every job is."""
+    parser = JobParser(prog=step.NAME, allow_abbrev=False)
+    step.add_arguments(parser)
+    everyone = {name: value for name, value in vars(arguments).items() if name not in ("check", "check_home")}
+    return parser.parse_args(options, namespace=argparse.Namespace(**everyone))
 
 
 def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
@@ -78,8 +99,9 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
     given: list[tuple[Job, str, str | int | Path | None]] = [
         (effective, "--resources", arguments.resources),
         (hygiene, "--resources", arguments.resources),
-        (hygiene, "--grace-days", getattr(arguments, "grace_days", None)),
+        (hygiene, "--min-days", getattr(arguments, "min_days", None)),
         (hygiene, "--days", getattr(arguments, "days", None)),
+        (hygiene, "--tool", getattr(arguments, "tool", None)),
         (hygiene, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
         (report, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
         (report, "--teams", arguments.teams),
@@ -94,12 +116,10 @@ def run_in_turn(orders: Sequence[tuple[Job, list[str]]], context: JobContext, ar
     """Each job with its own options and numbers of its own; the worst of their exit codes."""
     worst = 0
     for step, options in orders:
-        parser = JobParser(prog=step.NAME, allow_abbrev=False)
-        step.add_arguments(parser)
         own = context.of(step.NAME)
         try:
-            status = step.run(own, parser.parse_args(options, namespace=copy(arguments)))
-        except NoDecisionsError as missing:
+            status = step.run(own, _parsed(step, options, arguments))
+        except NotYetError as missing:
             own.console.note(f"left out tonight: {missing}")
             status = 0
         except BaseException as fault:

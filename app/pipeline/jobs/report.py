@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -11,12 +12,14 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 from app.core.configs import SUPER_USERS, parse_configs
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import read_decisions
-from app.pipeline.effective_tables import load_effective
+from app.pipeline.effective_tables import load_effective, not_yet_at
 from app.pipeline.errors import PipelineError
 from app.pipeline.export import exported_records
 from app.pipeline.hygiene_tables import load_findings
 from app.pipeline.jobs.inputs import add_offset
 from app.pipeline.jobs.what_if import allows_everyone, change_name
+from app.pipeline.local_home import LocalHome
+from app.pipeline.options import home_of
 from app.pipeline.parsing import told_by
 from app.pipeline.report.access import AccessTables, open_by_default, reach
 from app.pipeline.report.figures import (
@@ -61,12 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("true", "false"),
         help="what the service is started with, unless its store says otherwise (the snapshot's, else false)",
     )
+    parser.set_defaults(check=_check, check_home=_check_home)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Small figures out of every table that is there, and the page. 0, whatever they say."""
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
-    output = _output(context, arguments.output)
+    output = _output(context.home.root, arguments.output)
     console, why = context.console, dict[str, str]()
     with console.step("who reaches what"):
         access, counts = _access(context, snapshot, arguments)
@@ -94,9 +98,18 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _output(context: JobContext, output: Path | None) -> Path:
+def _check(arguments: argparse.Namespace) -> None:
+    home = home_of(arguments, os.environ)
+    if "://" in home:
+        _output(home, arguments.output)
+
+
+def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
+    home.effective(home.snapshot(arguments.offset))
+
+
+def _output(root: str, output: Path | None) -> Path:
     """Known before anything is computed. Raises PipelineError where no file can be."""
-    root = context.home.root
     if output is None and "://" in root:
         raise PipelineError(f"`{root}` is no local folder; name the file to write: --output {_FILE}")
     path = Path(root) / _FILE if output is None else output
@@ -122,9 +135,7 @@ def _access(
     spark = context.spark
     saved = load_effective(spark, context.home, snapshot.offset)
     if saved is None:
-        raise PipelineError(
-            f"effective has not been run at offset {snapshot.offset}; run `klamm pipeline effective`, then this again"
-        )
+        raise not_yet_at(snapshot.offset)
     tables = AccessTables(saved.masks, saved.nodes, saved.resources)
     allow_everyone = allows_everyone(arguments, snapshot)
     named = None if arguments.teams is None else read_teams(spark, arguments.teams)
@@ -153,7 +164,7 @@ def _hygiene(context: JobContext, snapshot: Snapshot, why: dict[str, str]) -> Hy
             f"Hygiene was looked at for offset {other.manifest['offset']}, not for {snapshot.offset}. "
             "Run: klamm pipeline hygiene"
         )
-    return None if saved is None else hygiene_figures(saved.findings)
+    return None if saved is None else hygiene_figures(saved.findings, saved.manifest["left_out"] or "")
 
 
 def _what_if(context: JobContext, name: str | None) -> WhatIfFigures | None:

@@ -5,6 +5,7 @@ import os
 
 from app.pipeline.context import JobContext
 from app.pipeline.jdbc import jdbc_source
+from app.pipeline.local_home import LocalHome
 from app.pipeline.manifests import read_exported
 from app.pipeline.parsing import LONG_MAX, number_from, parse_time, told_by
 from app.pipeline.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot, snapshot_at
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the state after the last transaction recorded at or before 2026-11-22T12:00:00Z",
     )
     which.add_argument("--from-table", action="store_true", help="the state as of now, read from the tables themselves")
-    parser.set_defaults(check=_check)
+    parser.set_defaults(check=_check, check_home=_check_home)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -52,6 +53,11 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.from_table:
         jdbc_source(arguments, os.environ)
+
+
+def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
+    if not arguments.from_table:
+        home.export()
 
 
 def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:

@@ -7,19 +7,20 @@ from collections.abc import Iterable, Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from app.core.codes import WILDCARD_PRINCIPAL
+from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation
 from app.core.host_keys import client_key, host_key
 from app.core.hosts import ClientAddress
 from app.pipeline.context import JobContext
 from app.pipeline.effective import RESOURCE, expanded
 from app.pipeline.effective_tables import EffectiveTables, load_effective
 from app.pipeline.errors import PipelineError
-from app.pipeline.jobs.inputs import add_offset
-from app.pipeline.jobs.who import add_host, config_of, few
+from app.pipeline.jobs.inputs import add_offset, needs_snapshot
+from app.pipeline.jobs.who import add_host, add_super_users, config_of, few
 from app.pipeline.lookup import Answer
 from app.pipeline.parsing import number_from, told_by
 from app.pipeline.row_output import Row, add_output, lines_of
 from app.pipeline.snapshot import load_snapshot
+from app.pipeline.super_users import super_users
 from app.pipeline.who_and_what import Acl, closest, mask_of, operation_words
 
 NAME = "what"
@@ -36,8 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=number_from(1), default=_SHOWN, metavar="N", help=f"at most N resources ({_SHOWN})"
     )
+    add_super_users(parser)
     add_offset(parser)
     add_output(parser)
+    needs_snapshot(parser)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -48,16 +51,20 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     speaking = sf.col("principal").isin(principal, WILDCARD_PRINCIPAL)
     with context.console.step(f"reading the ACLs at offset {snapshot.offset:,}"):
         rows = list(_patterns(few(snapshot.acls.where(speaking)), address))
+    supers = super_users(snapshot.configs, arguments.super_users)
+    if principal in supers.names:
+        rows.insert(0, ("SUPER_USER", "ANY", WILDCARD, WILDCARD, [AclOperation.ALL.name], [], supers.named_by))
     if tables is not None:
         with context.console.step("folding them over the resources"):
             rows += _resources(tables, principal, address, arguments.limit)
     for line in lines_of(COLUMNS, rows, arguments.output):
         context.console.say(line)
-    config = config_of(snapshot)
-    if principal in config.super_users:
+    if principal in supers.names:
         context.console.note(f"{principal} is a super user: everything is allowed, whatever ACLs say")
-    elif config.allow_everyone_if_no_acl_found:
+    elif config_of(snapshot).allow_everyone_if_no_acl_found:
         context.console.note("what no ACL is on is not listed: everyone is allowed (allow.everyone.if.no.acl.found)")
+    if supers.note:
+        context.console.note(supers.note)
     if tables is None:
         context.console.note("resources are listed once `klamm pipeline effective` has run at this offset")
     return 0

@@ -12,10 +12,12 @@ from pyspark.sql import functions as sf
 
 from app.core.authorize import Rule
 from app.core.configs import ALLOW_EVERYONE, SUPER_USERS, parse_configs
-from app.pipeline.change_files import Candidate, read_candidate, refuse_excessive
+from app.pipeline.candidates import Candidate, refuse_excessive
+from app.pipeline.change_files import read_candidate
 from app.pipeline.context import JobContext
 from app.pipeline.decision_log import LogWindow, log_window, read_decisions
 from app.pipeline.errors import PipelineError
+from app.pipeline.local_home import LocalHome
 from app.pipeline.manifests import versions
 from app.pipeline.parsing import number_from, parse_time, told_by
 from app.pipeline.replay import DEFAULT_BUCKETS, questions, replay_change
@@ -36,7 +38,10 @@ _WIDEST = 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the job's options."""
-    for kind, body in (("create", "createAcls"), ("delete", "deleteAcls")):
+    for kind, what in (
+        ("create", "ACLs in any format that `klamm plan` takes, or saved plans (plan --save), deletes and all"),
+        ("delete", "the JSON body of deleteAcls"),
+    ):
         parser.add_argument(
             f"--{kind}",
             metavar="FILE",
@@ -44,8 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             action="extend",
             type=_of_kind(kind),
             dest="changes",
-            help=f"files with the JSON body of {body}; all files take effect in the order given",
+            help=f"files with {what}; all files take effect in the order given",
         )
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        help="the format of the files to create, if it is not recognised, as for `klamm plan`",
+    )
     parser.add_argument(
         "--name", type=told_by(change_name), default="candidate", help="what the result is kept under (candidate)"
     )
@@ -60,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--top", type=number_from(0), default=_SHOWN, metavar="N", help=f"show N rows ({_SHOWN})")
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write all flips here as well")
-    parser.set_defaults(check=_check)
+    parser.set_defaults(check=_check, check_home=_check_home)
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +112,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     snapshot = load_snapshot(context.spark, context.home)
     decisions = read_decisions(context.spark, context.home, arguments.since, arguments.until)
     sided = sided_acls(snapshot.acls, candidate).persist(StorageLevel.DISK_ONLY)
-    with context.console.step(f"applying {len(candidate.steps)} files to the ACLs at offset {snapshot.offset}"):
+    with context.console.step(f"applying {len(arguments.changes)} files to the ACLs at offset {snapshot.offset}"):
         changed = _write_changes(context, arguments.name, sided, candidate)
     with context.console.step("counting the log"):
         window = log_window(decisions)
@@ -124,7 +134,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         "cluster_id": snapshot.cluster_id,
         "epoch": snapshot.epoch,
         "offset": snapshot.offset,
-        "files": [step.path for step in candidate.steps],
+        "files": [path for _, path in arguments.changes],
         "first_time": window.first_time and window.first_time.isoformat(),
         "last_time": window.last_time and window.last_time.isoformat(),
         "sampled": window.sampled,
@@ -161,13 +171,18 @@ def _write_changes(context: JobContext, name: str, sided: DataFrame, candidate: 
     return {"acls_created": created, "acls_deleted": deleted}
 
 
+def _check_home(_arguments: argparse.Namespace, home: LocalHome) -> None:
+    home.snapshot(None)
+    home.decisions()
+
+
 def _check(arguments: argparse.Namespace) -> Candidate:
     """The change that the files describe. Raises PipelineError."""
     if not arguments.changes:
         raise PipelineError("nothing to try; name the change's files with --create and --delete")
     if None not in (arguments.since, arguments.until) and arguments.since >= arguments.until:
         raise PipelineError("--since is not before --until, so there is nothing between them; change one of them")
-    return read_candidate(arguments.changes)
+    return read_candidate(arguments.changes, arguments.format)
 
 
 def change_name(text: str) -> str:

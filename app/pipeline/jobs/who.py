@@ -13,11 +13,12 @@ from app.core.hosts import ClientAddress, parse_address
 from app.core.operations import supported_operations
 from app.pipeline.context import JobContext
 from app.pipeline.errors import PipelineError
-from app.pipeline.jobs.inputs import add_offset
+from app.pipeline.jobs.inputs import add_offset, needs_snapshot
 from app.pipeline.parsing import told_by
 from app.pipeline.row_output import Row, add_output, lines_of
 from app.pipeline.snapshot import Snapshot, load_snapshot
-from app.pipeline.who_and_what import Access, parse_resource, who_can
+from app.pipeline.super_users import SuperUsers, parse_super_users, super_users
+from app.pipeline.who_and_what import parse_resource, who_can
 
 NAME = "who"
 HELP = "who can do what on a resource, and by which ACLs"
@@ -42,8 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only who is allowed or denied this, such as READ",
     )
     add_host(parser)
+    add_super_users(parser)
     add_offset(parser)
     add_output(parser)
+    needs_snapshot(parser)
 
 
 def add_host(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +59,17 @@ def add_host(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_super_users(parser: argparse.ArgumentParser) -> None:
+    """Whom the service is started with."""
+    parser.add_argument(
+        "--super-users",
+        metavar="PRINCIPALS",
+        type=told_by(parse_super_users),
+        help="super.users that the service is started with, such as User:alice;User:bob: they are in no store, and "
+        "count unless others are stored",
+    )
+
+
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Print a row for each principal and host."""
     (resource_type, name), operation = arguments.resource, arguments.operation
@@ -63,13 +77,14 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     with context.console.step(f"reading the ACLs at offset {snapshot.offset:,}"):
         acls = few(_on(snapshot.acls, resource_type, name))
     context.metrics.count("acls_read", len(acls))
-    config = config_of(snapshot)
-    rows = [
-        *_super_users(config, resource_type, operation),
-        *map(_row, who_can(acls, resource_type, arguments.host, operation)),
-    ]
+    config, supers = config_of(snapshot), super_users(snapshot.configs, arguments.super_users)
+    # What ACLs say of a super user takes no effect.
+    others = (each for each in who_can(acls, resource_type, arguments.host, operation) if each[0] not in supers.names)
+    rows: list[Row] = [*_super_users(supers, resource_type, operation), *others]
     for line in lines_of(COLUMNS, rows, arguments.output):
         context.console.say(line)
+    if supers.note:
+        context.console.note(supers.note)
     if not acls:
         allowed = "everyone is allowed" if config.allow_everyone_if_no_acl_found else "nobody else is allowed"
         context.console.note(f"no ACL is on it, so {allowed} (allow.everyone.if.no.acl.found, as far as it is stored)")
@@ -116,12 +131,8 @@ def _on(acls: DataFrame, resource_type: str, name: str) -> DataFrame:
     return acls.where((sf.col("resource_type") == resource_type) & (literal | prefixed))
 
 
-def _row(access: Access) -> Row:
-    return access
-
-
-def _super_users(config: AuthorizerConfig, resource_type: str, operation: str | None) -> Iterator[Row]:
+def _super_users(supers: SuperUsers, resource_type: str, operation: str | None) -> Iterator[Row]:
     operations = [each.name for each in supported_operations(ResourceType[resource_type])]
     if operation is None or operation in operations:
-        for principal in sorted(config.super_users):
-            yield principal, WILDCARD, operations, [], ["super.users"]
+        for principal in sorted(supers.names):
+            yield principal, WILDCARD, operations, [], [supers.named_by]

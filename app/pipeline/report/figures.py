@@ -72,6 +72,8 @@ class HygieneFigures:
     kinds: Mapping[str, int]
     principals: Mapping[str, Mapping[str, int]]
     worst: Sequence[Finding]
+    left_out: str = ""
+    """What could not be looked for, and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ MOST_FINDINGS = 5
 MOST_FLIPS = 20
 
 
-def hygiene_figures(findings: DataFrame) -> HygieneFigures:
+def hygiene_figures(findings: DataFrame, left_out: str = "") -> HygieneFigures:
     """How many findings of which kind, who has most of them, and the widest of each kind."""
     counts = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
     top = findings.groupBy("principal").count().orderBy(F.desc("count"), "principal").limit(MOST_PRINCIPALS).collect()
@@ -21,7 +21,7 @@ def hygiene_figures(findings: DataFrame) -> HygieneFigures:
     theirs = findings.where(F.col("principal").isin(list(principals))).groupBy("principal", "kind").count()
     for row in theirs.collect():
         principals[row["principal"]][row["kind"]] = row["count"]
-    return HygieneFigures(dict(sorted(counts.items())), principals, _worst(findings, sorted(counts)))
+    return HygieneFigures(dict(sorted(counts.items())), principals, _worst(findings, sorted(counts)), left_out)
 
 
 def _worst(findings: DataFrame, kinds: list[str]) -> list[Finding]:

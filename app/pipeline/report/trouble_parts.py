@@ -18,9 +18,12 @@ _KIND_ROLES = {kind: f"@kind{at}" for at, kind in enumerate(KINDS)}
 
 def hygiene_parts(hygiene: HygieneFigures | None, why: str | None) -> list[Part]:
     """Findings by kind, and by principal."""
+    left_out = f" {hygiene.left_out}." if hygiene is not None and hygiene.left_out else ""
     if hygiene is None or not hygiene.kinds:
         empty = (
-            "Hygiene found nothing to mend." if hygiene else why or "Not looked for yet. Run: klamm pipeline hygiene"
+            f"Hygiene found nothing to mend.{left_out}"
+            if hygiene
+            else why or "Not looked for yet. Run: klamm pipeline hygiene"
         )
         return [Part("hygiene", "What could be tidied up", empty)]
     total = sum(hygiene.kinds.values())
@@ -41,7 +44,7 @@ def hygiene_parts(hygiene: HygieneFigures | None, why: str | None) -> list[Part]
         Part(
             "hygiene",
             f"{total:,} findings to tidy up, most of them {most} ({hygiene.kinds[most]:,})",
-            f"A bar is a kind of finding, its length how many ACLs it concerns. {meaning}.",
+            f"A bar is a kind of finding, its length how many ACLs it concerns. {meaning}.{left_out}",
             charts.bars(kinds, {"findings": counted}, {"findings": "@kind0"}, "findings"),
             below=folded(NUMBERS, table("Findings", ["kind", "findings"], zip(kinds, counted, strict=True)))
             + folded("The widest findings of each kind, and the commands that mend them", worst),

@@ -71,6 +71,9 @@ def test_a_change_is_read_before_spark_is_started(
 
 
 def test_a_time_for_a_log_that_is_not_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = tmp_path / "snapshots" / "offset=00000000000000000001" / "manifest"
+    manifest.mkdir(parents=True)
+    (manifest / "part-00000.txt").write_text("{}")
     listed = tmp_path / "names.txt"
     listed.write_text("orders\n")
     asked = ["effective", "--home", str(tmp_path), "--resources", str(listed), "--since", "2026-11-22T12:00:00Z"]

@@ -1,6 +1,7 @@
 """What the manifests and the page say exists in the code."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -56,6 +57,17 @@ def test_the_submitted_job_exists() -> None:
     (container,) = job["spec"]["template"]["spec"]["containers"]
     script = next(place for place, each in enumerate(container["args"]) if each.endswith("submit.py"))
     parser_of().parse_args(container["args"][script + 1 :])
+
+
+def test_workers_and_other_jobs_need_nothing_that_reads_files_of_acls() -> None:
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('msgspec', 'yaml')))\n"
+    tried = f"""{blocked}
+from app.pipeline import job, what_if
+sys.exit(job.main(["what-if", "--create", {str(PAGE)!r}]))
+"""
+    ended = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "files of ACLs are read by the package " in ended.stderr
 
 
 def test_no_module_of_the_pipeline_hides_one_of_python() -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from app.pipeline import job as runner
 from app.pipeline.context import Job, JobContext
+from app.pipeline.effective_tables import not_yet_at
 from app.pipeline.errors import NoDecisionsError, PipelineError
 from app.pipeline.job import main
 from app.pipeline.jobs import JOBS, effective, export, ingest, nightly, report
@@ -206,6 +207,30 @@ def test_a_night_before_the_first_decision_does_what_can_be_done() -> None:
     status, runs = _night(_raising(NoDecisionsError("none yet")), lambda _context: 0)
     assert status == 0
     assert runs == [("job-0", 0), ("job-1", 0)]
+
+
+def test_a_first_night_ends_well_without_what_would_need_a_decision() -> None:
+    unmade = [_raising(NoDecisionsError("none yet")), _raising(not_yet_at(7))]
+    assert _night(lambda _context: 0, *unmade) == (0, [("job-0", 0), ("job-1", 0), ("job-2", 0)])
+
+
+def test_a_crash_outside_of_a_job_is_not_taken_for_a_find(
+    stopped: list[SessionOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _with(monkeypatch, lambda _context: 0)
+    for name in ("Console", "write_metrics", "parser_of"):
+        with monkeypatch.context() as broken:
+            broken.setenv("KLAMM_PIPELINE_JDBC_PASSWORD", "geheim")
+            broken.setattr(runner, name, _crash)
+            assert main(["probe", "--metrics-file", "k.prom"]) == 3
+        said = capsys.readouterr().err
+        assert "ZeroDivisionError" in said
+        assert "geheim" not in said
+    assert stopped
+
+
+def _crash(*_arguments: object, **_named: object) -> None:
+    raise ZeroDivisionError("with geheim")
 
 
 def test_a_night_tells_each_job_what_is_its_own() -> None:

@@ -3,6 +3,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -157,6 +158,18 @@ def test_nothing_found_is_good_news_and_no_empty_chart() -> None:
     text = "".join(Outline(page(none)).said)
     assert "Hygiene found nothing to mend." in text
     assert "would flip no decision" in text
+
+
+def test_what_the_log_is_too_short_for_is_said_beside_what_was_found() -> None:
+    why = "UNUSED is left out: the log covers 1 hour"
+    for hygiene in (HygieneFigures({}, {}, [], why), replace(hygiene_of(full()), left_out=why)):
+        figures = Figures(head(), access(), hygiene=hygiene)
+        assert f"{why}." in "".join(Outline(page(figures)).said)
+
+
+def hygiene_of(figures: Figures) -> HygieneFigures:
+    assert figures.hygiene is not None
+    return figures.hygiene
 
 
 def test_what_has_no_room_is_said_to_be_summed_up() -> None:
