@@ -55,10 +55,13 @@ Networks = MutableMapping[int, Texts]
 class HostMasks:
     """Packed masks by client host: for every host, for exact ones, and for CIDR ranges (KIP-1276)."""
 
-    __slots__ = ("any_host", "exact", "ranges")
+    __slots__ = ("any_host", "asked", "asked_mask", "exact", "ranges")
 
     def __init__(self, any_host: int) -> None:
         self.any_host = any_host
+        # A request has one address, and asks for it with each of its names. INVARIANT: a change forgets it.
+        self.asked: ClientAddress | None = None
+        self.asked_mask = 0
         self.exact: MutableMapping[str, int] = {}
         # (IP version, bits to drop) -> network without them -> mask by the text of the range: one look-up a prefix
         # length, however many ranges. Several texts may mean one range.
@@ -66,11 +69,14 @@ class HostMasks:
 
     def at(self, address: ClientAddress) -> int:
         """The packed mask for a client at this address."""
+        if self.asked is address:
+            return self.asked_mask
         mask = self.any_host | self.exact.get(address.text, 0)
         for (version, drop), networks in self.ranges.items():
             if version == address.version:
                 for each in networks.get(address.value >> drop, _NO_RANGE).values():
                     mask |= each
+        self.asked, self.asked_mask = address, mask
         return mask
 
     def texts_at(self, address: ClientAddress) -> list[str]:
@@ -93,6 +99,7 @@ class HostMasks:
 
     def put(self, host: str, mask: int) -> None:
         """Set what all ACLs with this host bring together; 0 takes the host out."""
+        self.asked = None
         cidr = _range(host) if "/" in host else None
         if host == WILDCARD:
             self.any_host = mask

@@ -116,15 +116,15 @@ class Matching:
         self.allowing.add(allowing)
 
     def _covering(self) -> Iterator[Bucket | None]:
-        """The rows on each pattern that covers the resource; None now and then where there is no such pattern."""
+        """The rows on each pattern that covers the resource; None where there is no such literal pattern."""
         name, names = self._question.resource_name, self._index.types[self._question.resource_type]
         if names is None:
             return
         yield names.literals.get(name)
         if name != WILDCARD:
             yield names.literals.get(WILDCARD)
-        for length in sorted(names.prefix_lengths):
-            yield names.prefixes.get(name[:length]) if length <= len(name) else None
+        for prefix in names.prefixes_of(name):
+            yield names.prefixes.get(prefix)
 
     def _pause(self, looked: int) -> Iterator[None]:
         self._looked += looked
