@@ -294,7 +294,7 @@ class Authorization:
 
 
 def _patterns(resource_name: str, nodes: list[TypeNode]) -> Iterator[tuple[int, str]]:
-    """The patterns of these nodes that cover a resource, most specific first; the literal ones even if there are none."""
+    """The patterns of these nodes that cover a resource, most specific first; the literal ones in any case."""
     yield _LITERAL, resource_name
     prefixes = {prefix for node in nodes for prefix in node.prefixes_of(resource_name)}
     for prefix in sorted(prefixes, key=len, reverse=True):

@@ -6,12 +6,12 @@ child, as one mask, until a prefix at the node changes: chains of thousands of n
 hundred steps, and a prefix that comes or goes concerns its own node only.
 """
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 
 from app.core.hosts import ClientAddress
 from app.core.masks import Entry, HostMasks
 
-SPAN = 32
+SPAN = 64
 EntryOf = Callable[[str], Entry]
 """The entry of a prefix that is there."""
 
@@ -43,27 +43,22 @@ class PrefixNode:
         """A node of the same tree."""
         return PrefixNode(label)
 
-    def tails_on(self, piece: str) -> list[str]:
-        """The prefixes that end here and cover a name that goes on with this piece; longest first."""
+    def on(self, piece: str) -> Iterable[str]:
+        """The tails of the prefixes that end here and cover a name that goes on with this piece; in no order."""
         tails = self.tails
         if len(tails) <= SPAN:
-            found = [prefix for tail, prefix in tails.items() if piece.startswith(tail)]
-            found.sort(key=len, reverse=True)
-            return found
-        pieces = (piece[:length] for length in range(min(len(piece), SPAN - 1), -1, -1))
-        return [tails[each] for each in pieces if each in tails]
+            return filter(piece.startswith, tails)
+        shorter = [piece[:length] for length in range(min(len(piece) + 1, SPAN))]
+        return filter(tails.__contains__, shorter)
+
+    def prefixes_on(self, piece: str) -> list[str]:
+        """The prefixes with these tails, longest first."""
+        return [self.tails[tail] for tail in sorted(self.on(piece), key=len, reverse=True)]
 
     def passed(self, child: "PrefixNode", piece: str, entry_of: EntryOf, address: ClientAddress) -> int:
         """What the prefixes that end here amount to for a name that goes on to this child."""
         if child.seen is not self.stamp:
-            entries = list(map(entry_of, self.tails_on(piece)))
-            child.mask = 0
-            for each in entries:
-                if not isinstance(each, HostMasks):
-                    child.mask |= each
-            child.hosted = tuple(each for each in entries if isinstance(each, HostMasks))
-            child.asked = None
-            child.seen = self.stamp
+            self._tell(child, piece, entry_of)
         if not child.hosted:
             return child.mask
         # A request has one address for all its names.
@@ -73,6 +68,24 @@ class PrefixNode:
                 child.asked_mask |= host_masks.at(address)
             child.asked = address
         return child.asked_mask
+
+    def longest_with(self, bit: int, piece: str, entry_of: EntryOf, address: ClientAddress) -> str | None:
+        """Of `prefixes_on` the first whose entry has this bit for a client at this address."""
+        for prefix in self.prefixes_on(piece):
+            entry = entry_of(prefix)
+            if (entry.at(address) if isinstance(entry, HostMasks) else entry) & bit:
+                return prefix
+        return None
+
+    def _tell(self, child: "PrefixNode", piece: str, entry_of: EntryOf) -> None:
+        mask, hosted, tails = 0, [], self.tails
+        for tail in self.on(piece):
+            entry = entry_of(tails[tail])
+            if isinstance(entry, HostMasks):
+                hosted.append(entry)
+            else:
+                mask |= entry
+        child.mask, child.hosted, child.asked, child.seen = mask, tuple(hosted), None, self.stamp
 
 
 class NestedPrefixes:
@@ -114,51 +127,62 @@ class NestedPrefixes:
 
     def mask(self, name: str, entry_of: EntryOf, address: ClientAddress, enough: int) -> int:
         """What the prefixes of this name amount to; with one of the bits `enough` in it, it may be short of others."""
-        node, at, mask = self.root, 0, 0
+        node, at, mask, span = self.root, 0, 0, SPAN
+        while True:
+            piece = name[at : at + span]
+            child = node.children.get(piece)
+            if child is None:
+                break
+            label = child.label
+            length = len(label)
+            if length != span and not name.startswith(label, at):
+                break
+            if child.seen is node.stamp and not child.hosted:
+                # As `passed` would say; a call would cost as much as all else here.
+                mask |= child.mask
+            else:
+                mask |= node.passed(child, piece, entry_of, address)
+            if mask & enough:
+                return mask
+            at += length
+            node = child
+        tails = node.tails
+        for tail in node.on(piece) if tails else ():
+            entry = entry_of(tails[tail])
+            mask |= entry.at(address) if isinstance(entry, HostMasks) else entry
+        return mask
+
+    def longest_with(self, bit: int, name: str, entry_of: EntryOf, address: ClientAddress) -> str | None:
+        """The longest prefix of this name whose entry has this bit for a client at this address."""
+        node, at, last = self.root, 0, None
         while True:
             piece = name[at : at + SPAN]
             child = node.children.get(piece)
             if child is None or not name.startswith(child.label, at):
                 break
-            mask |= node.passed(child, piece, entry_of, address)
-            if mask & enough:
-                return mask
+            if node.passed(child, piece, entry_of, address) & bit:
+                last = node, piece
             at += len(child.label)
             node = child
-        if node.tails:
-            for prefix in node.tails_on(piece):
-                entry = entry_of(prefix)
-                mask |= entry.at(address) if isinstance(entry, HostMasks) else entry
-        return mask
-
-    def longest_with(self, bit: int, name: str, entry_of: EntryOf, address: ClientAddress) -> str | None:
-        """The longest prefix of this name whose entry has this bit for a client at this address."""
-        for node, piece, child in reversed(list(self._walk(name))):
-            if child is None or node.passed(child, piece, entry_of, address) & bit:
-                for prefix in node.tails_on(piece):
-                    entry = entry_of(prefix)
-                    if (entry.at(address) if isinstance(entry, HostMasks) else entry) & bit:
-                        return prefix
-        return None
+        found = node.longest_with(bit, piece, entry_of, address)
+        if found is None and last is not None:
+            node, piece = last
+            found = node.longest_with(bit, piece, entry_of, address)
+        return found
 
     def covering(self, name: str) -> Iterator[str]:
         """The prefixes of this name, longest first."""
-        for node, piece, _ in reversed(list(self._walk(name))):
-            yield from node.tails_on(piece)
-
-    def _walk(self, name: str) -> Iterator[tuple[PrefixNode, str, PrefixNode | None]]:
-        """The nodes at which prefixes of this name can end, with what the name goes on with and to which child."""
-        node: PrefixNode | None = self.root
-        at = 0
-        while node is not None:
+        node, at, way = self.root, 0, []
+        while True:
             piece = name[at : at + SPAN]
+            way.append((node, piece))
             child = node.children.get(piece)
-            if child is not None and not name.startswith(child.label, at):
-                child = None
-            yield node, piece, child
-            if child is not None:
-                at += len(child.label)
+            if child is None or not name.startswith(child.label, at):
+                break
+            at += len(child.label)
             node = child
+        for each, piece in reversed(way):
+            yield from each.prefixes_on(piece)
 
     def _way_to(self, name: str) -> list[PrefixNode]:
         """From the root to the node where this prefix ends."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, MutableMapping
 
 from app.core.nested import NestedPrefixes
 
-ROOM = 64
+ROOM = 16
 """So much the lengths may weigh that are looked up one by one, with every name."""
 
 _CHARACTERS = 128
