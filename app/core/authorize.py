@@ -106,7 +106,7 @@ class Authorization:
         self._first_texts: dict[tuple[int, int], str] | None = None
 
     def decide(self, operation: int, resource_type: int, resource_name: str) -> Verdict:
-        """Decide on a literal resource. The hot path: cost grows with the caller's prefix lengths, nothing else."""
+        """Decide on a literal resource. The hot path: cost grows with the name's length, nothing else."""
         if self.is_super_user:
             return _SUPER_USER
         image = self._image

@@ -19,7 +19,7 @@ Authorize = Callable[[], Authorization]
 async def by_resource_type(
     loader: Loader, authorize: Authorize, operation: int, resource_type: int
 ) -> tuple[Verdict, Token | None]:
-    """authorizeByResourceType (KIP-504), and the token of the state that it was decided on.
+    """Answer authorizeByResourceType (KIP-504), with the token of the state that it was decided on.
 
     It waits only where the caller has thousands of patterns. Raises what `authorize` and
     `Authorization.by_resource_type` raise, and OffsetNotAvailableException if the store changes all the time and it
