@@ -165,7 +165,7 @@ def test_a_change_is_seen_in_the_next_answer(base: list[AclBinding], toggled: li
 
 @pytest.mark.slow
 @given(stores, st.lists(prefixes, max_size=20), rooms)
-@THOROUGH
+@settings(THOROUGH, max_examples=100)
 def test_a_change_is_seen_in_the_next_answer_thoroughly(
     base: list[AclBinding], toggled: list[AclBinding], room: int
 ) -> None:
@@ -202,7 +202,7 @@ def test_a_staged_transaction_is_the_same_as_one_at_once(
 
 @pytest.mark.slow
 @given(stores, st.lists(prefixes, max_size=30, unique=True), rooms)
-@settings(THOROUGH, max_examples=400)
+@settings(THOROUGH, max_examples=150)
 def test_a_staged_transaction_is_the_same_as_one_at_once_thoroughly(
     base: list[AclBinding], toggled: list[AclBinding], room: int
 ) -> None:

@@ -14,7 +14,7 @@ from app.runtime import deciding, pace
 from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import by_resource_type, by_resource_type_at_once
 from tests.fakes import FakeStore
-from tests.unit.runtime.world import ADDRESS, acl, create, delete, serving, until
+from tests.unit.runtime.world import ALICE, acl, create, delete, serving, until
 from tests.virtual_time import in_virtual_time
 
 WRITE, TOPIC = AclOperation.WRITE, ResourceType.TOPIC
@@ -37,9 +37,7 @@ def writable(name: str) -> CreateAcls:
 
 
 async def ask(authorizer: Authorizer, operation: AclOperation = WRITE) -> tuple[Verdict, Token | None]:
-    return await by_resource_type(
-        authorizer._loader, lambda: authorizer.authorization("User:alice", ADDRESS), operation, TOPIC
-    )
+    return await by_resource_type(authorizer._loader, lambda: authorizer.authorization(ALICE), operation, TOPIC)
 
 
 @in_virtual_time
@@ -110,7 +108,7 @@ async def test_a_store_that_never_rests_is_looked_at_in_one_go_if_that_is_short(
 async def test_no_look_in_one_go_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "_MOST_STEPS_AT_ONCE", 3)
     async with serving(many(2_000)) as authorizer:
-        assert by_resource_type_at_once(authorizer.authorization("User:alice", ADDRESS), WRITE, TOPIC) is None
+        assert by_resource_type_at_once(authorizer.authorization(ALICE), WRITE, TOPIC) is None
         assert (await ask(authorizer))[0] is Verdict.DEFAULT_DENY
         never_rests(authorizer, monkeypatch)
         with pytest.raises(OffsetNotAvailableException, match="try again"):
