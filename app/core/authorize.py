@@ -18,6 +18,7 @@ from app.core.image import AuthorizerImage
 from app.core.index import PrincipalNode, TypeNode, mask_at
 from app.core.masks import DENY_SHIFT, Entry, HostMasks, plain_allow_bit
 from app.core.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
+from app.core.packing import operation_in, permission_type_in
 
 
 class AuthorizationResult(Enum):
@@ -216,7 +217,7 @@ class Authorization:
         found = []
         for row in rows:
             codes = table.codes[row]
-            if codes >> 10 == permission and covers[codes >> 6 & 15] >> operation & 1:
+            if permission_type_in(codes) == permission and covers[operation_in(codes)] >> operation & 1:
                 found.append(row)
         return found
 

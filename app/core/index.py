@@ -12,8 +12,9 @@ from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, ResourceTy
 from app.core.containers import ShardedDict, Slots, SortedNames
 from app.core.hosts import ClientAddress
 from app.core.masks import ANY_DENIED, PACKED_MASKS, Entry, HostMasks, with_host
+from app.core.packing import operation_in, pack_codes, permission_type_in
 from app.core.prefixes import PrefixSet
-from app.core.table import AclTable, pack_codes
+from app.core.table import AclTable
 
 _LITERAL = int(PatternType.LITERAL)
 _TYPES = len(ResourceType)
@@ -276,7 +277,7 @@ class AclIndex:
         mask = 0
         for at in rows:
             codes = self.table.codes[at]
-            mask |= PACKED_MASKS[codes >> 6 & 15, codes >> 10]
+            mask |= PACKED_MASKS[operation_in(codes), permission_type_in(codes)]
         entry = with_host(types.entries(pattern_type).get(name), host, mask)
         types.put(pattern_type, name, None if entry is None else self.share(entry))
 

@@ -11,9 +11,12 @@ from app.core.codes import WILDCARD, AclOperation, AclPermissionType
 from app.core.errors import InvalidRequestException
 from app.core.hosts import Cidr, ClientAddress, parse_cidr
 from app.core.operations import ALLOW_MASK, DENY_MASK
+from app.core.packing import insist_on_room
 
 DENY_SHIFT = 16
 ANY_DENIED = 0xFFFF << DENY_SHIFT
+# INVARIANT: no operation's ALLOW is another one's DENY.
+insist_on_room(AclOperation, DENY_SHIFT - 1)
 _BITS = {4: 32, 6: 128}
 _NO_RANGE: dict[str, int] = {}
 

@@ -13,6 +13,7 @@ from app.core.codes import WILDCARD, AclPermissionType
 from app.core.index import AclIndex
 from app.core.misses import Question
 from app.core.operations import ALLOW_MASK, DENY_MASK
+from app.core.packing import operation_in, permission_type_in
 from app.core.table import AclTable
 
 MAX_LISTED = 100
@@ -107,7 +108,7 @@ class Matching:
         denying: list[int] = []
         allowing: list[int] = []
         for row in rows:
-            named, permission_type = codes[row] >> 6 & 15, codes[row] >> 10
+            named, permission_type = operation_in(codes[row]), permission_type_in(codes[row])
             if permission_type == _DENY and DENY_MASK[named] >> operation & 1:
                 denying.append(row)
             if permission_type == _ALLOW and ALLOW_MASK[named] >> operation & 1:

@@ -22,6 +22,7 @@ from app.core.containers import SortedNames
 from app.core.index import AclIndex, TypeNode
 from app.core.matching import LONG
 from app.core.misses import PRINCIPAL, Question, dimensions_in, distance, hosts_around, words_for
+from app.core.packing import permission_type_in
 from app.core.table import SortKey
 from app.core.validation import MAX_TEXT_BYTES
 
@@ -212,7 +213,7 @@ class NearMissSearch:
         wanted = [
             (table.key(at), bytes(table.ids[16 * at : 16 * at + 16]))
             for at in rows
-            if table.codes[at] >> 10 == self._permission
+            if permission_type_in(table.codes[at]) == self._permission
         ]
         self._left -= len(rows)
         yield from self._pause(1)

@@ -12,6 +12,7 @@ from app.core.buckets import HotBucket, ordered_rows
 from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
 from app.core.index import AclIndex, TypeNames
+from app.core.packing import operation_in, permission_type_in
 from app.core.table import SortKey
 
 _STEP = 400
@@ -122,8 +123,8 @@ class _Search:
         wanted = self._filter
         codes = self._table.codes[at]
         return (
-            (wanted.operation == AclOperation.ANY or wanted.operation == codes >> 6 & 15)
-            and (wanted.permission_type == AclPermissionType.ANY or wanted.permission_type == codes >> 10)
+            (wanted.operation == AclOperation.ANY or wanted.operation == operation_in(codes))
+            and (wanted.permission_type == AclPermissionType.ANY or wanted.permission_type == permission_type_in(codes))
             and (wanted.host is None or wanted.host == self._table.hosts[at])
         )
 
