@@ -73,7 +73,7 @@ class PrefixNode:
         """Of `prefixes_on` the first whose entry has this bit for a client at this address."""
         for prefix in self.prefixes_on(piece):
             entry = entry_of(prefix)
-            if (entry.at(address) if isinstance(entry, HostMasks) else entry) & bit:
+            if (entry.kept_at(address) if isinstance(entry, HostMasks) else entry) & bit:
                 return prefix
         return None
 
@@ -149,7 +149,7 @@ class NestedPrefixes:
         tails = node.tails
         for tail in node.on(piece) if tails else ():
             entry = entry_of(tails[tail])
-            mask |= entry.at(address) if isinstance(entry, HostMasks) else entry
+            mask |= entry.kept_at(address) if isinstance(entry, HostMasks) else entry
         return mask
 
     def longest_with(self, bit: int, name: str, entry_of: EntryOf, address: ClientAddress) -> str | None:

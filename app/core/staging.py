@@ -185,7 +185,7 @@ class _OverlayType(_OverlayPrefixes, TypeNode):
 class _OverlayMasks(Overlay, HostMasks):
     def __init__(self, base: HostMasks, changes: Changes) -> None:
         self.base: HostMasks = base
-        self.any_host, self.asked = base.any_host, None
+        self.any_host, self.asked, self.costly = base.any_host, None, base.costly
         self.exact = OverlayDict(base.exact, changes)
         self.ranges = OverlayDict(base.ranges, changes, _over_networks)
         changes.expect(self)
@@ -194,6 +194,7 @@ class _OverlayMasks(Overlay, HostMasks):
         """See `Overlay`."""
         changes.attribute(self.base, "any_host", self.any_host)
         changes.attribute(self.base, "asked", None)
+        changes.attribute(self.base, "costly", self.costly)
 
 
 def _over_names(names: TypeNames | None, changes: Changes) -> TypeNames | None:

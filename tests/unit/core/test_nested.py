@@ -1,6 +1,7 @@
 """Prefixes of many lengths: what they amount to equals a plain scan, whatever came and went, at once or in steps."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -26,12 +27,16 @@ from tests.images import image_of, numbered
 from tests.reference import Reference
 from tests.staged import Held, in_steps, overlays_in, whole
 from tests.strategies import ADDRESSES, HOSTS, LAW, THOROUGH
+from tests.updates import topic
 
 TOPIC = ResourceType.TOPIC
 OPERATIONS = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.WRITE)
 CALLERS = tuple(product(("User:alice", "User:*"), ADDRESSES[:3]))
 
-names = st.text("ab", max_size=14) | st.sampled_from(("a" * 9, "a" * 13 + "b", "*", "ab" * 6))
+chained = st.sampled_from(["a" * length for length in range(1, 8)])
+"""Few names, so that one prefix has several ACLs."""
+
+names = chained | st.text("ab", max_size=14) | st.sampled_from(("a" * 9, "a" * 13 + "b", "*", "ab" * 6))
 prefixes = st.builds(
     AclBinding,
     st.just(TOPIC),
@@ -207,3 +212,25 @@ def test_a_staged_transaction_is_the_same_as_one_at_once_thoroughly(
     base: list[AclBinding], toggled: list[AclBinding], room: int
 ) -> None:
     assert_staged_as_at_once(base, toggled, room)
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("host", ["*", "10.0.0.0/8"])
+@pytest.mark.parametrize("depth", range(1, 12))
+def test_another_acl_on_a_prefix_that_stays_is_seen_at_once(
+    monkeypatch: pytest.MonkeyPatch, depth: int, host: str, *, staged: bool
+) -> None:
+    monkeypatch.setattr(app.core.prefixes, "ROOM", 0)
+    chain = [replace(topic("a" * each, pattern_type=PatternType.PREFIXED), host="10.0.0.1") for each in range(1, 13)]
+    denial = replace(chain[depth - 1], permission_type=AclPermissionType.DENY, host=host)
+    held = Held(chain)
+    image = image_of(held.acls)
+    for allowed in (True, False, True, False):
+        authorization = Authorization(image, "User:alice", parse_address("10.0.0.1"))
+        for _ in range(2):
+            decision = authorization.decision(AclOperation.READ, TOPIC, "a" * 12 + "b")
+            assert decision.verdict.allowed is allowed
+            assert decision.acl is not None
+            assert (decision.acl.binding == denial) is not allowed
+        records = transaction(image.offset, image.hash, held.toggled([denial]))
+        image = in_steps(image, records) if staged else image.apply(records)
