@@ -30,7 +30,8 @@ AT_MOST = 8_000
 """Characters that are cut, compared or hashed: a dozen times the name, and what the few plain lengths take."""
 
 CALLS_PER_CHARACTER = 0.3
-CALLS_AT_MOST = 400
+CALLS_AT_MOST = 1_500
+"""A question is asked of two principals; at the last node of each are up to 64 prefixes, perhaps with hosts."""
 
 
 class CountedText(str):
