@@ -1,11 +1,15 @@
 """An index laid open: equal dumps mean equal answers to every question, whatever was added and removed before."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from app.core.buckets import Bucket, HotBucket, rows_of, unpack
 from app.core.filters import AclBindingFilter
 from app.core.index import AclIndex, TypeNames, TypeNode
 from app.core.masks import ANY_DENIED, Entry, HostMasks
+from app.core.nested import SPAN, PrefixNode
+from app.core.prefixes import PrefixSet
 from app.core.search import search
 
 Dump = dict[str, Any]
@@ -37,6 +41,7 @@ def _node(node: TypeNode) -> Dump:
         "wildcard": _entry(node.wildcard),
         "lengths": node.lengths,
         "length_counts": dict(node.length_counts),
+        "nested": _nested(node, node.prefixes),
     }
 
 
@@ -65,8 +70,38 @@ def _names(index: AclIndex, names: TypeNames) -> Dump:
         "literals": {name: _ids(index, bucket) for name, bucket in names.literals.items()},
         "prefixes": {name: _ids(index, bucket) for name, bucket in names.prefixes.items()},
         "names": names.names.first(len(names.names), None, including=True),
-        "prefix_lengths": dict(names.prefix_lengths),
+        "lengths": names.lengths,
+        "length_counts": dict(names.length_counts),
+        "nested": _nested(names, dict(names.prefixes.items())),
     }
+
+
+def _nested(names: PrefixSet, prefixes: Iterable[str]) -> Any:  # noqa: ANN401 (a tree as nested pairs)
+    """The tree of the prefixes that have no place among the plain lengths; it is as small as it can be."""
+    there = {each for each in prefixes if len(each) not in names.length_counts}
+    if names.nested is None:
+        assert not there
+        return None
+    found = list(_prefixes_below(names.nested.root, ""))
+    assert sorted(found) == sorted(there)
+    assert names.nested.counts == Counter(map(len, there))
+    return _tree(names.nested.root)
+
+
+def _tree(node: PrefixNode) -> Any:  # noqa: ANN401 (a tree as nested pairs)
+    return sorted(node.tails), {piece: (child.label, _tree(child)) for piece, child in node.children.items()}
+
+
+def _prefixes_below(node: PrefixNode, way: str) -> Iterator[str]:
+    for tail, prefix in node.tails.items():
+        assert prefix == way + tail
+        assert len(tail) < SPAN
+        yield prefix
+    for piece, child in node.children.items():
+        assert child.label[:SPAN] == piece
+        assert len(child.label) % SPAN == 0
+        assert child.tails or len(child.children) > 1
+        yield from _prefixes_below(child, way + child.label)
 
 
 def _ids(index: AclIndex, bucket: Bucket) -> list[str]:

@@ -4,19 +4,21 @@ Rules, in Kafka's order: super users pass; any matching DENY forbids; any matchi
 on the resource allow.everyone.if.no.acl.found speaks; everything else is denied.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain
+from typing import TypeVar
 
+from app.core.any_resource import on_any_resource
 from app.core.bindings import StandardAcl
 from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.errors import AuthorizerNotReadyException, InvalidRequestException
 from app.core.hosts import ClientAddress
 from app.core.image import AuthorizerImage
-from app.core.index import PrincipalNode, TypeNode
+from app.core.index import PrincipalNode, TypeNode, mask_at
 from app.core.masks import DENY_SHIFT, Entry, HostMasks, plain_allow_bit
 from app.core.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
+from app.core.packing import operation_in, permission_type_in
 
 
 class AuthorizationResult(Enum):
@@ -57,6 +59,7 @@ class Verdict(Enum):
         self.allowed = result is AuthorizationResult.ALLOWED
 
 
+T = TypeVar("T")
 # A member looked up on its class costs three times a global's look-up, on the path where that shows.
 _SUPER_USER = Verdict.SUPER_USER
 _DENIED_BY_ACL = Verdict.DENIED_BY_ACL
@@ -88,7 +91,7 @@ class Decision:
 class Authorization:
     """One caller against one image. Short-lived: the index beneath it may change at the next await."""
 
-    __slots__ = ("_address", "_image", "_own", "is_super_user")
+    __slots__ = ("_address", "_first_texts", "_image", "_own", "is_super_user")
 
     def __init__(
         self, image: AuthorizerImage, principal: str, address: ClientAddress, *, unrestricted: bool = False
@@ -101,9 +104,10 @@ class Authorization:
         self._image = image
         self._address = address
         self._own = image.index.principal(principal)
+        self._first_texts: dict[tuple[int, int], str] | None = None
 
     def decide(self, operation: int, resource_type: int, resource_name: str) -> Verdict:
-        """Decide on a literal resource. The hot path: cost grows with the caller's prefix lengths, nothing else."""
+        """Decide on a literal resource. The hot path: cost grows with the name's length, nothing else."""
         if self.is_super_user:
             return _SUPER_USER
         image = self._image
@@ -160,7 +164,7 @@ class Authorization:
         bit = 1 << (operation if verdict.allowed else DENY_SHIFT + operation)
         principal, pattern, entry = self._deciding_pattern(bit, resource_type, resource_name)
         index = self._image.index
-        host = entry.first_text_at(self._address, bit) if isinstance(entry, HostMasks) else WILDCARD
+        host = self._first_text_at(entry, bit) if isinstance(entry, HostMasks) else WILDCARD
         rows = index.rows_at(pattern, principal, host)
         if rows[1:]:
             rows = self._rows_that_say(verdict, operation, rows)
@@ -170,13 +174,31 @@ class Authorization:
         self, bit: int, resource_type: int, resource_name: str
     ) -> tuple[str, tuple[int, int, str], Entry]:
         """The most specific pattern whose entry has this bit for the caller: the principal, the pattern, the entry."""
-        speaking = self._speaking(resource_type)
         return next(
             (principal, (resource_type, pattern_type, name), entry)
-            for pattern_type, name in _patterns(resource_name, [node.lengths for _, node in speaking])
-            for principal, node in speaking
-            if (entry := node.entries(pattern_type).get(name)) is not None and _mask_at(entry, self._address) & bit
+            for principal, node, pattern_type, name in self._candidates(bit, resource_type, resource_name)
+            if (entry := node.entries(pattern_type).get(name)) is not None and mask_at(entry, self._address) & bit
         )
+
+    def _candidates(self, bit: int, resource_type: int, name: str) -> Iterator[tuple[str, TypeNode, int, str]]:
+        """Patterns among which is the most specific one whose entry has this bit; the most specific first."""
+        speaking = self._speaking(resource_type)
+        for principal, node in speaking:
+            yield principal, node, _LITERAL, name
+        longest = ((*each, each[1].longest_with(bit, name, self._address)) for each in speaking)
+        found = [(principal, node, _PREFIXED, prefix) for principal, node, prefix in longest if prefix is not None]
+        # The sort keeps the caller's own before those of `User:*`.
+        yield from sorted(found, key=lambda each: -len(each[3]))
+        for principal, node in speaking:
+            yield principal, node, _LITERAL, WILDCARD
+
+    def _first_text_at(self, entry: HostMasks, bit: int) -> str:
+        # A thousand ranges on one pattern are looked through once, however many actions of a request they decide.
+        texts = self._first_texts = self._first_texts or {}
+        known = texts.get((id(entry), bit))
+        if known is None:
+            known = texts[id(entry), bit] = entry.first_text_at(self._address, bit)
+        return known
 
     def _speaking(self, resource_type: int) -> list[tuple[str, TypeNode]]:
         """Whose ACLs speak of the caller, and what they amount to: the caller's own before those of `User:*`."""
@@ -195,7 +217,7 @@ class Authorization:
         found = []
         for row in rows:
             codes = table.codes[row]
-            if codes >> 10 == permission and covers[codes >> 6 & 15] >> operation & 1:
+            if permission_type_in(codes) == permission and covers[operation_in(codes)] >> operation & 1:
                 found.append(row)
         return found
 
@@ -206,7 +228,7 @@ class Authorization:
         `AclTable.key`, the first with a verdict's permission and operation is its `deciding_acl`.
         """
         speaking = self._speaking(resource_type)
-        for pattern_type, name in _patterns(resource_name, [node.lengths for _, node in speaking]):
+        for pattern_type, name in _patterns(resource_name, [node for _, node in speaking]):
             for principal, node in speaking:
                 entry = node.entries(pattern_type).get(name)
                 yield (
@@ -239,9 +261,14 @@ class Authorization:
         return mask & ~(mask >> DENY_SHIFT) & supported
 
     def authorize_by_resource_type(self, operation: int, resource_type: int) -> Verdict:
+        """All of `by_resource_type` in one go."""
+        return result_of(self.by_resource_type(operation, resource_type))
+
+    def by_resource_type(self, operation: int, resource_type: int) -> Generator[None, None, Verdict]:
         """Whether the caller may do this on any resource of the type at all (KIP-504, as Kafka's default method).
 
-        Raises InvalidRequestException for ANY and UNKNOWN.
+        In short steps, for every pattern of the caller's may have to be looked at; the image must stay the same from
+        the first to the last. Raises InvalidRequestException for ANY and UNKNOWN.
         """
         if resource_type <= ResourceType.ANY:
             raise InvalidRequestException("must specify a non-filter resource type for authorizeByResourceType")
@@ -251,36 +278,12 @@ class Authorization:
         verdict = self.decide(operation, resource_type, "hardcode")
         if verdict.allowed:
             return verdict
-        allowed, denied = self._patterns_by_result(operation, resource_type)
-        literal, prefixed = PatternType.LITERAL, PatternType.PREFIXED
-        if (literal, WILDCARD) in denied:
-            return Verdict.DENIED_BY_ACL
-        if (literal, WILDCARD) in allowed:
-            return Verdict.ALLOWED_BY_ACL
-        lengths = {len(name) for pattern_type, name in denied if pattern_type is prefixed}
-        for pattern_type, name in allowed:
-            if pattern_type is literal and (literal, name) in denied:
-                continue
-            if not any((prefixed, name[:length]) in denied for length in lengths):
-                return Verdict.ALLOWED_BY_ACL
-        return Verdict.DENIED_BY_ACL if denied else Verdict.DEFAULT_DENY
-
-    def _patterns_by_result(
-        self, operation: int, resource_type: int
-    ) -> tuple[set[tuple[PatternType, str]], set[tuple[PatternType, str]]]:
-        """Patterns on which this caller is allowed, and denied, the operation without implications."""
         allow, deny = plain_allow_bit(operation), 1 << (DENY_SHIFT + operation)
-        allowed: set[tuple[PatternType, str]] = set()
-        denied: set[tuple[PatternType, str]] = set()
-        for node in self._nodes(resource_type):
-            for pattern_type, entries in ((PatternType.LITERAL, node.literals), (PatternType.PREFIXED, node.prefixes)):
-                for name, entry in entries.items():
-                    mask = _mask_at(entry, self._address)
-                    if mask & allow:
-                        allowed.add((pattern_type, name))
-                    if mask & deny:
-                        denied.add((pattern_type, name))
-        return allowed, denied
+        nodes = tuple(self._nodes(resource_type))
+        allowed, denied = yield from on_any_resource(nodes, allow, deny, self._address)
+        if allowed:
+            return _ALLOWED_BY_ACL
+        return _DENIED_BY_ACL if denied else _DEFAULT_DENY
 
     def _nodes(self, resource_type: int) -> Iterator[TypeNode]:
         everyone = self._image.index.everyone
@@ -291,15 +294,21 @@ class Authorization:
                 yield types
 
 
-def _patterns(resource_name: str, lengths: list[tuple[int, ...]]) -> Iterator[tuple[int, str]]:
-    """The patterns that can cover a resource, most specific first, by the lengths of the prefixes that there are."""
+def _patterns(resource_name: str, nodes: list[TypeNode]) -> Iterator[tuple[int, str]]:
+    """The patterns of these nodes that cover a resource, most specific first; the literal ones in any case."""
     yield _LITERAL, resource_name
-    for length in reversed(lengths[0] if len(lengths) == 1 else sorted({*chain(*lengths)})):
-        if length <= len(resource_name):
-            yield _PREFIXED, resource_name[:length]
+    prefixes = {prefix for node in nodes for prefix in node.prefixes_of(resource_name)}
+    for prefix in sorted(prefixes, key=len, reverse=True):
+        yield _PREFIXED, prefix
     if resource_name != WILDCARD:
         yield _LITERAL, WILDCARD
 
 
-def _mask_at(entry: Entry, address: ClientAddress) -> int:
-    return entry.at(address) if isinstance(entry, HostMasks) else entry
+def result_of(steps: Generator[None, None, T]) -> T:
+    """What comes of these steps, all taken in one go."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result

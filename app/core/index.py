@@ -12,23 +12,25 @@ from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, ResourceTy
 from app.core.containers import ShardedDict, Slots, SortedNames
 from app.core.hosts import ClientAddress
 from app.core.masks import ANY_DENIED, PACKED_MASKS, Entry, HostMasks, with_host
-from app.core.table import AclTable, pack_codes
+from app.core.packing import operation_in, pack_codes, permission_type_in
+from app.core.prefixes import PrefixSet
+from app.core.table import AclTable
 
 _LITERAL = int(PatternType.LITERAL)
 _TYPES = len(ResourceType)
+_NOBODY = ClientAddress("", 0, 0)
 
 
-class TypeNode:
+class TypeNode(PrefixSet):
     """What one principal's ACLs on one resource type amount to."""
 
-    __slots__ = ("length_counts", "lengths", "literals", "may_deny", "prefixes", "wildcard")
+    __slots__ = ("literals", "may_deny", "prefixes", "wildcard")
 
     def __init__(self) -> None:
+        super().__init__()
         self.literals: MutableMapping[str, Entry] = {}
         self.prefixes: MutableMapping[str, Entry] = {}
         self.wildcard: Entry = 0
-        self.lengths: tuple[int, ...] = ()
-        self.length_counts: MutableMapping[int, int] = {}
         # INVARIANT: while this is False, no entry denies anything. It may stay True for longer than one does.
         self.may_deny = False
 
@@ -50,7 +52,37 @@ class TypeNode:
                 mask |= found if found.__class__ is int else found.at(address)  # type: ignore[union-attr]  # the same
                 if mask & enough:
                     return mask
+        if self.nested is not None:
+            mask |= self.nested.mask(name, self.prefixes.__getitem__, address, enough)
         return mask
+
+    def prefix_mask(self, name: str, address: ClientAddress, enough: int) -> int:
+        """As `mask`, of the prefixes alone."""
+        mask = 0
+        for length in self.lengths:
+            mask |= mask_at(self.prefixes.get(name[:length], 0), address)
+            if mask & enough:
+                return mask
+        if self.nested is not None:
+            mask |= self.nested.mask(name, self.prefixes.__getitem__, address, enough)
+        return mask
+
+    def prefixes_of(self, name: str) -> list[str]:
+        """The prefixes of this name on which there are ACLs, longest first."""
+        return self.covering(name, self.prefixes.__contains__)
+
+    def longest_with(self, bit: int, name: str, address: ClientAddress) -> str | None:
+        """The longest prefix of this name whose entry has this bit for a client at this address."""
+        found = None
+        if self.nested is not None:
+            found = self.nested.longest_with(bit, name, self.prefixes.__getitem__, address)
+        for length in reversed(self.lengths):
+            if found is not None and length < len(found):
+                break
+            entry = self.prefixes.get(name[:length])
+            if length <= len(name) and entry is not None and mask_at(entry, address) & bit:
+                return name[:length]
+        return found
 
     def grants(self, bit: int, name: str, address: ClientAddress) -> int:
         """As `mask`, and complete wherever this principal is denied something; else `bit` is enough."""
@@ -67,21 +99,16 @@ class TypeNode:
         else:
             known = name in self.prefixes
             _put(self.prefixes, name, entry)
-            if known != (entry is not None):
-                self._count_length(len(name), 1 if entry is not None else -1)
+            if entry is None:
+                self.prefix_gone(name)
+            elif known:
+                self.prefix_changed(name)
+            else:
+                self.prefix_came(name)
 
     def entries(self, pattern_type: int) -> MutableMapping[str, Entry]:
         """The entries of one pattern type by name."""
         return self.literals if pattern_type == _LITERAL else self.prefixes
-
-    def _count_length(self, length: int, by: int) -> None:
-        count = self.length_counts.get(length, 0) + by
-        if count:
-            self.length_counts[length] = count
-        else:
-            del self.length_counts[length]
-        if count == by or not count:
-            self.lengths = tuple(sorted(self.length_counts))
 
 
 class PrincipalNode:
@@ -94,34 +121,36 @@ class PrincipalNode:
         self.types: Slots[TypeNode | None] = [None] * _TYPES
 
 
-class TypeNames:
+class TypeNames(PrefixSet):
     """The resource patterns of one type, whoever has ACLs on them."""
 
-    __slots__ = ("literals", "names", "prefix_lengths", "prefixes")
+    __slots__ = ("literals", "names", "prefixes")
 
     def __init__(self) -> None:
+        super().__init__()
         self.literals: ShardedDict[Bucket] = ShardedDict()
         self.prefixes: ShardedDict[Bucket] = ShardedDict()
         self.names = SortedNames()
-        self.prefix_lengths: MutableMapping[int, int] = {}
 
     def buckets(self, pattern_type: int) -> ShardedDict[Bucket]:
         """The rows by name of one pattern type."""
         return self.literals if pattern_type == _LITERAL else self.prefixes
 
-    def prefixes_of(self, name: str) -> Iterator[str]:
+    def prefixes_of(self, name: str) -> list[str]:
         """The names of the prefixed patterns that cover this name, longest first."""
-        for length in sorted(self.prefix_lengths, reverse=True):
-            if length <= len(name) and self.prefixes.get(name[:length]) is not None:
-                yield name[:length]
+        return self.covering(name, self._has_prefix)
 
     def covers(self, name: str) -> bool:
         """Whether any ACL's pattern covers this name, whatever its principal, host, operation or permission."""
         return (
             self.literals.get(name) is not None
             or self.literals.get(WILDCARD) is not None
-            or any(True for _ in self.prefixes_of(name))
+            or any(self._has_prefix(name[:length]) for length in self.lengths if length <= len(name))
+            or (self.nested is not None and self.nested.mask(name, _any_mask, _NOBODY, 1) == 1)
         )
+
+    def _has_prefix(self, name: str) -> bool:
+        return self.prefixes.get(name) is not None
 
     def put(self, pattern_type: int, name: str, bucket: Bucket | None) -> None:
         """Set the rows of a pattern; None takes the pattern out."""
@@ -137,10 +166,7 @@ class TypeNames:
         if other.get(name) is None:
             (self.names.add if bucket is not None else self.names.remove)(name)
         if pattern_type != _LITERAL:
-            count = self.prefix_lengths.get(len(name), 0) + (1 if bucket is not None else -1)
-            self.prefix_lengths[len(name)] = count
-            if not count:
-                del self.prefix_lengths[len(name)]
+            (self.prefix_came if bucket is not None else self.prefix_gone)(name)
 
 
 class AclIndex:
@@ -251,7 +277,7 @@ class AclIndex:
         mask = 0
         for at in rows:
             codes = self.table.codes[at]
-            mask |= PACKED_MASKS[codes >> 6 & 15, codes >> 10]
+            mask |= PACKED_MASKS[operation_in(codes), permission_type_in(codes)]
         entry = with_host(types.entries(pattern_type).get(name), host, mask)
         types.put(pattern_type, name, None if entry is None else self.share(entry))
 
@@ -259,6 +285,16 @@ class AclIndex:
         """The same entry; equal masks become one object."""
         # A million entries need some hundred numbers.
         return entry if isinstance(entry, HostMasks) else self.masks.setdefault(entry, entry)
+
+
+def mask_at(entry: Entry, address: ClientAddress) -> int:
+    """What the entry amounts to for a client at this address."""
+    return entry.at(address) if isinstance(entry, HostMasks) else entry
+
+
+def _any_mask(_: str) -> int:
+    """Of what is only asked whether it is there."""
+    return 1
 
 
 def _put(entries: MutableMapping[str, Entry], name: str, entry: Entry | None) -> None:

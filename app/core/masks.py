@@ -11,11 +11,16 @@ from app.core.codes import WILDCARD, AclOperation, AclPermissionType
 from app.core.errors import InvalidRequestException
 from app.core.hosts import Cidr, ClientAddress, parse_cidr
 from app.core.operations import ALLOW_MASK, DENY_MASK
+from app.core.packing import insist_on_room
 
 DENY_SHIFT = 16
 ANY_DENIED = 0xFFFF << DENY_SHIFT
+# INVARIANT: no operation's ALLOW is another one's DENY.
+insist_on_room(AclOperation, DENY_SHIFT - 1)
 _BITS = {4: 32, 6: 128}
 _NO_RANGE: dict[str, int] = {}
+_FEW = 4
+"""So many lengths of ranges, or spellings of one range, cost less than to remember what they amount to."""
 
 
 def plain_allow_bit(operation: int) -> int:
@@ -55,10 +60,15 @@ Networks = MutableMapping[int, Texts]
 class HostMasks:
     """Packed masks by client host: for every host, for exact ones, and for CIDR ranges (KIP-1276)."""
 
-    __slots__ = ("any_host", "exact", "ranges")
+    __slots__ = ("any_host", "asked", "asked_mask", "costly", "exact", "ranges")
 
     def __init__(self, any_host: int) -> None:
         self.any_host = any_host
+        # A request has one address for all its names: what the entry amounts to there is remembered if it costs much.
+        # INVARIANT: every change forgets it.
+        self.asked: ClientAddress | None = None
+        self.asked_mask = 0
+        self.costly = False
         self.exact: MutableMapping[str, int] = {}
         # (IP version, bits to drop) -> network without them -> mask by the text of the range: one look-up a prefix
         # length, however many ranges. Several texts may mean one range.
@@ -66,12 +76,23 @@ class HostMasks:
 
     def at(self, address: ClientAddress) -> int:
         """The packed mask for a client at this address."""
+        if self.asked is address:
+            return self.asked_mask
         mask = self.any_host | self.exact.get(address.text, 0)
         for (version, drop), networks in self.ranges.items():
             if version == address.version:
                 for each in networks.get(address.value >> drop, _NO_RANGE).values():
                     mask |= each
+        if self.costly:
+            self.asked, self.asked_mask = address, mask
         return mask
+
+    def kept_at(self, address: ClientAddress) -> int:
+        """As `at`, and remembered in any case: for entries of which many are asked for with each name."""
+        if self.asked is not address:
+            self.asked_mask = self.at(address)
+            self.asked = address
+        return self.asked_mask
 
     def texts_at(self, address: ClientAddress) -> list[str]:
         """The hosts of ACLs that match this client, as they are spelled; `*` and the address in any case."""
@@ -93,6 +114,7 @@ class HostMasks:
 
     def put(self, host: str, mask: int) -> None:
         """Set what all ACLs with this host bring together; 0 takes the host out."""
+        self.asked = None
         cidr = _range(host) if "/" in host else None
         if host == WILDCARD:
             self.any_host = mask
@@ -104,6 +126,7 @@ class HostMasks:
             networks = self.ranges.setdefault((cidr.version, drop), {})
             texts = networks.setdefault(cidr.network >> drop, {})
             _put(texts, host, mask)
+            self.costly = self.costly or len(texts) > _FEW or len(self.ranges) > _FEW
             if not texts:
                 del networks[cidr.network >> drop]
             if not networks:

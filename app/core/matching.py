@@ -13,6 +13,7 @@ from app.core.codes import WILDCARD, AclPermissionType
 from app.core.index import AclIndex
 from app.core.misses import Question
 from app.core.operations import ALLOW_MASK, DENY_MASK
+from app.core.packing import operation_in, permission_type_in
 from app.core.table import AclTable
 
 MAX_LISTED = 100
@@ -107,7 +108,7 @@ class Matching:
         denying: list[int] = []
         allowing: list[int] = []
         for row in rows:
-            named, permission_type = codes[row] >> 6 & 15, codes[row] >> 10
+            named, permission_type = operation_in(codes[row]), permission_type_in(codes[row])
             if permission_type == _DENY and DENY_MASK[named] >> operation & 1:
                 denying.append(row)
             if permission_type == _ALLOW and ALLOW_MASK[named] >> operation & 1:
@@ -116,15 +117,15 @@ class Matching:
         self.allowing.add(allowing)
 
     def _covering(self) -> Iterator[Bucket | None]:
-        """The rows on each pattern that covers the resource; None now and then where there is no such pattern."""
+        """The rows on each pattern that covers the resource; None where there is no such literal pattern."""
         name, names = self._question.resource_name, self._index.types[self._question.resource_type]
         if names is None:
             return
         yield names.literals.get(name)
         if name != WILDCARD:
             yield names.literals.get(WILDCARD)
-        for length in sorted(names.prefix_lengths):
-            yield names.prefixes.get(name[:length]) if length <= len(name) else None
+        for prefix in names.prefixes_of(name):
+            yield names.prefixes.get(prefix)
 
     def _pause(self, looked: int) -> Iterator[None]:
         self._looked += looked

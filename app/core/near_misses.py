@@ -22,6 +22,7 @@ from app.core.containers import SortedNames
 from app.core.index import AclIndex, TypeNode
 from app.core.matching import LONG
 from app.core.misses import PRINCIPAL, Question, dimensions_in, distance, hosts_around, words_for
+from app.core.packing import permission_type_in
 from app.core.table import SortKey
 from app.core.validation import MAX_TEXT_BYTES
 
@@ -128,22 +129,15 @@ class NearMissSearch:
         names = self._index.types[resource_type]
         if names is None:
             return []
-        nodes = [node for each in self._principals if (node := self._node(each, resource_type)) is not None]
-        found = [name]
-        for length in sorted((each for each in names.prefix_lengths if each <= len(name)), reverse=True):
-            prefix = name[:length]
-            # INVARIANT: without `of_others`, what is looked at does not depend on ACLs of others.
-            there = (
-                names.prefixes.get(prefix) is not None
-                if self._of_others
-                else any(prefix in node.prefixes for node in nodes)
-            )
-            if there:
-                found.append(prefix)
-            if len(found) > _MOST_PATTERNS:
-                break
-            yield from self._pause(1 + length // LONG)
-        patterns = [(_LITERAL, name), *((_PREFIXED, each) for each in found[1:]), (_LITERAL, WILDCARD)]
+        # INVARIANT: without `of_others`, what is looked at does not depend on ACLs of others.
+        if self._of_others:
+            prefixes = names.prefixes_of(name)
+        else:
+            nodes = [node for each in self._principals if (node := self._node(each, resource_type)) is not None]
+            own = {prefix for node in nodes for prefix in node.prefixes_of(name)}
+            prefixes = sorted(own, key=len, reverse=True)
+        yield from self._pause(1 + len(prefixes) // _MOST_PATTERNS + len(name) // LONG)
+        patterns = [(_LITERAL, name), *((_PREFIXED, each) for each in prefixes[:_MOST_PATTERNS]), (_LITERAL, WILDCARD)]
         return [(resource_type, *each) for each in dict.fromkeys(patterns)]
 
     def _patterns_like_it(self, principal: str, resource_type: int) -> list[_Pattern]:
@@ -219,7 +213,7 @@ class NearMissSearch:
         wanted = [
             (table.key(at), bytes(table.ids[16 * at : 16 * at + 16]))
             for at in rows
-            if table.codes[at] >> 10 == self._permission
+            if permission_type_in(table.codes[at]) == self._permission
         ]
         self._left -= len(rows)
         yield from self._pause(1)

@@ -4,6 +4,7 @@ The index may change between two steps: a search goes on by its place in the ord
 listed once, and one that comes or goes meanwhile may be listed or not.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from app.core.bindings import StandardAcl
@@ -11,6 +12,7 @@ from app.core.buckets import HotBucket, ordered_rows
 from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.filters import AclBindingFilter
 from app.core.index import AclIndex, TypeNames
+from app.core.packing import operation_in, permission_type_in
 from app.core.table import SortKey
 
 _STEP = 400
@@ -57,29 +59,27 @@ class _Search:
     def _name_chunks(self, resource_type: int, names: TypeNames, from_name: str | None) -> Iterator[list[str]]:
         few = self._few_names(resource_type, names)
         if few is not None:
-            yield sorted(name for name in few if from_name is None or name >= from_name)
+            yield few if from_name is None else few[bisect_left(few, from_name) :]
             return
         including = True
         while chunk := names.names.first(_STEP, from_name, including=including):
             yield chunk
             from_name, including = chunk[-1], False
 
-    def _few_names(self, resource_type: int, names: TypeNames) -> set[str] | None:
-        """The only names that the filter can mean, if they are few."""
+    def _few_names(self, resource_type: int, names: TypeNames) -> list[str] | None:
+        """The only names that the filter can mean, in order, if they are few."""
         name = self._filter.resource_name
         if name is not None:
-            if self._filter.pattern_type is not PatternType.MATCH:
-                return {name}
-            return {name, WILDCARD, *names.prefixes_of(name)}
+            return _covering(names, name) if self._filter.pattern_type is PatternType.MATCH else [name]
         if self._filter.principal is None:
             return None
         node = self._index.principal(self._filter.principal)
         types = None if node is None else node.types[resource_type]
         if types is None:
-            return set()
+            return []
         if len(types.literals) + len(types.prefixes) > _FEW:
             return None
-        return {*types.literals, *types.prefixes}
+        return sorted({*types.literals, *types.prefixes})
 
     def _patterns(self, name: str) -> Iterator[int]:
         """The pattern types under which this name can be meant."""
@@ -123,11 +123,23 @@ class _Search:
         wanted = self._filter
         codes = self._table.codes[at]
         return (
-            (wanted.operation == AclOperation.ANY or wanted.operation == codes >> 6 & 15)
-            and (wanted.permission_type == AclPermissionType.ANY or wanted.permission_type == codes >> 10)
+            (wanted.operation == AclOperation.ANY or wanted.operation == operation_in(codes))
+            and (wanted.permission_type == AclPermissionType.ANY or wanted.permission_type == permission_type_in(codes))
             and (wanted.host is None or wanted.host == self._table.hosts[at])
         )
 
     def _step(self) -> list[StandardAcl]:
         found, self._found, self._looked = self._found, [], 0
         return found
+
+
+def _covering(names: TypeNames, name: str) -> list[str]:
+    """The names of all patterns that can cover this name, in order."""
+    # A name's prefixes stand in order by their lengths: to sort thousands of long ones would take long.
+    found = [*reversed(names.prefixes_of(name)), name]
+    if found[-2:] == [name, name]:
+        found.pop()
+    at = bisect_left(found, WILDCARD)
+    if found[at : at + 1] != [WILDCARD]:
+        found.insert(at, WILDCARD)
+    return found

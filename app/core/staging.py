@@ -8,7 +8,9 @@ from app.core.buckets import Bucket, HotBucket, Rows
 from app.core.codes import WILDCARD_PRINCIPAL
 from app.core.index import AclIndex, PrincipalNode, TypeNames, TypeNode
 from app.core.masks import Entry, HostMasks, Networks, Texts
+from app.core.nested import NestedPrefixes, PrefixNode
 from app.core.overlays import Changes, Overlay, OverlayDict, OverlayNames, OverlayShards, OverlaySlots, beneath
+from app.core.prefixes import PrefixSet
 from app.core.table import AclTable
 
 _AT_ONCE = 50
@@ -91,13 +93,61 @@ class _OverlayTable(Overlay, AclTable):
             yield
 
 
-class _OverlayNames(Overlay, TypeNames):
+class _OverlayPrefixNode(Overlay, PrefixNode):
+    def __init__(self, base: PrefixNode, changes: Changes) -> None:
+        self.base: PrefixNode = base
+        self.label, self.stamp = base.label, base.stamp
+        self.children = OverlayDict(base.children, changes, _over_prefix_node)
+        self.tails = OverlayDict(base.tails, changes)
+        self._changes = changes
+        changes.expect(self)
+
+    def new(self, label: str) -> PrefixNode:
+        """See `PrefixNode`."""
+        return _OverlayPrefixNode(super().new(label), self._changes)
+
+    def settle(self, changes: Changes) -> None:
+        """See `Overlay`."""
+        if self.label is not self.base.label:
+            changes.attribute(self.base, "label", self.label)
+        if self.stamp is not self.base.stamp:
+            changes.attribute(self.base, "stamp", self.stamp)
+
+
+class _OverlayNested(Overlay, NestedPrefixes):
+    def __init__(self, base: NestedPrefixes, changes: Changes) -> None:
+        self.base: NestedPrefixes = base
+        self.root = _OverlayPrefixNode(base.root, changes)
+        self.counts = OverlayDict(base.counts, changes)
+
+
+class _OverlayPrefixes(Overlay, PrefixSet):
+    def _stand_over(self, base: PrefixSet, changes: Changes) -> None:
+        self.lengths = base.lengths
+        self.length_counts = OverlayDict(base.length_counts, changes)
+        self.nested = None if base.nested is None else _OverlayNested(base.nested, changes)
+        self._changes = changes
+        changes.expect(self)
+
+    def settle(self, changes: Changes) -> None:
+        """See `Overlay`."""
+        if self.lengths is not self.base.lengths:
+            changes.attribute(self.base, "lengths", self.lengths)
+        nested = beneath(self.nested)
+        if nested is not self.base.nested:
+            changes.attribute(self.base, "nested", nested)
+
+    def _new_nested(self) -> NestedPrefixes:
+        return _OverlayNested(super()._new_nested(), self._changes)
+
+
+class _OverlayNames(_OverlayPrefixes, TypeNames):
     def __init__(self, base: TypeNames, changes: Changes) -> None:
         self.base: TypeNames = base
         self.literals = OverlayShards(base.literals, changes, _over_bucket)
         self.prefixes = OverlayShards(base.prefixes, changes, _over_bucket)
         self.names = OverlayNames(base.names, changes)
-        self.prefix_lengths = OverlayDict(base.prefix_lengths, changes)
+        self._stand_over(base, changes)
 
 
 class _OverlayBucket(Overlay, HotBucket):
@@ -114,30 +164,28 @@ class _OverlayPrincipal(Overlay, PrincipalNode):
         self.types = OverlaySlots(base.types, changes, _over_type)
 
 
-class _OverlayType(Overlay, TypeNode):
+class _OverlayType(_OverlayPrefixes, TypeNode):
     def __init__(self, base: TypeNode, changes: Changes) -> None:
         self.base: TypeNode = base
         self.literals = OverlayDict(base.literals, changes, _over_entry)
         self.prefixes = OverlayDict(base.prefixes, changes, _over_entry)
-        self.length_counts = OverlayDict(base.length_counts, changes)
-        self.wildcard, self.lengths, self.may_deny = base.wildcard, base.lengths, base.may_deny
-        changes.expect(self)
+        self.wildcard, self.may_deny = base.wildcard, base.may_deny
+        self._stand_over(base, changes)
 
     def settle(self, changes: Changes) -> None:
         """See `Overlay`."""
+        super().settle(changes)
         if self.may_deny is not self.base.may_deny:
             changes.attribute(self.base, "may_deny", self.may_deny)
         wildcard = beneath(self.wildcard)
         if wildcard is not self.base.wildcard:
             changes.attribute(self.base, "wildcard", wildcard)
-        if self.lengths is not self.base.lengths:
-            changes.attribute(self.base, "lengths", self.lengths)
 
 
 class _OverlayMasks(Overlay, HostMasks):
     def __init__(self, base: HostMasks, changes: Changes) -> None:
         self.base: HostMasks = base
-        self.any_host = base.any_host
+        self.any_host, self.asked, self.costly = base.any_host, None, base.costly
         self.exact = OverlayDict(base.exact, changes)
         self.ranges = OverlayDict(base.ranges, changes, _over_networks)
         changes.expect(self)
@@ -145,10 +193,16 @@ class _OverlayMasks(Overlay, HostMasks):
     def settle(self, changes: Changes) -> None:
         """See `Overlay`."""
         changes.attribute(self.base, "any_host", self.any_host)
+        changes.attribute(self.base, "asked", None)
+        changes.attribute(self.base, "costly", self.costly)
 
 
 def _over_names(names: TypeNames | None, changes: Changes) -> TypeNames | None:
     return None if names is None else _OverlayNames(names, changes)
+
+
+def _over_prefix_node(node: PrefixNode, changes: Changes) -> PrefixNode:
+    return _OverlayPrefixNode(node, changes)
 
 
 def _over_principal(node: PrincipalNode, changes: Changes) -> PrincipalNode:

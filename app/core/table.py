@@ -11,6 +11,7 @@ from uuid import UUID
 from app.core.bindings import AclBinding, AclRow, StandardAcl
 from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.containers import Slots
+from app.core.packing import pack_codes, unpack_codes
 
 SortKey = tuple[int, str, int, str, str, int, int]
 """Order of every list: resource type, resource name, pattern type, principal, host, operation, permission type."""
@@ -30,11 +31,6 @@ def sort_key(binding: AclBinding) -> SortKey:
         int(binding.operation),
         int(binding.permission_type),
     )
-
-
-def pack_codes(resource_type: int, pattern_type: int, operation: int, permission_type: int) -> int:
-    """The four codes of an ACL in 12 bits."""
-    return resource_type | pattern_type << 3 | operation << 6 | permission_type << 10
 
 
 class AclTable:
@@ -103,30 +99,23 @@ class AclTable:
 
     def acl(self, at: int) -> StandardAcl:
         """The ACL in this row."""
-        codes = self.codes[at]
+        resource_type, pattern_type, operation, permission_type = unpack_codes(self.codes[at])
         binding = AclBinding(
-            ResourceType(codes & 7),
+            ResourceType(resource_type),
             self.names[at],
-            PatternType(codes >> 3 & 7),
+            PatternType(pattern_type),
             self.principals[at],
             self.hosts[at],
-            AclOperation(codes >> 6 & 15),
-            AclPermissionType(codes >> 10),
+            AclOperation(operation),
+            AclPermissionType(permission_type),
         )
         return StandardAcl(UUID(bytes=bytes(self.ids[16 * at : 16 * at + 16])), binding)
 
     def key(self, at: int) -> SortKey:
         """The place of this row in every list."""
-        codes = self.codes[at]
-        return (
-            codes & 7,
-            self.names[at],
-            codes >> 3 & 7,
-            self.principals[at],
-            self.hosts[at],
-            codes >> 6 & 15,
-            codes >> 10,
-        )
+        resource_type, pattern_type, operation, permission_type = unpack_codes(self.codes[at])
+        name, principal, host = self.names[at], self.principals[at], self.hosts[at]
+        return resource_type, name, pattern_type, principal, host, operation, permission_type
 
     def dismantle(self) -> Iterator[None]:
         """Free the columns some rows at a time; the table is of no use afterwards."""

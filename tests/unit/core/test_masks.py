@@ -1,5 +1,9 @@
+from collections.abc import Callable
+
+import pytest
+
 from app.core.codes import AclOperation, AclPermissionType
-from app.core.hosts import parse_address
+from app.core.hosts import ClientAddress, parse_address
 from app.core.masks import DENY_SHIFT, PACKED_MASKS, HostMasks, plain_allow_bit, with_host
 
 ALLOW_READ = PACKED_MASKS[AclOperation.READ, AclPermissionType.ALLOW]
@@ -78,3 +82,27 @@ def test_a_range_that_is_none_matches_nobody_but_is_not_lost() -> None:
     assert entry.ranges == {}
     assert with_host(entry, "10.0.0/8", 0) is entry
     assert with_host(entry, "10.0.0.0/33", 0) is None
+
+
+@pytest.mark.parametrize("ask", [HostMasks.at, HostMasks.kept_at])
+def test_no_change_is_hidden_by_what_is_remembered_of_an_address(
+    ask: Callable[[HostMasks, ClientAddress], int],
+) -> None:
+    client, elsewhere = parse_address("10.0.0.1"), parse_address("11.0.0.1")
+    masks, texts = HostMasks(0), [f"10.{n}.0.0/8" for n in range(9)] + [f"10.0.0.0/{n}" for n in range(9, 20)]
+    expected = 0
+    for n, text in enumerate(texts):
+        assert ask(masks, client) == ask(masks, client) == expected
+        assert ask(masks, elsewhere) == 0
+        masks.put(text, 1 << n)
+        expected |= 1 << n
+    assert masks.costly
+    for n, (text, host) in enumerate(zip(texts, ["10.0.0.1", "*"] * 10, strict=True)):
+        assert ask(masks, client) == expected
+        masks.put(text, 0)
+        expected &= ~(1 << n)
+        assert ask(masks, client) == expected
+        masks.put(host, 1 << 30)
+        assert ask(masks, client) == expected | 1 << 30
+        masks.put(host, 0)
+    assert ask(masks, client) == 0

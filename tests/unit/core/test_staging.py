@@ -271,3 +271,16 @@ def test_what_is_prepared_is_as_large_as_the_transaction_whatever_the_image_hold
     assert sum(len(keys) for _, keys in changes._deletions) < 5
     assert len(changes._slots) + len(changes._attributes) < 20
     assert sum(1 for _ in staged.tidy()) < 60
+
+
+def test_what_readers_remember_of_an_address_ends_with_the_commit() -> None:
+    """Ten spellings of one range are worth remembering; a DENY on one of them, and its end, are seen at once."""
+    spelled = [replace(topic("a"), host=f"10.{n}.0.0/8") for n in range(10)]
+    denial = replace(spelled[0], permission_type=AclPermissionType.DENY)
+    held = Held(spelled)
+    image = image_of(numbered(spelled), STARTUP)
+    for allowed in (True, False, True):
+        asked = Authorization(image, "User:alice", parse_address("10.0.0.1"))
+        for _ in range(2):
+            assert asked.decide(AclOperation.READ, ResourceType.TOPIC, "a").allowed is allowed
+        image = in_steps(image, chained(image, held.toggled([denial])))

@@ -1,0 +1,115 @@
+"""authorizeByResourceType on a replica that follows its store: one offset, short steps, and an end to it."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from app.core.authorize import Verdict
+from app.core.codes import AclOperation, ResourceType
+from app.core.errors import InvalidRequestException, OffsetNotAvailableException
+from app.core.mutations import CreateAcls
+from app.core.token import Token
+from app.runtime import deciding, pace
+from app.runtime.authorizer import Authorizer
+from app.runtime.deciding import by_resource_type, by_resource_type_at_once
+from tests.fakes import FakeStore
+from tests.unit.runtime.world import ALICE, acl, create, delete, serving, until
+from tests.virtual_time import in_virtual_time
+
+WRITE, TOPIC = AclOperation.WRITE, ResourceType.TOPIC
+
+
+@pytest.fixture
+def breathless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every breath is taken, however fast the machine is."""
+    monkeypatch.setattr(pace, "_STEP_S", 0.0)
+
+
+def many(count: int) -> FakeStore:
+    store = FakeStore()
+    store.commit([create(*(f"t{number:05}" for number in range(count)))])
+    return store
+
+
+def writable(name: str) -> CreateAcls:
+    return CreateAcls([replace(acl(name), operation=WRITE)], "User:root")
+
+
+async def ask(authorizer: Authorizer, operation: AclOperation = WRITE) -> tuple[Verdict, Token | None]:
+    return await by_resource_type(authorizer._loader, lambda: authorizer.authorization(ALICE), operation, TOPIC)
+
+
+@in_virtual_time
+async def test_it_answers_as_in_one_go_and_names_the_offset() -> None:
+    store = many(3)
+    async with serving(store) as authorizer:
+        assert await ask(authorizer) == (Verdict.DEFAULT_DENY, authorizer.image.token)
+        assert await ask(authorizer, AclOperation.READ) == (Verdict.ALLOWED_BY_ACL, authorizer.image.token)
+        with pytest.raises(InvalidRequestException):
+            await ask(authorizer, AclOperation.ANY)
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_many_patterns_are_looked_at_while_others_get_their_turns() -> None:
+    async with serving(many(2_000)) as authorizer:
+        task = asyncio.create_task(ask(authorizer))
+        turns = 0
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 15
+        assert (await task)[0] is Verdict.DEFAULT_DENY
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_what_changes_meanwhile_is_in_the_answer_or_behind_its_token() -> None:
+    store = many(2_000)
+    async with serving(store) as authorizer:
+        before = authorizer.image.offset
+        task = asyncio.create_task(ask(authorizer))
+        await asyncio.sleep(0)
+        store.commit([writable("t00000")])
+        verdict, token = await task
+        assert token is not None
+        assert verdict is (Verdict.ALLOWED_BY_ACL if token.offset > before else Verdict.DEFAULT_DENY)
+        assert (await ask(authorizer))[0] is Verdict.ALLOWED_BY_ACL
+        store.commit([delete("t00000")])
+        written = token.offset + 1
+        await until(lambda: authorizer.image.offset > written)
+        assert (await ask(authorizer))[0] is Verdict.DEFAULT_DENY
+
+
+def never_rests(authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another image at each breath."""
+    breathe = pace.Pace.breathe
+
+    async def restless(self: pace.Pace) -> None:
+        authorizer._loader._publish(replace(authorizer.image))
+        await breathe(self)
+
+    monkeypatch.setattr(pace.Pace, "breathe", restless)
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_a_store_that_never_rests_is_looked_at_in_one_go_if_that_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving(many(2_000)) as authorizer:
+        never_rests(authorizer, monkeypatch)
+        assert await ask(authorizer) == (Verdict.DEFAULT_DENY, authorizer.image.token)
+
+
+@pytest.mark.usefixtures("breathless")
+@in_virtual_time
+async def test_no_look_in_one_go_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deciding, "_MOST_STEPS_AT_ONCE", 3)
+    async with serving(many(2_000)) as authorizer:
+        assert by_resource_type_at_once(authorizer.authorization(ALICE), WRITE, TOPIC) is None
+        assert (await ask(authorizer))[0] is Verdict.DEFAULT_DENY
+        never_rests(authorizer, monkeypatch)
+        with pytest.raises(OffsetNotAvailableException, match="try again"):
+            await ask(authorizer)
