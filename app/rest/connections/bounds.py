@@ -73,6 +73,9 @@ REPEATED_HEADER = Refusal.of(
     HTTPStatus.BAD_REQUEST,
     InvalidRequestException("`Authorization`, `Content-Length` and `Host` must each come once; send one of each"),
 )
+NO_HOST = Refusal.of(
+    HTTPStatus.BAD_REQUEST, InvalidRequestException("an HTTP/1.1 request must have a `Host` header; send one")
+)
 HEAD_TOO_LARGE = Refusal.of(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     InvalidRequestException("the headers exceed 16384 bytes or 100 lines; send fewer or shorter ones"),

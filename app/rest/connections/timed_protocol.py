@@ -228,6 +228,8 @@ class TimedProtocol(HttpToolsProtocol):
     def begin_cycle(self) -> None:
         """Put the request to the application."""
         super().on_headers_complete()
+        # INVARIANT: not before there is a cycle of its own: what is refused until then must not end the one before.
+        self.in_head = False
         self.cycle.transport = self.joined
         if self.surplus or self.shared.draining:
             self.cycle.keep_alive = False
@@ -289,6 +291,6 @@ class TimedProtocol(HttpToolsProtocol):
         return self.cycle
 
     def _say_no(self, why: Refusal) -> None:
-        self.transport.write(why.written(self.server_state.default_headers, plain=self.is_asked_plainly()))
+        self.joined.interject(why.written(self.server_state.default_headers, plain=self.is_asked_plainly()))
         self.between = False
         self.hang_up()
