@@ -11,6 +11,11 @@ from enum import Enum, auto
 _is_request_line = re.compile(rb"[!-~]+ [!-~]+ HTTP/1\.[01]\r\n").fullmatch
 _EMPTY_LINES = re.compile(rb"(?:\r\n)*+")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[^\n]*+)?\r\n")
+_SMALL_CHUNKS = re.compile(
+    rb"(?:0*+(?:%b))++"
+    % b"|".join(rb"(?:%x|%X)(?:;[^\n]*+)?\r\n(?s:.{%d})\r\n" % (size, size, size) for size in range(1, 16))
+)
+"""Thousands may come in one segment: a step of Python for each would take the event loop tens of milliseconds."""
 _EMPTY_LINE = b"\r\n"
 _END = b"\r\n\r\n"
 
@@ -123,17 +128,20 @@ class Pieces:
         while at < len(data):
             if self._left:
                 at = self._through(data, at)
-                continue
-            chunk = None if self._part or self._stands is _Stands.IN_TRAILERS else _CHUNK.match(data, at)
-            if chunk is not None:
+            elif self._part or self._stands is _Stands.IN_TRAILERS:
+                end = data.find(b"\n", at) + 1
+                self._part += data[at : end or len(data)]
+                at = end or len(data)
+                if end and self._ends_message():
+                    break
+            elif small := _SMALL_CHUNKS.match(data, at):
+                at = small.end()
+            elif chunk := _CHUNK.match(data, at):
                 at = chunk.end()
                 self._begin_chunk(chunk[1])
-                continue
-            end = data.find(b"\n", at) + 1
-            self._part += data[at : end or len(data)]
-            at = end or len(data)
-            if end and self._ends_message():
-                return at
+            else:
+                self._part += data[at : at + 1]
+                at += 1
         return at
 
     def _ends_message(self) -> bool:

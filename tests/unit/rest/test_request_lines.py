@@ -150,6 +150,8 @@ BODIES = {
     "chunks": CHUNKED + b"2\r\nab\r\n0\r\n\r\n",
     "chunks with more": CHUNKED + b"2;a=b\r\nab\r\n00a;x\r\n0123456789\r\n0;z\r\nX: y\r\nZ: 1\r\n\r\n",
     "chunks like ends": CHUNKED + b"9\r\n0\r\n\r\n0\r\n\r\r\n2\r\n\r\n\r\n0\r\n\r\n",
+    "small chunks": CHUNKED
+    + b"1\r\na\r\n0002;x\r\n\r\n\r\nF\r\n0123456789abcd\n\r\n10\r\n0\r\n\r\n0\r\n\r\n012345\r\n0\r\n\r\n",
     "a length": request(b"slow\r\n\r\n0\r\n\r\n"),
     "no body": PROBE,
 }
@@ -185,7 +187,7 @@ async def test_a_message_behind_another_is_found_however_they_are_cut(
 # refusals and replies
 
 
-async def read_then_answer(scope: Scope, receive: Receive, send: Send) -> None:
+async def read_then_answer(_: Scope, receive: Receive, send: Send) -> None:
     await receive()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
     await send({"type": "http.response.body", "body": b"reply"})
