@@ -46,6 +46,12 @@ class Answer(Protocol):
         """
 
 
+def nothing_at_once(
+    _headers: _Headers, _body: bytes, _names: Sequence[str], _target: bytes = AUTHORIZE_TARGET, /
+) -> None:
+    """Decides nothing: all requests are the application's."""
+
+
 class _Plain(NamedTuple):
     """A head as the parser reads it."""
 

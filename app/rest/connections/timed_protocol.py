@@ -7,13 +7,14 @@ says that it is the last one, and the client gets a moment to read it before the
 import asyncio
 import fcntl
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from app.ops.sockets import Guest
 from app.rest.callers.certificates import names_of
 from app.rest.connections import bounds
 from app.rest.connections.bounds import Connections, Refusal
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 HEAD_TIMEOUT_S = 10.0
 _STRANGER_KEEP_ALIVE_S = 2
+_TLS_TIMEOUT_S = 10.0
+"""How long a client that has connected may take until TLS stands; nothing else is known of it before."""
 _SURPLUS_TIMEOUT_S = 1.0
 _FIRST_REQUEST_S = 1.0
 """How long a client that has just connected may take to ask while the process ends."""
@@ -37,7 +40,7 @@ _LINGER_S = 2.0
 _LINGER_BYTES = 8 * 1024 * 1024
 
 
-class TimedProtocol(HttpToolsProtocol):
+class TimedProtocol(HttpToolsProtocol, Guest):
     """One connection, and until when to wait for what it waits for."""
 
     def __init__(
@@ -62,6 +65,9 @@ class TimedProtocol(HttpToolsProtocol):
         self.deadline = inf
         self._first_deadline = inf
         """Which the deadline is until the first request has begun."""
+        self._give_up: Callable[[], object] | None = None
+        """Ends the wait for TLS; None where there is none, and once TLS stands."""
+        self._given_up = False
         self.surplus = False
         """Whether the process has as many connections as it may keep without this one."""
         self.between = True
@@ -80,13 +86,32 @@ class TimedProtocol(HttpToolsProtocol):
 
     # the connection
 
+    def expect(self, give_up: Callable[[], object]) -> None:
+        """Be a connection whose TLS does not stand yet."""
+        self._give_up = give_up
+        self.surplus = not self.shared.add(self, self.loop)
+        self.deadline = self._in(_TLS_TIMEOUT_S)
+
+    def stay_away(self) -> None:
+        """Be none, unless TLS has come to stand."""
+        if self._give_up is not None:
+            self.shared.remove(self)
+
+    def _in(self, seconds: float) -> float:
+        return monotonic() + (_SURPLUS_TIMEOUT_S if self.surplus else seconds)
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin a connection."""
         super().connection_made(transport)
         self.joined = Joined(self)
         self.names = names_of(transport)
-        self.surplus = not self.shared.add(self, self.loop)
-        self.deadline = self._first_deadline = monotonic() + (_SURPLUS_TIMEOUT_S if self.surplus else HEAD_TIMEOUT_S)
+        if self._give_up is None:
+            self.surplus = not self.shared.add(self, self.loop)
+        self._give_up = None
+        self.deadline = self._first_deadline = self._in(HEAD_TIMEOUT_S)
+        if self._given_up:
+            # Its place was another's before TLS stood.
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
@@ -141,7 +166,11 @@ class TimedProtocol(HttpToolsProtocol):
 
     def abort(self) -> None:
         """Be gone."""
-        self.transport.abort()
+        if self._give_up is None:
+            self.transport.abort()
+        else:
+            self._given_up = True
+            self._give_up()
 
     def hang_up(self) -> None:
         """Close once all is written; a client that may still be sending gets the time to read it first."""
@@ -163,7 +192,10 @@ class TimedProtocol(HttpToolsProtocol):
 
     def overdue(self) -> None:
         """Give up what was waited for until the deadline."""
-        if self.transport.is_closing():
+        if self._give_up is not None:
+            self.deadline = inf
+            self.abort()
+        elif self.transport.is_closing():
             self.deadline = inf
             self.transport.abort()
         elif self.deaf:
