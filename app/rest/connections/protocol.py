@@ -275,14 +275,14 @@ class KlammProtocol(BoundedProtocol):
         """Reply to a plain request, whose body begins there in the data, and say whether it was one."""
         shared = self.shared
         if self.server_state.default_headers is not shared.dated:
-            shared.date(self.server_state.default_headers)
+            shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)
         is_late = monotonic() > shared.until and shared.is_spent()
         if (is_late or shared.draining) and asked.target != AUTHORIZE_TARGET:
             # How OPA's client is refused, and what it is told of the end, is the application's to say.
             return False
         if is_late:
             shared.note_shed()
-            reply = shared.shed_reply
+            reply = shared.shed_replies[self.known]
         else:
             answer = self._answer(asked.headers, data[start:], self.names, asked.target)
             if answer is None:

@@ -7,7 +7,7 @@ says that it is the last one, and the client gets a moment to read it before the
 import asyncio
 import fcntl
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 HEAD_TIMEOUT_S = 10.0
-_STRANGER_KEEP_ALIVE_S = 2
 _TLS_TIMEOUT_S = 10.0
 """How long a client that has connected may take until TLS stands; nothing else is known of it before."""
 _SURPLUS_TIMEOUT_S = 1.0
@@ -61,7 +60,7 @@ class TimedProtocol(HttpToolsProtocol, Guest):
         """Of the client's verified certificate."""
         self.known = False
         """Whether a known caller has had an answer here. Strangers aren't waited for long."""
-        self.timeout_keep_alive = min(config.timeout_keep_alive, _STRANGER_KEEP_ALIVE_S)
+        self.timeout_keep_alive = bounds.stranger_s(config.timeout_keep_alive)
         self.deadline = inf
         self._first_deadline = inf
         """Which the deadline is until the first request has begun."""
@@ -76,8 +75,10 @@ class TimedProtocol(HttpToolsProtocol, Guest):
         """Whether it stands in a message's head."""
         self.deaf = False
         """Whether nothing is read any more: all that is left is to write what is written, and to end."""
-        self._asked: Mapping[str, Any] = {}
-        """The scope of the request that the application answers."""
+        self._answering: RequestResponseCycle | None = None
+        """What the application answers."""
+        self._is_head_written = False
+        """Of its reply."""
         self._refused: Refusal | None = None
         """What is to be said once all requests before are answered."""
         self._backlog = 0
@@ -268,22 +269,35 @@ class TimedProtocol(HttpToolsProtocol, Guest):
         self.wait()
 
     def _start_asgi_task(self, cycle: "RequestResponseCycle", app: Any) -> None:  # noqa: ANN401 - as uvicorn's
-        self._asked = cycle.scope
+        self._answering, self._is_head_written = cycle, False
         cycle.scope["klamm.began"] = self.shared.turn_began(self.loop)  # type: ignore[typeddict-unknown-key]  # ours
         super()._start_asgi_task(cycle, app)
 
     def marked(self, data: bytes) -> bytes:
-        """A part of a reply; its head says so if the request has not come to its end, for nobody will read that."""
-        cycle = self.cycle
-        if cycle and cycle.keep_alive and cycle.more_body and cycle.response_started and not cycle.response_complete:
-            cycle.keep_alive = False
-            return data[:-2] + b"connection: close\r\n\r\n"
-        return data
+        """A part of a reply; its head says how long the connection is kept.
+
+        Not at all, if the request has not come to its end: nobody will read that.
+        """
+        cycle = self._answering
+        if cycle is None or self._is_head_written or not cycle.response_started:
+            return data
+        self._is_head_written = True
+        if not cycle.keep_alive:
+            # It says so.
+            return data
+        cycle.keep_alive = not cycle.more_body
+        kept_s = self.config.timeout_keep_alive if self._is_of_known_caller() else self.timeout_keep_alive
+        # Where plain answers have it, too: nobody can tell the two ways apart.
+        status, end, more = data.partition(b"\r\n")
+        return b"".join((status, end, bounds.kept_for(kept_s if cycle.keep_alive else 0), more))
+
+    def _is_of_known_caller(self) -> bool:
+        return self.known or (self._answering is not None and bool(self._answering.scope.get("klamm.known")))
 
     def on_response_complete(self) -> None:
         """Go on with what waits."""
         self.server_state.total_requests += 1
-        if not self.known and self._asked.get("klamm.known"):
+        if not self.known and self._is_of_known_caller():
             self.become_known()
         if self.transport.is_closing() or self.deaf:
             return
