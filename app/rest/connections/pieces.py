@@ -10,10 +10,10 @@ from enum import Enum, auto
 
 _is_request_line = re.compile(rb"[!-~]+ [!-~]+ HTTP/1\.[01]\r\n").fullmatch
 _EMPTY_LINES = re.compile(rb"(?:\r\n)*+")
-_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[^\n]*+)?\r\n")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[^\r\n]*+)?\r\n")
 _SMALL_CHUNKS = re.compile(
     rb"(?:0*+(?:%b))++"
-    % b"|".join(rb"(?:%x|%X)(?:;[^\n]*+)?\r\n(?s:.{%d})\r\n" % (size, size, size) for size in range(1, 16))
+    % b"|".join(rb"(?:%x|%X)(?:;[^\r\n]*+)?\r\n(?s:.{%d})\r\n" % (size, size, size) for size in range(1, 16))
 )
 """Thousands may come in one segment: a step of Python for each would take the event loop tens of milliseconds."""
 _EMPTY_LINE = b"\r\n"

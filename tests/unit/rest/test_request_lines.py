@@ -150,6 +150,7 @@ BODIES = {
     "chunks": CHUNKED + b"2\r\nab\r\n0\r\n\r\n",
     "chunks with more": CHUNKED + b"2;a=b\r\nab\r\n00a;x\r\n0123456789\r\n0;z\r\nX: y\r\nZ: 1\r\n\r\n",
     "chunks like ends": CHUNKED + b"9\r\n0\r\n\r\n0\r\n\r\r\n2\r\n\r\n\r\n0\r\n\r\n",
+    "extensions and data like ends": CHUNKED + b"4;x=y\r\n\r\n\r\n\r\n11;z\r\n0\r\n\r\n0\r\n\r\n0123456\r\n0\r\n\r\n",
     "small chunks": CHUNKED
     + b"1\r\na\r\n0002;x\r\n\r\n\r\nF\r\n0123456789abcd\n\r\n10\r\n0\r\n\r\n0\r\n\r\n012345\r\n0\r\n\r\n",
     "a length": request(b"slow\r\n\r\n0\r\n\r\n"),
