@@ -26,6 +26,7 @@ from app.ops.json_text import json_string
 from app.ops.redaction import redacted
 from app.rest.acl_schemas import CreateAclsRequest, DeleteAclsRequest
 from app.rest.acl_wire import CreateAclsRequest as CreateStruct
+from app.rest.bodies import ModelReader
 from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.certificates import names_of
 from app.rest.callers.jwt_tokens import _glance
@@ -33,7 +34,6 @@ from app.rest.callers.roles import TokenRefusedError
 from app.rest.connections.pieces import BadLineError, Pieces
 from app.rest.connections.target import asks_opa, path_of, target_in
 from app.rest.correlation import mark_of_headers
-from app.rest.endpoint import ModelReader
 from app.rest.errors import problem_response
 from app.rest.opa_wire import decode_opa
 from app.rest.schemas import AuthorizeRequest

@@ -7,8 +7,8 @@ import itertools
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
-from re import _constants as sre  # type: ignore[attr-defined]  # how Python takes patterns apart
-from re import _parser  # type: ignore[attr-defined]  # the same
+from re import _constants as sre  # how Python takes patterns apart
+from re import _parser
 from types import ModuleType
 from typing import Any
 
