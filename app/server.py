@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import uvicorn
 from starlette.types import ASGIApp
 
-from app.ops.sockets import Door
+from app.ops.sockets import Door, Guest
 from app.rest.connections.bounds import Connections
-from app.rest.connections.protocol import Answer, KlammProtocol
+from app.rest.connections.protocol import Answer, KlammProtocol, nothing_at_once
 
 _IN_FLIGHT_TIMEOUT_S = 10
 # Longer than the idle time of common clients: a server that hangs up first breaks the request that is on its way.
@@ -55,7 +55,7 @@ def serve(  # noqa: PLR0913 - all that a server has to do with meets here
     app: ASGIApp,
     listener: socket.socket,
     *,
-    answer: Answer | None = None,
+    answer: Answer = nothing_at_once,
     each_second: Callable[[], None] | None = None,
     once_started: Callable[[], Awaitable[None]] | None = None,
     admission: AbstractAsyncContextManager[None] | None = None,
@@ -79,7 +79,7 @@ def serve(  # noqa: PLR0913 - all that a server has to do with meets here
     connections = connections or Connections()
     config = uvicorn.Config(
         app,
-        http="httptools" if answer is None else partial(KlammProtocol, answer=answer, shared=connections),  # type: ignore[arg-type]  # uvicorn calls it
+        http=partial(KlammProtocol, answer=answer, shared=connections),  # type: ignore[arg-type]  # uvicorn calls it
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -139,13 +139,13 @@ class _Server(uvicorn.Server):
                 await asyncio.Event().wait()
             finally:
                 if self._others_serve():
-                    door.leave()
+                    await door.leave()
                 else:
                     await door.last_call()
 
-    def _protocol(self) -> asyncio.Protocol:
+    def _protocol(self) -> Guest:
         # As uvicorn makes them for the sockets that it listens on itself.
-        return self.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn calls it
+        return self.config.http_protocol_class(  # type: ignore[call-arg, return-value]  # it is KlammProtocol
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
 

@@ -7,12 +7,12 @@ import socket
 import ssl
 import struct
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
-TLS_HANDSHAKE_TIMEOUT_S = 10.0
-"""How long a client that has connected may take until TLS stands; nothing else is known of it before."""
 _BACKLOG = 2048
 _LONGEST_PATH = 107 if sys.platform == "linux" else 103
 """Bytes of a Unix socket's path, as the kernel's address has room for."""
@@ -121,6 +121,18 @@ def turn_away(listener: socket.socket) -> None:
         listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)
 
 
+class Guest(asyncio.Protocol, ABC):
+    """A connection as whoever answers on it knows it; it counts as one from the moment it is taken."""
+
+    @abstractmethod
+    def expect(self, give_up: Callable[[], object]) -> None:
+        """Count, and have a deadline: the client is connected, but TLS does not stand yet. To give it up ends it."""
+
+    @abstractmethod
+    def stay_away(self) -> None:
+        """Count no more, unless TLS has come to stand."""
+
+
 class Door:
     """Takes connections from a socket.
 
@@ -137,7 +149,7 @@ class Door:
     def __init__(
         self,
         listener: socket.socket,
-        protocol: Callable[[], asyncio.Protocol],
+        protocol: Callable[[], Guest],
         tls: ssl.SSLContext | None = None,
         *,
         shared: bool,
@@ -151,7 +163,7 @@ class Door:
         self._rest_over_at = self._loop.time()
         self._overslept = 0
         self._taken_in_a_row = 0
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks: set[asyncio.Task[bool]] = set()
 
     def open(self) -> None:
         """Begin to take connections."""
@@ -166,10 +178,11 @@ class Door:
             self._resting = None
         self._loop.remove_reader(self._listener.fileno())
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         """Take no more, and let go of the socket; other processes have it, too, and take whoever comes."""
         self.close()
         self._listener.close()
+        await self._let_in()
 
     async def last_call(self) -> None:
         """Take no more, but those that wait already, and let go of the socket.
@@ -183,8 +196,14 @@ class Door:
         await asyncio.sleep(_CLOSING_S)
         self._take_all()
         self._listener.close()
+        await self._let_in()
+
+    async def _let_in(self) -> None:
+        """Wait for those who are at the door; not for long."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_LAST_CALL_S)
+        for task in self._tasks:
+            task.cancel()
 
     def _take_all(self) -> None:
         with suppress(OSError):
@@ -215,15 +234,22 @@ class Door:
 
     def _hand_over(self, connection: socket.socket) -> None:
         connection.settimeout(0)
-        task: asyncio.Task[object] = self._loop.create_task(self._serve(connection))
+        guest = self._protocol()
+        task = self._loop.create_task(self._serve(guest, connection))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._note, guest, connection))
+        if self._tls is not None:
+            guest.expect(task.cancel)
 
-    async def _serve(self, connection: socket.socket) -> None:
-        patience_s = None if self._tls is None else TLS_HANDSHAKE_TIMEOUT_S
+    async def _serve(self, guest: Guest, connection: socket.socket) -> bool:
         try:
-            await self._loop.connect_accepted_socket(
-                self._protocol, connection, ssl=self._tls, ssl_handshake_timeout=patience_s
-            )
+            await self._loop.connect_accepted_socket(lambda: guest, connection, ssl=self._tls)
         except OSError:  # the client is gone already, or it and TLS do not get on with each other
+            return False
+        return True
+
+    def _note(self, guest: Guest, connection: socket.socket, task: asyncio.Task[bool]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or not task.result():
+            guest.stay_away()
             connection.close()

@@ -51,7 +51,8 @@ _ONE_BRACKET = bytes.maketrans(b"[]", b"{}")
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _SUSPICIOUS_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_JSON_CONTENT_TYPE = re.compile(r'application/json(?:\s*;\s*charset="?utf-8"?)?\s*;?\s*\Z', re.IGNORECASE)
+# What is taken is never given back: blanks that several parts may take would be tried in every way.
+_JSON_CONTENT_TYPE = re.compile(r'application/json(?:\s*+;\s*+charset="?utf-8"?)?\s*+;?\s*+\Z', re.IGNORECASE)
 
 
 class _Repeated(dict[str, object]):

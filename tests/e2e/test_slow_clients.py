@@ -69,9 +69,13 @@ def clients() -> dict[str, Slow]:
         "drips chunks to another route": Slow(START + CHUNKED, b"1\r\n \r\n", [408]),
         "drips the extension of a chunk": Slow(HEAD + CHUNKED + b"1", b";a", [408]),
         "drips trailers": Slow(HEAD + CHUNKED + b"1\r\n \r\n0\r\n", b"X: y\r\n", [408]),
-        "drips a body that nobody reads": Slow(b"GET /livez HTTP/1.1\r\n" + CHUNKED, b"1\r\n \r\n", [200], 6),
-        "drips a body to nowhere": Slow(b"POST /nowhere HTTP/1.1\r\n" + CHUNKED, b"1\r\n \r\n", [404], 6),
-        "drips a body with the wrong method": Slow(b"PUT /v1/acls HTTP/1.1\r\n" + CHUNKED, b"1\r\n \r\n", [405], 6),
+        "drips a body that nobody reads": Slow(
+            b"GET /livez HTTP/1.1\r\nHost: k\r\n" + CHUNKED, b"1\r\n \r\n", [200], 6
+        ),
+        "drips a body to nowhere": Slow(b"POST /nowhere HTTP/1.1\r\nHost: k\r\n" + CHUNKED, b"1\r\n \r\n", [404], 6),
+        "drips a body with the wrong method": Slow(
+            b"PUT /v1/acls HTTP/1.1\r\nHost: k\r\n" + CHUNKED, b"1\r\n \r\n", [405], 6
+        ),
         "drips a body that is too large": Slow(HEAD + b"Content-Length: 99999999\r\n\r\n", b" ", [413], 6),
     }
 

@@ -18,7 +18,7 @@ MAX_BYTES = 256 * 1024
 _FETCH_S = 3.0
 # The first is all that kube-apiserver answers with (406 otherwise), the second what most others have.
 _ACCEPTED = "application/jwk-set+json, application/json;q=0.9"
-_BEARER = re.compile(r"[!-~]{1,16384}")
+_BEARER = re.compile(r"[!-~]{1,16384}+")
 
 
 class KeySource(Protocol):

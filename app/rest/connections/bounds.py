@@ -26,6 +26,7 @@ DEFAULT_MAXIMUM = 10_000
 """`connections.max`: a connection with a parser and its buffers takes some 10 KB."""
 _SPARE_DESCRIPTORS = 256
 """For PostgreSQL, logs, files, and the connections beyond the maximum, which may ask how the service is."""
+_STRANGER_KEPT_S = 2
 _SWEEP_S = 0.25
 _TURN_BUDGET_S = 0.0065
 """Two turns and their refusals stay below 20 ms; two of the largest batches (3 ms each) are within one turn."""
@@ -36,6 +37,21 @@ _MAX_HELD_BYTES = 32 * 1024 * 1024
 """Bodies, of all connections together, whose rest has not come yet."""
 
 _log = logging.getLogger(__name__)
+
+
+def stranger_s(known_s: int) -> int:
+    """How long an idle connection of a stranger is kept, where one of a known caller is for so long."""
+    return min(known_s, _STRANGER_KEPT_S)
+
+
+def kept_for(seconds: int) -> bytes:
+    """The lines of a reply's head, each with its end, that say how long the connection is kept when idle.
+
+    Who isn't told keeps it for minutes, and meets a closed one (RFC 2068, 19.7.1.1). 0: the reply is the last.
+    """
+    if not seconds:
+        return b"connection: close\r\n"
+    return b"connection: keep-alive\r\nkeep-alive: timeout=%d\r\n" % seconds
 
 
 class Refusal(NamedTuple):
@@ -54,8 +70,8 @@ class Refusal(NamedTuple):
         )
         return Refusal(status, body, why.error.value.encode(), status is HTTPStatus.TOO_MANY_REQUESTS)
 
-    def written(self, head: Sequence[tuple[bytes, bytes]], *, last: bool = True, plain: bool = False) -> bytes:
-        """As it goes over the wire; `last` says that the connection is closed after it, `plain` that it is text."""
+    def written(self, head: Sequence[tuple[bytes, bytes]], *, kept_s: int = 0, plain: bool = False) -> bytes:
+        """As it goes over the wire; `kept_s` says how long the connection is kept after it, `plain` that it is text."""
         kind, body = (b"text/plain", self.code) if plain else (PROBLEM_MEDIA_TYPE.encode(), self.body)
         lines = [
             b"HTTP/1.1 %d %b" % (self.status, self.status.phrase.encode()),
@@ -64,14 +80,16 @@ class Refusal(NamedTuple):
             b"content-length: %d" % len(body),
         ]
         lines += [b"retry-after: 1"] if self.retry else []
-        lines += [b"connection: close"] if last else []
-        return b"\r\n".join((*lines, b"", body))
+        return b"\r\n".join((*lines, kept_for(kept_s) + b"\r\n" + body))
 
 
 MALFORMED = Refusal.of(HTTPStatus.BAD_REQUEST, InvalidRequestException("this is no HTTP/1.1 request"))
 REPEATED_HEADER = Refusal.of(
     HTTPStatus.BAD_REQUEST,
     InvalidRequestException("`Authorization`, `Content-Length` and `Host` must each come once; send one of each"),
+)
+NO_HOST = Refusal.of(
+    HTTPStatus.BAD_REQUEST, InvalidRequestException("an HTTP/1.1 request must have a `Host` header; send one")
 )
 HEAD_TOO_LARGE = Refusal.of(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -132,7 +150,8 @@ class Connections:
         """When its budget is spent."""
         self.head = b""
         """Of a plain answer: from the status line to the content type."""
-        self.shed_reply = b""
+        self.shed_replies = (b"", b"")
+        """The refusal of a plain request that came too late: to a stranger, and to a known caller."""
         self.dated: object = None
         """The default headers that both are made of."""
         self._metrics = metrics or Metrics()
@@ -243,10 +262,15 @@ class Connections:
 
     # heads of replies
 
-    def date(self, default_headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Take the headers that the server puts before all others; it makes a new list every second."""
+    def date(self, default_headers: Sequence[tuple[bytes, bytes]], kept_s: int) -> None:
+        """Take the headers that the server puts before all others; it makes a new list every second.
+
+        `kept_s` is how long an idle connection of a known caller is kept.
+        """
         self.dated = default_headers
-        close = [(b"connection", b"close")] if self.draining else []
-        lines = [b"HTTP/1.1 200 OK", *(b"%b: %b" % each for each in (*default_headers, *close))]
-        self.head = b"\r\n".join((*lines, b"content-type: application/json", b""))
-        self.shed_reply = OVERLOADED.written(default_headers, last=self.draining)
+        times = [0 if self.draining else each for each in (stranger_s(kept_s), kept_s)]
+        lines = [b"%b: %b" % each for each in (*default_headers, (b"content-type", b"application/json"))]
+        # Who gets such an answer is known by it.
+        self.head = b"HTTP/1.1 200 OK\r\n%b%b\r\n" % (kept_for(times[1]), b"\r\n".join(lines))
+        stranger, known = (OVERLOADED.written(default_headers, kept_s=each) for each in times)
+        self.shed_replies = (stranger, known)

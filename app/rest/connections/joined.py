@@ -10,6 +10,9 @@ class Owner(Protocol):
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
 
+    deaf: bool
+    """Whether the last word is said."""
+
     def marked(self, data: bytes) -> bytes:
         """Let a part of a reply be as it is to be written."""
 
@@ -29,8 +32,8 @@ class Joined(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Hold the first part back, and write it with the second."""
-        if self._transport.is_closing():
-            # It was cut off, and the application doesn't know of it yet.
+        if self._owner.deaf or self._transport.is_closing():
+            # It was cut off or refused, and the application doesn't know of it yet.
             return
         part = self._owner.marked(bytes(data))
         if self.held is None:
@@ -39,6 +42,11 @@ class Joined(asyncio.Transport):
         else:
             held, self.held = self.held, None
             self._transport.writelines((held, part))
+
+    def interject(self, data: bytes) -> None:
+        """Write what does not come through the application, behind whatever does and is held."""
+        self.flush()
+        self._transport.write(data)
 
     def flush(self) -> None:
         """Write what is held."""

@@ -46,6 +46,12 @@ class Answer(Protocol):
         """
 
 
+def nothing_at_once(
+    _headers: _Headers, _body: bytes, _names: Sequence[str], _target: bytes = AUTHORIZE_TARGET, /
+) -> None:
+    """Decides nothing: all requests are the application's."""
+
+
 class _Plain(NamedTuple):
     """A head as the parser reads it."""
 
@@ -115,7 +121,7 @@ class KlammProtocol(BoundedProtocol):
 
     def _head_of(self, data: bytes) -> bytes:
         """The head of a request that may be answered without the parser; empty if there is none."""
-        if self.between and data.startswith(_LINES) and self._is_free():
+        if self.between and data.startswith(_LINES) and not self.pieces.carry and self._is_free():
             end = data.find(_END)
             return data[: end + len(_END)] if end > 0 else b""
         return b""
@@ -137,6 +143,7 @@ class KlammProtocol(BoundedProtocol):
             except httptools.HttpParserUpgrade as offer:
                 head = self._without_offer()
                 self.parser = httptools.HttpRequestParser(self)
+                self.pieces.begin_again()
                 self.parser.feed_data(head)
                 # INVARIANT: each turn has less to read than the one before, so this ends.
                 data = data[offer.args[0] :]
@@ -149,7 +156,7 @@ class KlammProtocol(BoundedProtocol):
             return
         self.check_head()
         if self._is_to_be_held():
-            self._held = bytearray()
+            self._held, self.in_head = bytearray(), False
             self.wait(OPA_DEADLINE_S if self.is_asked_plainly() else BODY_TIMEOUT_S)
         else:
             self.begin_cycle()
@@ -171,6 +178,7 @@ class KlammProtocol(BoundedProtocol):
             body = bytes(self._held)
             if self._may_be_plain and not self._is_asked:
                 self.between = True
+                self.pieces.end_message()
                 plain = _Plain(self.headers, len(body), self.url)
                 if self._replies(plain, body, 0):
                     self._hold_no_more()
@@ -267,14 +275,14 @@ class KlammProtocol(BoundedProtocol):
         """Reply to a plain request, whose body begins there in the data, and say whether it was one."""
         shared = self.shared
         if self.server_state.default_headers is not shared.dated:
-            shared.date(self.server_state.default_headers)
+            shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)
         is_late = monotonic() > shared.until and shared.is_spent()
         if (is_late or shared.draining) and asked.target != AUTHORIZE_TARGET:
             # How OPA's client is refused, and what it is told of the end, is the application's to say.
             return False
         if is_late:
             shared.note_shed()
-            reply = shared.shed_reply
+            reply = shared.shed_replies[self.known]
         else:
             answer = self._answer(asked.headers, data[start:], self.names, asked.target)
             if answer is None:

@@ -7,13 +7,14 @@ says that it is the last one, and the client gets a moment to read it before the
 import asyncio
 import fcntl
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from app.ops.sockets import Guest
 from app.rest.callers.certificates import names_of
 from app.rest.connections import bounds
 from app.rest.connections.bounds import Connections, Refusal
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 HEAD_TIMEOUT_S = 10.0
-_STRANGER_KEEP_ALIVE_S = 2
+_TLS_TIMEOUT_S = 10.0
+"""How long a client that has connected may take until TLS stands; nothing else is known of it before."""
 _SURPLUS_TIMEOUT_S = 1.0
 _FIRST_REQUEST_S = 1.0
 """How long a client that has just connected may take to ask while the process ends."""
@@ -37,7 +39,7 @@ _LINGER_S = 2.0
 _LINGER_BYTES = 8 * 1024 * 1024
 
 
-class TimedProtocol(HttpToolsProtocol):
+class TimedProtocol(HttpToolsProtocol, Guest):
     """One connection, and until when to wait for what it waits for."""
 
     def __init__(
@@ -58,10 +60,13 @@ class TimedProtocol(HttpToolsProtocol):
         """Of the client's verified certificate."""
         self.known = False
         """Whether a known caller has had an answer here. Strangers aren't waited for long."""
-        self.timeout_keep_alive = min(config.timeout_keep_alive, _STRANGER_KEEP_ALIVE_S)
+        self.timeout_keep_alive = bounds.stranger_s(config.timeout_keep_alive)
         self.deadline = inf
         self._first_deadline = inf
         """Which the deadline is until the first request has begun."""
+        self._give_up: Callable[[], object] | None = None
+        """Ends the wait for TLS; None where there is none, and once TLS stands."""
+        self._given_up = False
         self.surplus = False
         """Whether the process has as many connections as it may keep without this one."""
         self.between = True
@@ -70,8 +75,10 @@ class TimedProtocol(HttpToolsProtocol):
         """Whether it stands in a message's head."""
         self.deaf = False
         """Whether nothing is read any more: all that is left is to write what is written, and to end."""
-        self._asked: Mapping[str, Any] = {}
-        """The scope of the request that the application answers."""
+        self._answering: RequestResponseCycle | None = None
+        """What the application answers."""
+        self._is_head_written = False
+        """Of its reply."""
         self._refused: Refusal | None = None
         """What is to be said once all requests before are answered."""
         self._backlog = 0
@@ -80,13 +87,32 @@ class TimedProtocol(HttpToolsProtocol):
 
     # the connection
 
+    def expect(self, give_up: Callable[[], object]) -> None:
+        """Be a connection whose TLS does not stand yet."""
+        self._give_up = give_up
+        self.surplus = not self.shared.add(self, self.loop)
+        self.deadline = self._in(_TLS_TIMEOUT_S)
+
+    def stay_away(self) -> None:
+        """Be none, unless TLS has come to stand."""
+        if self._give_up is not None:
+            self.shared.remove(self)
+
+    def _in(self, seconds: float) -> float:
+        return monotonic() + (_SURPLUS_TIMEOUT_S if self.surplus else seconds)
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin a connection."""
         super().connection_made(transport)
         self.joined = Joined(self)
         self.names = names_of(transport)
-        self.surplus = not self.shared.add(self, self.loop)
-        self.deadline = self._first_deadline = monotonic() + (_SURPLUS_TIMEOUT_S if self.surplus else HEAD_TIMEOUT_S)
+        if self._give_up is None:
+            self.surplus = not self.shared.add(self, self.loop)
+        self._give_up = None
+        self.deadline = self._first_deadline = self._in(HEAD_TIMEOUT_S)
+        if self._given_up:
+            # Its place was another's before TLS stood.
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
@@ -141,7 +167,11 @@ class TimedProtocol(HttpToolsProtocol):
 
     def abort(self) -> None:
         """Be gone."""
-        self.transport.abort()
+        if self._give_up is None:
+            self.transport.abort()
+        else:
+            self._given_up = True
+            self._give_up()
 
     def hang_up(self) -> None:
         """Close once all is written; a client that may still be sending gets the time to read it first."""
@@ -163,7 +193,10 @@ class TimedProtocol(HttpToolsProtocol):
 
     def overdue(self) -> None:
         """Give up what was waited for until the deadline."""
-        if self.transport.is_closing():
+        if self._give_up is not None:
+            self.deadline = inf
+            self.abort()
+        elif self.transport.is_closing():
             self.deadline = inf
             self.transport.abort()
         elif self.deaf:
@@ -228,28 +261,43 @@ class TimedProtocol(HttpToolsProtocol):
     def begin_cycle(self) -> None:
         """Put the request to the application."""
         super().on_headers_complete()
+        # INVARIANT: not before there is a cycle of its own: what is refused until then must not end the one before.
+        self.in_head = False
         self.cycle.transport = self.joined
         if self.surplus or self.shared.draining:
             self.cycle.keep_alive = False
         self.wait()
 
     def _start_asgi_task(self, cycle: "RequestResponseCycle", app: Any) -> None:  # noqa: ANN401 - as uvicorn's
-        self._asked = cycle.scope
+        self._answering, self._is_head_written = cycle, False
         cycle.scope["klamm.began"] = self.shared.turn_began(self.loop)  # type: ignore[typeddict-unknown-key]  # ours
         super()._start_asgi_task(cycle, app)
 
     def marked(self, data: bytes) -> bytes:
-        """A part of a reply; its head says so if the request has not come to its end, for nobody will read that."""
-        cycle = self.cycle
-        if cycle and cycle.keep_alive and cycle.more_body and cycle.response_started and not cycle.response_complete:
-            cycle.keep_alive = False
-            return data[:-2] + b"connection: close\r\n\r\n"
-        return data
+        """A part of a reply; its head says how long the connection is kept.
+
+        Not at all, if the request has not come to its end: nobody will read that.
+        """
+        cycle = self._answering
+        if cycle is None or self._is_head_written or not cycle.response_started:
+            return data
+        self._is_head_written = True
+        if not cycle.keep_alive:
+            # It says so.
+            return data
+        cycle.keep_alive = not cycle.more_body
+        kept_s = self.config.timeout_keep_alive if self._is_of_known_caller() else self.timeout_keep_alive
+        # Where plain answers have it, too: nobody can tell the two ways apart.
+        status, end, more = data.partition(b"\r\n")
+        return b"".join((status, end, bounds.kept_for(kept_s if cycle.keep_alive else 0), more))
+
+    def _is_of_known_caller(self) -> bool:
+        return self.known or (self._answering is not None and bool(self._answering.scope.get("klamm.known")))
 
     def on_response_complete(self) -> None:
         """Go on with what waits."""
         self.server_state.total_requests += 1
-        if not self.known and self._asked.get("klamm.known"):
+        if not self.known and self._is_of_known_caller():
             self.become_known()
         if self.transport.is_closing() or self.deaf:
             return
@@ -289,6 +337,6 @@ class TimedProtocol(HttpToolsProtocol):
         return self.cycle
 
     def _say_no(self, why: Refusal) -> None:
-        self.transport.write(why.written(self.server_state.default_headers, plain=self.is_asked_plainly()))
+        self.joined.interject(why.written(self.server_state.default_headers, plain=self.is_asked_plainly()))
         self.between = False
         self.hang_up()

@@ -4,12 +4,13 @@ import asyncio
 import socket
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from app.ops.sockets import Door, ListenError, address_of, listening, turn_away
+from app.ops.sockets import Door, Guest, ListenError, address_of, listening, turn_away
 from tests.virtual_time import in_virtual_time
 
 LOOPBACK = "127.0.0.1"
@@ -88,11 +89,17 @@ def test_a_unix_socket_that_can_not_be_is_told_with_how_it_could(tmp_path: Path)
         assert "choose another with --uds (KLAMM_UDS), of 107 bytes at most" in str(told.value)
 
 
-class _Greeting(asyncio.Protocol):
+class _Greeting(Guest):
     """Says which door the connection came in by."""
 
     def __init__(self, name: bytes) -> None:
         self._name = name
+
+    def expect(self, give_up: Callable[[], object]) -> None:
+        """There is no TLS."""
+
+    def stay_away(self) -> None:
+        """The same."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -235,7 +242,7 @@ async def test_who_leaves_lets_others_take_whoever_waits() -> None:
         door = Door(listener, lambda: _Greeting(b"a"), shared=True)
         door.open()
         client = socket.create_connection(other.getsockname())
-        door.leave()
+        await door.leave()
         remaining = Door(other, lambda: _Greeting(b"b"), shared=True)
         remaining.open()
         with client:

@@ -157,7 +157,7 @@ async def test_the_refusal_is_like_every_other(clock: Clock, shared: Connections
     assert head.split(b"\r\n")[0] == b"HTTP/1.1 429 Too Many Requests"
     sent = dict(line.split(b": ") for line in head.split(b"\r\n")[1:])
     own = {name: value for name, value in expected.raw_headers if name != b"date"}
-    assert sent == {**own, b"date": b"now"}
+    assert sent == {**own, b"date": b"now", b"connection": b"keep-alive", b"keep-alive": b"timeout=2"}
 
 
 async def test_an_application_can_tell_how_late_it_is(clock: Clock, shared: Connections, metrics: Metrics) -> None:

@@ -70,7 +70,7 @@ async def test_a_connection_that_fails_is_the_end_of_no_other_one(
 # pipelines
 
 
-@pytest.mark.parametrize("message", [b"GET / HTTP/1.1\r\n\r\n", request(b"slow"), PROBE])
+@pytest.mark.parametrize("message", [b"GET / HTTP/1.1\r\nHost: k\r\n\r\n", request(b"slow"), PROBE])
 async def test_a_pipeline_is_short(shared: Connections, message: bytes) -> None:
     begun: list[str] = []
 

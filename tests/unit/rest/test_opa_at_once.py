@@ -205,7 +205,7 @@ async def test_nor_where_nothing_is_loaded_or_everything_allowed(tmp_path: Path,
 def plain(body: object, *more: bytes, path: str = OPA_PATH) -> bytes:
     """A request as the plugin makes it."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = (f"POST {path} HTTP/1.1".encode(), b"Content-Type: application/json", *more)
+    lines = (f"POST {path} HTTP/1.1".encode(), b"Host: k", b"Content-Type: application/json", *more)
     return b"\r\n".join((*lines, b"Content-Length: %d" % len(content), b"", b"")) + content
 
 

@@ -34,7 +34,7 @@ async def test_a_connection_too_many_may_ask_how_the_service_is_and_nothing_else
     kept.data_received(request(b"plain"))
     surplus = [connected(unread, shared) for _ in range(4)]
     assert metrics.connections_refused == 4
-    messages = [PROBE, request(b"plain"), request(b"slow"), b"GET /v1/acls/count HTTP/1.1\r\n\r\n"]
+    messages = [PROBE, request(b"plain"), request(b"slow"), b"GET /v1/acls/count HTTP/1.1\r\nHost: k\r\n\r\n"]
     for (connection, _), message in zip(surplus, messages, strict=True):
         connection.data_received(message)
     await turns()

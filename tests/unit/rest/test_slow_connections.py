@@ -133,7 +133,8 @@ async def test_a_body_that_nobody_reads_ends_the_connection_after_the_reply(cloc
     connection.data_received(CHUNKED + b"2\r\nab\r\n")
     await turns()
     assert statuses(wire) == [404]
-    assert wire.written.count(b"connection: close\r\n\r\nno") == 1
+    assert wire.written.count(b"\r\nconnection: close\r\n") == 1
+    assert wire.written.endswith(b"\r\n\r\nno")
     assert wire.closed, "the client sees the end"
     assert not wire.gone, "what it still sends is read, so that it can read the reply"
     connection.data_received(b"2\r\nab\r\n0\r\n\r\n" + request(b"again"))

@@ -12,9 +12,10 @@ from app.rest.connections.bounds import Connections
 from app.rest.connections.protocol import KlammProtocol
 
 LINE = b"POST /v1/authorize HTTP/1.1"
+HOST = b"Host: k"
 TYPE = b"Content-Type: application/json"
-HEAD = b"\r\n".join((LINE, TYPE, b"Content-Length: 5", b"", b""))
-CHUNKED = b"\r\n".join((LINE, TYPE, b"Transfer-Encoding: chunked", b"", b""))
+HEAD = b"\r\n".join((LINE, HOST, TYPE, b"Content-Length: 5", b"", b""))
+CHUNKED = b"\r\n".join((LINE, HOST, TYPE, b"Transfer-Encoding: chunked", b"", b""))
 PROBE = b"GET /readyz?x HTTP/1.1\r\nHost: k\r\n\r\n"
 
 
@@ -119,7 +120,7 @@ async def turns() -> None:
 
 
 def request(body: bytes, *more: bytes, line: bytes = LINE, end: bytes = b"\r\n") -> bytes:
-    return end.join((line, TYPE, *more, b"Content-Length: %d" % len(body), b"", b"")) + body
+    return end.join((line, HOST, TYPE, *more, b"Content-Length: %d" % len(body), b"", b"")) + body
 
 
 class Clock:
