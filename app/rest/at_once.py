@@ -97,9 +97,9 @@ def _decide(services: Services, request: AuthorizeRequest, context: RequestConte
 
 def _decide_opa(
     services: Services, request: AuthorizeRequest | ByResourceType, context: RequestContext, target: bytes
-) -> Decided | Verdict:
+) -> Decided | Verdict | None:
     cluster = target[len(OPA_PATH) + 1 :].decode("ascii")
-    return opa.decide(services, request, context, cluster or None)
+    return opa.decide_at_once(services, request, context, cluster or None)
 
 
 _AUTHORIZE: _Plain[AuthorizeRequest, Decided] = _Plain(

@@ -111,9 +111,9 @@ async def authorize_by_resource_type(
     resource_type = RESOURCE_TYPE_CODES.get(body.resource_type)
     if operation is None or resource_type is None:
         raise _unknown_words(body)
-    verdict = services.authorizer.authorization(context).authorize_by_resource_type(operation, resource_type)
+    verdict, token = await services.authorizer.by_resource_type(context, operation, resource_type)
     services.metrics.count_verdicts([verdict])
-    return AuthorizeByResourceTypeResponse(result=verdict.result, token=current_token(services.authorizer))
+    return AuthorizeByResourceTypeResponse(result=verdict.result, token=None if token is None else str(token))
 
 
 def _unknown_words(body: AuthorizeByResourceTypeRequest) -> InvalidFieldsException:

@@ -26,6 +26,7 @@ from app.rest.errors import plain_response, unexpected
 from app.rest.opa_wire import OPA_DEADLINE_S, OPA_PATH, ByResourceType, decode_opa
 from app.rest.services import Services
 from app.rest.wire import AuthorizeRequest
+from app.runtime.deciding import by_resource_type_at_once
 
 OPA_OPERATION = "opaAuthorize"
 _ANSWERS = {True: b'{"result":true}', False: b'{"result":false}'}
@@ -93,23 +94,34 @@ OpaBody = Annotated[AuthorizeRequest, DescribedBy(_OpaInput, decode_opa), Body()
 @router.post(OPA_PATH, name=OPA_OPERATION, include_in_schema=False)
 async def opa_authorize(body: OpaBody, context: CurrentContext, services: CurrentServices) -> bytes:
     """Decide on one action, or on a resource type."""
-    return answer(services, decide(services, body, context, None), REQUEST_MARK.get() or NO_MARK)
+    return answer(services, await decide(services, body, context, None), REQUEST_MARK.get() or NO_MARK)
 
 
 @router.post(f"{OPA_PATH}/{{cluster}}", name=OPA_OPERATION, include_in_schema=False)
 async def opa_authorize_of(cluster: str, body: OpaBody, context: CurrentContext, services: CurrentServices) -> bytes:
     """The same for a broker that says which cluster it is of."""
-    return answer(services, decide(services, body, context, cluster), REQUEST_MARK.get() or NO_MARK)
+    return answer(services, await decide(services, body, context, cluster), REQUEST_MARK.get() or NO_MARK)
 
 
-def decide(
+async def decide(
     services: Services, request: AuthorizeRequest | ByResourceType, context: RequestContext, cluster: str | None
 ) -> Decided | Verdict:
     """What is to be answered; nothing is counted or logged. Raises what `Decider.decide` does."""
     _check_cluster(services, cluster)
     if isinstance(request, ByResourceType):
+        verdict, _ = await services.authorizer.by_resource_type(context, request.operation, request.resource_type)
+        return verdict
+    return services.decider.decide(request, context)
+
+
+def decide_at_once(
+    services: Services, request: AuthorizeRequest | ByResourceType, context: RequestContext, cluster: str | None
+) -> Decided | Verdict | None:
+    """The same in one step of the event loop; None if that would take long."""
+    _check_cluster(services, cluster)
+    if isinstance(request, ByResourceType):
         authorization = services.authorizer.authorization(context)
-        return authorization.authorize_by_resource_type(request.operation, request.resource_type)
+        return by_resource_type_at_once(authorization, request.operation, request.resource_type)
     return services.decider.decide(request, context)
 
 

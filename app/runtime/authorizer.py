@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from app.core.authorize import Authorization
+from app.core.authorize import Authorization, Verdict
 from app.core.bindings import AclBinding, StandardAcl
 from app.core.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.configs import CONFIG_NAMES, AuthorizerConfig, describe
@@ -28,6 +28,7 @@ from app.core.misses import Question
 from app.core.mutations import CreatedAcl
 from app.core.token import Token
 from app.runtime.counters import RuntimeMetrics
+from app.runtime.deciding import by_resource_type
 from app.runtime.explaining import explain_all
 from app.runtime.feed import ChangeFeed
 from app.runtime.listing import AclPage, list_acls
@@ -128,6 +129,15 @@ class Authorizer:
         if context.principal in self._loader.image.config.super_users:
             context.check_super_user()
         return self._authorization_of(context.principal, context.client_address)
+
+    async def by_resource_type(
+        self, context: RequestContext, operation: int, resource_type: int
+    ) -> tuple[Verdict, Token | None]:
+        """AuthorizeByResourceType (KIP-504), and the token that it was decided at; thousands of patterns take steps.
+
+        Raises what `authorization` does, InvalidRequestException for ANY and UNKNOWN, OffsetNotAvailableException.
+        """
+        return await by_resource_type(self._loader, lambda: self.authorization(context), operation, resource_type)
 
     def check_super_user(self, context: RequestContext) -> None:
         """Raise ClusterAuthorizationException for a super user of this moment whom the sender may not speak for.

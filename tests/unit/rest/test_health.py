@@ -9,6 +9,7 @@ from app.core.configs import AuthorizerConfig
 from app.ops.metrics import OPERATIONS
 from app.ops.metrics_page import CONTENT_TYPE
 from app.rest.app import ROUTERS
+from app.rest.pages.routes import pages_router
 from tests.unit.rest.harness import Service, serving
 
 LINE = re.compile(r"\[[+-]\](?P<name>\S+) (ok|failed)(: .+)?\Z")
@@ -112,5 +113,6 @@ async def test_the_metrics_page_is_of_this_moment(service: Service) -> None:
 
 
 def test_every_operation_is_counted_under_its_name() -> None:
-    names = {str(getattr(route, "name", "")) for router in ROUTERS for route in router.routes}
+    routers = (*ROUTERS, pages_router(dict))
+    names = {str(getattr(route, "name", "")) for router in routers for route in router.routes}
     assert names | {"other"} == set(OPERATIONS)

@@ -24,7 +24,7 @@ from tests.linear import is_linear
 
 SIZE = 4_096
 """And four times as much: what a head may have."""
-_METHODS = ("match", "fullmatch", "search", "sub", "split", "findall", "finditer")
+_METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 
 
 def modules() -> Iterator[ModuleType]:
@@ -93,7 +93,7 @@ def work_of(
         text: str | bytes = begin + unit * (size // len(unit)) + end
         if isinstance(pattern.pattern, bytes):
             text = str(text).encode("latin-1", "replace")
-        if method == "sub":
+        if method in ("sub", "subn"):
             return lambda: pattern.sub(pattern.pattern[:0], text)
         if method == "finditer":
             return lambda: list(pattern.finditer(text))
