@@ -52,8 +52,8 @@ def lines(folder: Path, *requests: Decided) -> list[bytes]:
     log.start()
     log.close(60)
     written = b"".join(each.read_bytes() for each in sorted(folder.iterdir()))
-    for each in folder.iterdir():
-        each.unlink()
+    for file in folder.iterdir():
+        file.unlink()
     return written.splitlines(keepends=True)
 
 
