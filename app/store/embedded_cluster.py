@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.store.embedded_binaries import Binaries
 from app.store.embedded_folder import DataFolder
-from app.store.embedded_process import EmbeddedPostgresError, Launcher
+from app.store.embedded_process import SHARED, EmbeddedPostgresError, Launcher
 
 USER = "klamm"
 DATABASE = "klamm"
@@ -47,7 +47,8 @@ def _take_over(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> No
 
     INVARIANT: it belongs to its new owner at the very end, so that all of it is done again if it was cut short.
     """
-    maker = launcher.for_making()
+    # Under no other name: whoever owns it in between would keep it if this ended here.
+    maker = launcher.for_making(SHARED)
     maker.own(folder.cluster)
     statement = f"ALTER ROLE {USER} PASSWORD '{folder.new_password()}'"
     _in_single_user_mode("changing the password", statement, folder.cluster, (maker, binaries))

@@ -18,8 +18,10 @@ from typing import IO, Self
 _PR_SET_PDEATHSIG = 1
 # PostgreSQL refuses to run as root, and initdb under a user id without a name; one of these accounts exists on
 # practically every system.
-_UNPRIVILEGED = ("nobody", "postgres", "daemon")
-_SHARED = "nobody"
+UNPRIVILEGED = ("nobody", "postgres", "daemon")
+SHARED = ("nobody",)
+"""Accounts that other programs run under as well, and that earlier versions left their data to."""
+
 OWN_IDS = range(60_706, 61_184)
 """User ids that no distribution and no part of systemd gives away; below 65,536, as containers map no others."""
 
@@ -53,19 +55,19 @@ class Account:
                     "run Klamm as that user or as root, or name another folder with --data-dir"
                 )
             return None
-        shared = {entry.pw_uid for entry in _entries((_SHARED,))}
+        shared = {entry.pw_uid for entry in _entries(SHARED)}
         return cls._owner(owner, cluster) if owner and owner not in shared else cls._own()
 
     @classmethod
-    def for_making(cls) -> Self:
+    def for_making(cls, names: Sequence[str] = UNPRIVILEGED) -> Self:
         """A named account, as initdb wants one; of those that there are, one that runs nothing at this moment, if any.
 
         Raises EmbeddedPostgresError if there is none.
         """
-        accounts = [cls(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in _entries(_UNPRIVILEGED)]
+        accounts = [cls(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in _entries(names)]
         if not accounts:
             raise EmbeddedPostgresError(
-                f"PostgreSQL can't run as root, and there is no account {' or '.join(_UNPRIVILEGED)} to make its data; "
+                f"PostgreSQL can't run as root, and there is no account {' or '.join(names)} to make its data; "
                 f"{_INSTEAD}"
             )
         at_work = _ids_at_work()
@@ -120,9 +122,9 @@ class Launcher:
 
     account: Account | None
 
-    def for_making(self) -> "Launcher":
-        """The one that can make a cluster: under an account with a name."""
-        return self if self.account is None else Launcher(Account.for_making())
+    def for_making(self, names: Sequence[str] = UNPRIVILEGED) -> "Launcher":
+        """The one that can make a cluster: under an account with a name, one of these if Klamm runs as root."""
+        return self if self.account is None else Launcher(Account.for_making(names))
 
     @contextmanager
     def reach(self, path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
