@@ -50,10 +50,14 @@ def _take_over(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> No
     # Under no other name: whoever owns it in between would keep it if this ended here.
     maker = launcher.for_making(SHARED)
     maker.own(folder.cluster)
+    _change_password(folder, maker, binaries)
+    launcher.own(folder.cluster)
+
+
+def _change_password(folder: DataFolder, maker: Launcher, binaries: Binaries) -> None:
     statement = f"ALTER ROLE {USER} PASSWORD '{folder.new_password()}'"
     _in_single_user_mode("changing the password", statement, folder.cluster, (maker, binaries))
     folder.keep_new_password()
-    launcher.own(folder.cluster)
 
 
 def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
@@ -79,8 +83,7 @@ def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> N
         maker.take_back(folder.password_file)
     if made.returncode != 0:
         raise EmbeddedPostgresError(f"initdb failed in `{unfinished}`: {_gist(made.stderr)}")
-    what = f"making the database `{DATABASE}`"
-    _in_single_user_mode(what, f"CREATE DATABASE {DATABASE}", unfinished, (maker, binaries))
+    _create_database(unfinished, maker, binaries)
     launcher.own(unfinished)
     unfinished.rename(folder.cluster)
     # INVARIANT: the new name outlives a loss of power, or the next start would take the cluster for an unfinished one.
@@ -99,6 +102,11 @@ def _sync(path: Path) -> None:
 def _locale() -> str:
     # What has no C.UTF-8 (older macOS) differs from it in letter case only, which Klamm never asks PostgreSQL about.
     return "C.UTF-8" if os.uname().sysname == "Linux" else "C"
+
+
+def _create_database(path: Path, maker: Launcher, binaries: Binaries) -> None:
+    what = f"making the database `{DATABASE}`"
+    _in_single_user_mode(what, f"CREATE DATABASE {DATABASE}", path, (maker, binaries))
 
 
 def _in_single_user_mode(what: str, statement: str, path: Path, means: tuple[Launcher, Binaries]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from app.rest import opa
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, serving
 from tests.unit.rest.opa_bodies import ask_in_vain, with_context
 from tests.unit.rest.test_bad_input import BODIES, WITH_CONTEXT, check_problem
@@ -69,8 +70,13 @@ async def test_whom_an_explanation_is_about_has_the_bound_too(service: Service, 
     ],
 )
 async def test_the_plugin_s_texts_have_it_too(
-    service: Service, changes: dict[str, object], where: str, caplog: pytest.LogCaptureFixture
+    service: Service,
+    changes: dict[str, object],
+    where: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(opa, "_REFUSALS", opa._Refusals())
     assert await ask_in_vain(service, with_context(**changes)) == (400, "INVALID_REQUEST")
     [record] = [each for each in caplog.records if each.message == "opa_refused"]
     why = str(record.__dict__["why"])
