@@ -4,10 +4,12 @@ ALLOWED with log_if_allowed is DEBUG, DENIED with log_if_denied is INFO, everyth
 written by a thread of their own: a decision pays for one append, and the event loop never waits for a disk.
 """
 
+import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -17,8 +19,8 @@ import msgspec
 from app.core.authorize import Verdict
 from app.core.bindings import StandardAcl
 from app.core.codes import AclOperation, ResourceType
-from app.ops.api_keys import request_name
-from app.ops.json_text import json_content
+from app.ops.api_keys import API_KEY_NAMES, request_name
+from app.ops.json_text import json_content, written_bytes
 from app.ops.logs import LogFormat
 from app.ops.metrics import Metrics
 
@@ -35,7 +37,11 @@ _RESOURCE_TYPES = tuple(
     "".join(word.capitalize() for word in each.name.split("_")) + ":LITERAL:" for each in ResourceType
 )
 _DECIDED = {True: "Allowed operation = ", False: "Denied operation = "}
-_LINE_OVERHEAD = 256
+_AT_ONCE_CHARS = 64 * 1024
+REPEATED_BYTES = 1024
+"""A principal that takes more than this in a line stands in full in the first of a request's lines, and no more."""
+
+_SHOWN_OF_LONG = 64
 
 # C0 and C1 controls, DEL, line and paragraph separator, and the marks that reorder text on a screen.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -79,8 +85,8 @@ def level_of(verdict: Verdict, log_if_allowed: object, log_if_denied: object) ->
 class AuditLog:
     """Takes decided actions on the event loop and writes their lines, in this form, from a daemon thread.
 
-    `write` gets whole lines, several at once. At most `capacity` characters wait, and what comes on top is counted
-    in `audit_lines_dropped`.
+    `write` gets whole lines, several at once. At most `capacity` bytes wait, counted as they will be written, and what
+    comes on top is counted in `audit_lines_dropped`.
     """
 
     def __init__(
@@ -95,6 +101,8 @@ class AuditLog:
         self._write = write
         self._metrics = metrics
         self._lines = _json_lines if form == "JSON" else _kafka_lines
+        self._line_bytes = len("".join(self._lines(0.0, _WIDEST_SOURCE, [_WIDEST_ENTRY])).encode())
+        """Of a line all of whose names are empty."""
         self._capacity = capacity
         self._linger_s = linger_s
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
@@ -110,7 +118,7 @@ class AuditLog:
 
     def log(self, source: AuditSource, entries: Sequence[AuditEntry]) -> None:
         """Take the actions of one request, already chosen by level."""
-        size = _size(entries)
+        size = self._room(source, entries)
         if self._closing.is_set() or self._size_in - self._size_out + size > self._capacity:
             self._metrics.audit_lines_dropped += len(entries)
             return
@@ -123,6 +131,22 @@ class AuditLog:
         self._queue.put(None)
         if self._thread.is_alive():
             self._thread.join(timeout_s)
+
+    def _room(self, source: AuditSource, entries: Sequence[AuditEntry]) -> int:
+        """How many bytes the lines of these take at most."""
+        principal = written_bytes(source.principal)
+        again = min(principal, REPEATED_BYTES)
+        ids = (source.request_id, source.trace_id, source.caller)
+        line = self._line_bytes + written_bytes(source.host) + sum(written_bytes(each) for each in ids if each)
+        size = principal - again + len(entries) * (line + again)
+        for entry in entries:
+            size += written_bytes(entry.resource_name)
+            if entry.acl is not None:
+                binding = entry.acl.binding
+                size += _ACL_BYTES + written_bytes(binding.resource_name) + written_bytes(binding.host)
+                size += again if binding.principal == source.principal else written_bytes(binding.principal)
+        # The first line names a principal of its own twice where an ACL decided.
+        return size + principal - again
 
     def _run(self) -> None:
         while True:
@@ -147,22 +171,33 @@ class AuditLog:
             items.append(item)
 
     def _write_batch(self, batch: Sequence[_Item]) -> None:
-        count = sum(len(entries) for _, _, entries, _ in batch)
+        lines: list[str] = []
+        size = 0
+        for time_s, source, entries, _ in batch:
+            for line in self._lines(time_s, source, entries):
+                lines.append(line)
+                size += len(line)
+                if size >= _AT_ONCE_CHARS:
+                    self._write_lines(lines)
+                    lines, size = [], 0
+        if lines:
+            self._write_lines(lines)
+        self._size_out += sum(room for _, _, _, room in batch)
+
+    def _write_lines(self, lines: Sequence[str]) -> None:
         try:
-            self._write("".join([self._lines(time_s, source, entries) for time_s, source, entries, _ in batch]))
+            self._write("".join(lines))
         except Exception:  # noqa: BLE001 - whatever the sink raises, the thread has to live on
             # A full disk or a closed stream costs these lines, never the thread.
-            self._metrics.audit_lines_failed += count
-            _LOG.exception("audit_write_failed", extra={"lines": count})
+            self._metrics.audit_lines_failed += len(lines)
+            _LOG.exception("audit_write_failed", extra={"lines": len(lines)})
         else:
-            self._metrics.audit_lines_written += count
-        finally:
-            self._size_out += sum(size for _, _, _, size in batch)
+            self._metrics.audit_lines_written += len(lines)
 
 
 def audit_message(source: AuditSource, entry: AuditEntry) -> str:
     """The message of Kafka's StandardAuthorizer, control characters escaped."""
-    return _KAFKA.lines("", source, [entry])[len(_LEVEL_NAMES[entry.level]) + 1 : -len(_KAFKA.end)]
+    return next(_KAFKA.lines("", source, [entry]))[len(_LEVEL_NAMES[entry.level]) + 1 : -len(_KAFKA.end)]
 
 
 class _Form:
@@ -173,23 +208,38 @@ class _Form:
         self._before = f"{before}Principal = "
         self._shown = shown
 
-    def lines(self, stamp: str, source: AuditSource, entries: Sequence[AuditEntry], ids: str = "") -> str:
+    def lines(self, stamp: str, source: AuditSource, entries: Sequence[AuditEntry], ids: str = "") -> Iterator[str]:
         """A line for each of a request's actions; what they share is worded once."""
         shown = self._shown
-        who = f"{self._before}{shown(source.principal)} is "
+        principal = shown(source.principal)
+        # What would be repeated; None if it may be.
+        short = None if len(entries) == 1 or len(principal.encode()) <= REPEATED_BYTES else _short(source.principal)
         where = f" from host = {shown(source.host)} on resource = "
         request = f" for request = {request_name(source.request_type)} with resourceRefCount = "
         end = f"{ids}{self.end}"
-        lines = []
-        for entry in entries:
+        for at, entry in enumerate(entries):
             verdict, acl = entry.verdict, entry.acl
+            if at and short is not None:
+                principal, acl = shown(short), _shortened(acl, source.principal, short)
             rule = verdict.rule_word if acl is None else shown(f"{verdict.rule_word}(acl={acl})")
-            lines.append(
-                f"{stamp}{_LEVEL_NAMES[entry.level]}{who}{_DECIDED[verdict.allowed]}{_OPERATIONS[entry.operation]}"
-                f"{where}{_RESOURCE_TYPES[entry.resource_type]}{shown(entry.resource_name)}{request}"
-                f"{entry.resource_reference_count} based on rule {rule}{end}"
+            yield (
+                f"{stamp}{_LEVEL_NAMES[entry.level]}{self._before}{principal} is {_DECIDED[verdict.allowed]}"
+                f"{_OPERATIONS[entry.operation]}{where}{_RESOURCE_TYPES[entry.resource_type]}"
+                f"{shown(entry.resource_name)}{request}{entry.resource_reference_count} based on rule {rule}{end}"
             )
-        return "".join(lines)
+
+
+def _short(principal: str) -> str:
+    """What stands for a long principal in all of a request's lines but the first."""
+    encoded = principal.encode("utf-8", "surrogatepass")
+    mark = f"{len(encoded)} bytes, SHA-256 {hashlib.sha256(encoded).hexdigest()[:16]}, in full in the first line"
+    return f"{principal[:_SHOWN_OF_LONG]}... [{mark}]"
+
+
+def _shortened(acl: StandardAcl | None, principal: str, short: str) -> StandardAcl | None:
+    if acl is None or acl.binding.principal != principal:
+        return acl
+    return replace(acl, binding=replace(acl.binding, principal=short))
 
 
 def _printable(text: str) -> str:
@@ -202,12 +252,12 @@ _KAFKA = _Form(" ", " (kafka.authorizer.logger)\n", _printable)
 _JSON = _Form('","logger":"kafka.authorizer.logger","event":"decision","message":"', "}\n", json_content)
 
 
-def _kafka_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> str:
+def _kafka_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> Iterator[str]:
     seconds = int(time_s)
     return _KAFKA.lines(f"[{_stamp(seconds)},{int((time_s - seconds) * 1000):03d}] ", source, entries)
 
 
-def _json_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> str:
+def _json_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> Iterator[str]:
     seconds = int(time_s)
     stamp = f'{_json_stamp(seconds)}{int((time_s - seconds) * 1000):03d}Z","level":"'
     ids = '"' if source.request_id is None else f'","request_id":"{json_content(source.request_id)}"'
@@ -232,8 +282,14 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
-def _size(entries: Sequence[AuditEntry]) -> int:
-    size = _LINE_OVERHEAD * len(entries)
-    for entry in entries:
-        size += len(entry.resource_name)
-    return size
+def _widest(words: Sequence[str]) -> int:
+    return max(range(len(words)), key=lambda at: len(words[at]))
+
+
+# From these two follows how much a line takes beside its names.
+_WIDEST_SOURCE = AuditSource("", "", _widest(API_KEY_NAMES), "", "", "")
+_WIDEST_ENTRY = AuditEntry(
+    DEBUG, _widest(_OPERATIONS), _widest(_RESOURCE_TYPES), "", -(2**31), Verdict.DEFAULT_ALLOW, None
+)
+_ACL_BYTES = 192
+"""The same of an ACL: `(acl=StandardAcl(resourceType=TRANSACTIONAL_ID, resourceName=, ...))`."""

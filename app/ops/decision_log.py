@@ -1,5 +1,7 @@
 """The decision log: what authorize has decided, an action a line, as JSON that the pipeline ingests.
 
+Where it is long what a request's actions share, they stand in a list, and it is written once for many of them.
+
 The event loop pays for one append a request. Lines are made, written and rotated by a thread of their own; what waits
 for it is bounded, and what has no room is dropped and counted.
 """
@@ -8,7 +10,7 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from sys import getsizeof
@@ -22,11 +24,17 @@ from msgspec import UNSET, UnsetType
 from app.core.authorize import Verdict
 from app.core.image import AuthorizerImage
 from app.ops.decision_log_files import DecisionFiles, Seldom
-from app.ops.json_text import json_content
+from app.ops.json_text import json_content, written_bytes
 from app.ops.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
-_REQUEST_BYTES, _ACTION_BYTES = 512, 256
+_REQUEST_BYTES, _ACTION_BYTES = 384, 224
+REPEATED_BYTES = 1024
+"""What a request's actions share is repeated in the line of each if it takes no more than this."""
+
+LONGEST_LINE = 1024 * 1024
+"""A list of actions ends before its line gets longer, for the pipeline reads none that is."""
+
 _LINES_AT_ONCE = 100
 _BREATH_S = 0.0002
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 30.0
@@ -245,18 +253,39 @@ def _lines(time_s: float, decided: Decided, part: slice, end: str) -> str:
         f',"principal":"{json_content(asker.principal)}","host":"{json_content(asker.host)}"'
         f',"listener_name":{_text(asker.listener_name)}'
         f',"request_type":{"null" if request_type is UNSET or request_type is None else request_type}'
-        f',"client_id":{_text(asker.client_id)},"caller":{_text(asker.caller)},"operation":"'
+        f',"client_id":{_text(asker.client_id)},"caller":{_text(asker.caller)}'
     )
-    lines = []
-    for action, verdict, acl_id in zip(actions[part], verdicts[part], acl_ids[part], strict=True):
-        shown_id = "null" if acl_id is None else f'"{UUID(bytes=acl_id)}"'
-        result = "ALLOWED" if verdict.allowed else "DENIED"
-        lines.append(
-            f'{head}{action.operation}","resource_type":"{action.resource_type}"'
-            f',"resource_name":"{json_content(action.resource_name)}"'
-            f',"result":"{result}","rule":"{verdict.rule_word}","acl_id":{shown_id}{end}'
-        )
-    return "".join(lines)
+    bodies = [
+        _action(action, verdict, acl_id)
+        for action, verdict, acl_id in zip(actions[part], verdicts[part], acl_ids[part], strict=True)
+    ]
+    if len(bodies) == 1 or len(head.encode()) <= REPEATED_BYTES:
+        return "".join([f"{head},{body}{end}" for body in bodies])
+    return "".join([f'{head},"actions":[{some}]{end}' for some in _lists(bodies, LONGEST_LINE - len(head.encode()))])
+
+
+def _action(action: Asked, verdict: Verdict, acl_id: bytes | None) -> str:
+    shown_id = "null" if acl_id is None else f'"{UUID(bytes=acl_id)}"'
+    result = "ALLOWED" if verdict.allowed else "DENIED"
+    return (
+        f'"operation":"{action.operation}","resource_type":"{action.resource_type}"'
+        f',"resource_name":"{json_content(action.resource_name)}"'
+        f',"result":"{result}","rule":"{verdict.rule_word}","acl_id":{shown_id}'
+    )
+
+
+def _lists(bodies: Sequence[str], room: int) -> Iterator[str]:
+    """The actions as objects, as many at once as there is room for."""
+    some: list[str] = []
+    size = _REQUEST_BYTES
+    for body in bodies:
+        taken = len(body.encode()) + 3
+        if some and size + taken > room:
+            yield ",".join(some)
+            some, size = [], _REQUEST_BYTES
+        some.append(f"{{{body}}}")
+        size += taken
+    yield ",".join(some)
 
 
 def _text(value: str | UnsetType | None) -> str:
@@ -269,10 +298,23 @@ def _stamp(seconds: int) -> str:
 
 
 def _size(decided: Decided) -> int:
-    """About what it takes in memory: a text of a few characters may take four bytes for each."""
+    """As many bytes as its lines take at most, and about what it takes in memory if that is more."""
     _, asker, actions, _, _ = decided
-    size = _REQUEST_BYTES + _ACTION_BYTES * len(actions) + getsizeof(asker.principal)
-    size += getsizeof(asker.listener_name) + getsizeof(asker.client_id)
+    head = _REQUEST_BYTES
+    kept = 0
+    for text in (asker.principal, asker.host, asker.listener_name, asker.client_id, asker.caller):
+        if isinstance(text, str):
+            head += written_bytes(text)
+            kept += getsizeof(text)
+    written = 0
     for action in actions:
-        size += getsizeof(action.resource_name)
-    return size
+        written += written_bytes(action.resource_name)
+        kept += getsizeof(action.resource_name)
+    written += len(actions) * _ACTION_BYTES
+    kept += _REQUEST_BYTES + len(actions) * _ACTION_BYTES
+    repeated = len(actions) * min(head, REPEATED_BYTES)
+    if head > REPEATED_BYTES:
+        # A list ends with what is written at once, or where the next action has no room in its line.
+        lists = 2 + len(actions) // _LINES_AT_ONCE + 2 * written // max(1, LONGEST_LINE - head)
+        repeated = max(repeated, min(lists, len(actions)) * head)
+    return max(kept, written + repeated)

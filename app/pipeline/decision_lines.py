@@ -1,4 +1,4 @@
-"""One line of the decision log: the decision that it tells, or which column of it is wrong and why.
+"""One line of the decision log: the decisions that it tells, or which column of it is wrong and why.
 
 Every line is judged here and nowhere else, so that what was ingested can be relied on: words are Kafka's, hosts are
 addresses as Java prints them, and a rule goes with its result.
@@ -28,6 +28,9 @@ DecisionRow = tuple[datetime | str | int | float | None, ...]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z\Z", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+_NO_LIST: list[dict[str, object]] = [{}]
+"""A line without `actions` tells of one, whose fields stand with all others."""
+
 _RESULT_OF_RULE = {(each.result.value, each.rule_word) for each in Verdict}
 
 
@@ -43,11 +46,28 @@ class _WrongValueError(Exception):
     """What a value should be."""
 
 
-def parse_line(raw: bytes, latest: datetime | None = None) -> DecisionRow | LineFault:
-    """The decision in this line, as long as it is not blank. Fields that this version doesn't know are passed over.
+def parse_line(raw: bytes, latest: datetime | None = None) -> list[DecisionRow] | LineFault:
+    """The decisions in this line, as long as it is not blank: one, or those of a list of actions that share the rest.
 
-    A decision later than `latest` is wrong: by one clock that goes ahead all others would look old.
+    Fields that this version doesn't know are passed over; one wrong action makes the line wrong. A decision later than
+    `latest` is wrong: by one clock that goes ahead all others would look old.
     """
+    fields = _fields_of(raw)
+    if isinstance(fields, LineFault):
+        return fields
+    actions = fields.get("actions", _NO_LIST)
+    if not isinstance(actions, list) or not all(isinstance(each, dict) for each in actions):
+        return LineFault("actions", "`actions` must be a list of objects")
+    rows = []
+    for action in actions:
+        row = _by_then(_decision({**fields, **action}), latest)
+        if isinstance(row, LineFault):
+            return row
+        rows.append(row)
+    return rows
+
+
+def _fields_of(raw: bytes) -> dict[str, object] | LineFault:
     if len(raw) > MAX_LINE_BYTES:
         return LineFault("", f"the line is longer than {MAX_LINE_BYTES} bytes")
     try:
@@ -58,9 +78,7 @@ def parse_line(raw: bytes, latest: datetime | None = None) -> DecisionRow | Line
         return LineFault("", f"not JSON, or only the beginning of a line: {fault.msg} (column {fault.colno})")
     except (ValueError, RecursionError) as fault:
         return LineFault("", f"not a line of the decision log: {str(fault)[:MAX_SHOWN]}")
-    if not isinstance(fields, dict):
-        return LineFault("", "not a JSON object")
-    return _by_then(_decision(fields), latest)
+    return fields if isinstance(fields, dict) else LineFault("", "not a JSON object")
 
 
 def _by_then(row: DecisionRow | LineFault, latest: datetime | None) -> DecisionRow | LineFault:

@@ -27,7 +27,11 @@ LOG_FILES = "{decisions-*.jsonl,decisions-*.jsonl.gz}"
 _CLOCKS_APART = timedelta(days=1)
 """How far a service's clock may be ahead of that of whoever ingests."""
 
+_ROWS_AT_ONCE = 1_000
+"""Handed on together: what the decisions of a line share, such as a principal of 32 KB, each row has for itself."""
+
 _FAULT_FIELDS = ("file", "column", "reason", "line")
+_NOTHING = (None,) * (len(DECISIONS.fields) + 1)
 _NULLABLE = [StructField(field.name, field.dataType) for field in DECISIONS.fields]
 _PARSED = StructType([*_NULLABLE, DAY, *(StructField(name, StringType()) for name in _FAULT_FIELDS)])
 _ARROW = pa.schema(
@@ -136,21 +140,27 @@ def _manifest(rows: DataFrame, number: int) -> dict[str, Any]:
 
 
 def _parse_batches(latest: datetime, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    nothing = (None,) * (len(DECISIONS.fields) + 1)
     for batch in batches:
         rows: list[Sequence[object]] = []
         raws, files = (batch.column(at).to_pylist() for at in (0, 1))
         for raw, file in zip(raws, files, strict=True):
-            if not raw or raw.isspace():
-                continue
-            line = parse_line(raw, latest)
-            if isinstance(line, LineFault):
-                text = raw[:MAX_LINE_BYTES].decode(errors="backslashreplace")
-                rows.append((*nothing, file, line.column, line.reason, text))
-            else:
-                rows.append((*line, line[0].date(), None, None, None, None))  # type: ignore[union-attr]  # `time`
+            if raw and not raw.isspace():
+                rows += _rows_of(raw, file, latest)
+            while len(rows) >= _ROWS_AT_ONCE:
+                yield _batch_of(rows[:_ROWS_AT_ONCE])
+                del rows[:_ROWS_AT_ONCE]
         if rows:
-            arrays = [
-                pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), _ARROW.types, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+            yield _batch_of(rows)
+
+
+def _rows_of(raw: bytes, file: str, latest: datetime) -> list[Sequence[object]]:
+    line = parse_line(raw, latest)
+    if isinstance(line, LineFault):
+        text = raw[:MAX_LINE_BYTES].decode(errors="backslashreplace")
+        return [(*_NOTHING, file, line.column, line.reason, text)]
+    return [(*row, row[0].date(), None, None, None, None) for row in line]  # type: ignore[union-attr]  # `time`
+
+
+def _batch_of(rows: Sequence[Sequence[object]]) -> pa.RecordBatch:
+    arrays = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), _ARROW.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)

@@ -6,6 +6,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app.rest.schemas import (
+    BYTES,
     AtLeast,
     AuthorizableRequestContext,
     Code,
@@ -30,10 +31,13 @@ IfUnchangedSince = Annotated[
 ]
 
 PatternName = Annotated[
-    str, Field(description="A resource's name; if the pattern is PREFIXED, its beginning; `*` is every resource.")
+    str,
+    Field(description=f"A resource's name; if the pattern is PREFIXED, its beginning; `*` is every resource. {BYTES}"),
 ]
-AclPrincipal = Annotated[str, Field(description="`type:name`, for example `User:alice`; `User:*` is everybody.")]
-AclHost = Annotated[str, Field(description="An IP address, a CIDR range, or `*`.")]
+AclPrincipal = Annotated[
+    str, Field(description=f"`type:name`, for example `User:alice`; `User:*` is everybody. {BYTES}")
+]
+AclHost = Annotated[str, Field(description=f"An IP address, a CIDR range, or `*`. {BYTES}")]
 AclId = Annotated[UUID, Field(description="The ACL's id, which no other ACL ever has.")]
 
 

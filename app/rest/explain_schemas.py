@@ -6,7 +6,17 @@ from app.core.authorize import AuthorizationResult
 from app.core.matching import MAX_LISTED
 from app.core.near_misses import MAX_NEAR_MISSES
 from app.rest.acl_schemas import Acl, AclHost, AclPrincipal, PatternName
-from app.rest.schemas import Action, AtLeast, AuthorizableRequestContext, Entries, Reply, Request, Token
+from app.rest.schemas import (
+    BYTES,
+    Action,
+    AtLeast,
+    AuthorizableRequestContext,
+    Entries,
+    KafkaString,
+    Reply,
+    Request,
+    Token,
+)
 
 MAX_ACTIONS = 100
 """Actions in one request: each takes some hundred times what a decision takes."""
@@ -15,8 +25,8 @@ MAX_ACTIONS = 100
 class ExplainedCaller(Request):
     """Whom an explanation is about."""
 
-    principal: str = Field(description="`type:name`, for example `User:bob`.", examples=["User:bob"])
-    client_address: str = Field(description="The client's IP address; never a name.", examples=["10.1.2.3"])
+    principal: KafkaString = Field(description=f"`type:name`, for example `User:bob`. {BYTES}", examples=["User:bob"])
+    client_address: KafkaString = Field(description="The client's IP address; never a name.", examples=["10.1.2.3"])
 
 
 class ExplainRequest(Request):

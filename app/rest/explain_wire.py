@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from app.rest.wire import Action, Context
+from app.rest.wire import Action, Context, check_lengths
 
 
 class ExplainedCaller(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -11,6 +11,9 @@ class ExplainedCaller(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
     principal: str
     client_address: str
+
+    def __post_init__(self) -> None:
+        check_lengths((("/about/principal", self.principal), ("/about/client_address", self.client_address)))
 
 
 class ExplainRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -13,7 +13,7 @@ from app.core.errors import InvalidRequestException
 from app.rest import wire
 from app.rest.context import given
 from app.rest.strict_json import check_bounds
-from app.rest.wire import AuthorizeRequest, Int16, Int32, StructReader
+from app.rest.wire import AuthorizeRequest, Int16, Int32, StructReader, check_lengths
 from app.rest.words import OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 
 OPA_BELOW = "/v1/data"
@@ -137,9 +137,20 @@ def _context(context: RequestContext) -> wire.Context:
             f"`principalType` `{principal.principal_type[:100]}` is no principal's type; send for example `User`"
         )
     fields = _header_fields(context.header)
+    named, address = f"{principal.principal_type}:{principal.name}", context.client_address.rpartition("/")[2]
+    asked = "/input/requestContext"
+    check_lengths(
+        (
+            (f"{asked}/principal", named),
+            (f"{asked}/clientAddress", address),
+            (f"{asked}/listenerName", context.listener_name),
+            (f"{asked}/securityProtocol", context.security_protocol),
+            (f"{asked}/header/name/clientId", fields.client_id),
+        )
+    )
     return wire.Context(
-        f"{principal.principal_type}:{principal.name}",
-        context.client_address.rpartition("/")[2],
+        named,
+        address,
         context.listener_name,
         context.security_protocol,
         fields.request_api_key,

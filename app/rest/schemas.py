@@ -6,9 +6,11 @@ Requests are strict: no unknown field, no conversion.
 from typing import Annotated, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
+from pydantic_core import PydanticCustomError
 
 from app.core.authorize import AuthorizationResult
+from app.core.validation import MAX_TEXT_BYTES
 from app.rest.words import LITERAL, AclOperationWord, PatternTypeWord, ResourceTypeWord
 
 INT16_MIN, INT16_MAX = -(2**15), 2**15 - 1
@@ -22,6 +24,31 @@ Entries = Annotated[list[T], FailFast()]
 Int16 = Annotated[int, Field(ge=INT16_MIN, le=INT16_MAX)]
 Int32 = Annotated[int, Field(ge=INT32_MIN, le=INT32_MAX)]
 TimeoutMs = Annotated[int, Field(ge=0, le=MAX_WAIT_MS)]
+
+TOO_LONG = (
+    f"the text is longer than {MAX_TEXT_BYTES} bytes of UTF-8, the most that a string of Kafka's protocol holds; "
+    "send a shorter one"
+)
+BYTES = f"At most {MAX_TEXT_BYTES:,} bytes of UTF-8, as in Kafka's protocol."
+"""For descriptions, as `maxLength` would count characters."""
+
+_MOST_BYTES_OF_A_CHARACTER = 4
+
+
+def is_too_long(text: str) -> bool:
+    """Whether a string of Kafka's protocol does not hold it."""
+    may_be = len(text) * _MOST_BYTES_OF_A_CHARACTER > MAX_TEXT_BYTES
+    return may_be and len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES
+
+
+def _bounded(text: str) -> str:
+    if is_too_long(text):
+        raise PydanticCustomError("too_long", "{why}", {"why": TOO_LONG})
+    return text
+
+
+KafkaString = Annotated[str, AfterValidator(_bounded)]
+"""A text that is shown in logs, or repeated in them, for each action of a request."""
 
 _CODES = (
     "NONE, INVALID_REQUEST, POLICY_VIOLATION, UNSUPPORTED_VERSION, SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED, "
@@ -58,13 +85,17 @@ AtLeast = Annotated[str | None, Field(description="A token: answer from this sta
 class AuthorizableRequestContext(Request):
     """Who asks, and about which request (KIP-504)."""
 
-    principal: str = Field(description="`type:name`, for example `User:alice`.", examples=["User:alice"])
-    client_address: str = Field(description="The client's IP address; never a name.", examples=["10.1.2.3"])
-    listener_name: str | None = Field(None, description="The broker's listener that the request came by, for the logs.")
-    security_protocol: str | None = Field(None, description="That listener's, such as SASL_SSL.")
+    principal: KafkaString = Field(
+        description=f"`type:name`, for example `User:alice`. {BYTES}", examples=["User:alice"]
+    )
+    client_address: KafkaString = Field(description="The client's IP address; never a name.", examples=["10.1.2.3"])
+    listener_name: KafkaString | None = Field(
+        None, description=f"The broker's listener that the request came by, for the logs. {BYTES}"
+    )
+    security_protocol: KafkaString | None = Field(None, description=f"That listener's, such as SASL_SSL. {BYTES}")
     request_type: Int16 | None = Field(None, description="Kafka's API key, for the audit log.")
     request_version: Int16 | None = Field(None, description="The version of that API.")
-    client_id: str | None = Field(None, description="What the client calls itself, for the logs.")
+    client_id: KafkaString | None = Field(None, description=f"What the client calls itself, for the logs. {BYTES}")
     correlation_id: Int32 | None = Field(None, description="The number of the client's request.")
 
 

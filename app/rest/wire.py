@@ -7,19 +7,33 @@ nothing was overwritten. A body that does not add up, or that holds a backslash,
 `app.rest.strict_json`, which is exact.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from app.core.errors import InvalidRequestException
+from app.core.validation import MAX_TEXT_BYTES
 from app.rest import schemas
+from app.rest.errors import FieldError, InvalidFieldsException
 from app.rest.strict_json import MAX_CONTAINERS, check_bounds, check_count, parse
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 Int16 = Annotated[int, Meta(ge=schemas.INT16_MIN, le=schemas.INT16_MAX)]
 Int32 = Annotated[int, Meta(ge=schemas.INT32_MIN, le=schemas.INT32_MAX)]
+
+Text = str | UnsetType | None
+_SURELY_SHORT = MAX_TEXT_BYTES // 4
+"""Characters that are within the bound whatever they are; nearly all requests are asked no more."""
+
+
+def check_lengths(texts: Iterable[tuple[str, Text]]) -> None:
+    """Refuse what no string of Kafka's protocol holds, each by its pointer. Raises InvalidFieldsException."""
+    too_long = [at for at, text in texts if isinstance(text, str) and schemas.is_too_long(text)]
+    if too_long:
+        raise InvalidFieldsException([FieldError(at, schemas.TOO_LONG) for at in too_long])
 
 
 class Context(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -33,6 +47,26 @@ class Context(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     request_version: Int16 | UnsetType | None = UNSET
     client_id: str | UnsetType | None = UNSET
     correlation_id: Int32 | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        # INVARIANT: logs repeat these texts, so no context has one without a bound.
+        if (
+            len(self.principal) <= _SURELY_SHORT
+            and len(self.client_address) <= _SURELY_SHORT
+            and (not self.listener_name or len(self.listener_name) <= _SURELY_SHORT)
+            and (not self.security_protocol or len(self.security_protocol) <= _SURELY_SHORT)
+            and (not self.client_id or len(self.client_id) <= _SURELY_SHORT)
+        ):
+            return
+        check_lengths(
+            (
+                ("/context/principal", self.principal),
+                ("/context/client_address", self.client_address),
+                ("/context/listener_name", self.listener_name),
+                ("/context/security_protocol", self.security_protocol),
+                ("/context/client_id", self.client_id),
+            )
+        )
 
 
 class Action(msgspec.Struct, forbid_unknown_fields=True, gc=False):

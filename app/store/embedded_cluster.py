@@ -1,5 +1,6 @@
 """PostgreSQL's own data folder: how it is made, and whether it may be used."""
 
+import logging
 import os
 import shutil
 import time
@@ -8,13 +9,15 @@ from pathlib import Path
 
 from app.store.embedded_binaries import Binaries
 from app.store.embedded_folder import DataFolder
-from app.store.embedded_process import EmbeddedPostgresError, Launcher
+from app.store.embedded_process import SHARED, EmbeddedPostgresError, Launcher
 
 USER = "klamm"
 DATABASE = "klamm"
 _INITDB_TIMEOUT_S = 300.0
 _PREDECESSOR_TIMEOUT_S = 15.0
 _POLL_S = 0.02
+
+_log = logging.getLogger(__name__)
 
 
 def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
@@ -33,26 +36,55 @@ def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) 
             "or name another folder with --data-dir"
         )
     _await_end_of_predecessor(folder.cluster)
+    account = launcher.account
+    if account is not None and folder.cluster.stat().st_uid != account.uid:
+        _take_over(folder, launcher, binaries)
+        _log.warning("embedded_postgres_account_changed", extra={"folder": folder.path, "account": account.name})
+
+
+def _take_over(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
+    """A cluster of an account that others use as well becomes one of PostgreSQL's own, with another password.
+
+    INVARIANT: it belongs to its new owner at the very end, so that all of it is done again if it was cut short.
+    """
+    # Under no other name: whoever owns it in between would keep it if this ended here.
+    maker = launcher.for_making(SHARED)
+    maker.own(folder.cluster)
+    _change_password(folder, maker, binaries)
+    launcher.own(folder.cluster)
+
+
+def _change_password(folder: DataFolder, maker: Launcher, binaries: Binaries) -> None:
+    statement = f"ALTER ROLE {USER} PASSWORD '{folder.new_password()}'"
+    _in_single_user_mode("changing the password", statement, folder.cluster, (maker, binaries))
+    folder.keep_new_password()
 
 
 def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
     # INVARIANT: a folder that bears the cluster's name is complete; what a crash left behind is made anew.
+    maker = launcher.for_making()
     unfinished = folder.cluster.with_suffix(".new")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
-    launcher.own(unfinished)
+    maker.own(unfinished)
+    # One that an attempt before has shown to another account is worth nothing.
+    folder.password_file.unlink(missing_ok=True)
     folder.make_password()
-    launcher.own(folder.password_file)
-    with (
-        launcher.reach(unfinished) as (cluster, cluster_fds),
-        launcher.reach(folder.password_file) as (password, password_fds),
-    ):
-        options = ["-U", USER, "-A", "scram-sha-256", f"--pwfile={password}", "-E", "UTF8", f"--locale={_locale()}"]
-        command = [binaries.program("initdb"), "-D", cluster, *options]
-        made = launcher.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=(*cluster_fds, *password_fds))
+    maker.own(folder.password_file)
+    try:
+        with (
+            maker.reach(unfinished) as (cluster, cluster_fds),
+            maker.reach(folder.password_file) as (password, password_fds),
+        ):
+            options = ["-U", USER, "-A", "scram-sha-256", f"--pwfile={password}", "-E", "UTF8", f"--locale={_locale()}"]
+            command = [binaries.program("initdb"), "-D", cluster, *options]
+            made = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=(*cluster_fds, *password_fds))
+    finally:
+        maker.take_back(folder.password_file)
     if made.returncode != 0:
         raise EmbeddedPostgresError(f"initdb failed in `{unfinished}`: {_gist(made.stderr)}")
-    _create_database(unfinished, launcher, binaries)
+    _create_database(unfinished, maker, binaries)
+    launcher.own(unfinished)
     unfinished.rename(folder.cluster)
     # INVARIANT: the new name outlives a loss of power, or the next start would take the cluster for an unfinished one.
     for path in (folder.path, folder.path.parent):
@@ -72,14 +104,19 @@ def _locale() -> str:
     return "C.UTF-8" if os.uname().sysname == "Linux" else "C"
 
 
-def _create_database(path: Path, launcher: Launcher, binaries: Binaries) -> None:
-    statement = f"CREATE DATABASE {DATABASE};\n"
-    with launcher.reach(path) as (cluster, descriptors):
-        # The last of it is the name of the database to work in; single-user mode needs no port and no password.
+def _create_database(path: Path, maker: Launcher, binaries: Binaries) -> None:
+    what = f"making the database `{DATABASE}`"
+    _in_single_user_mode(what, f"CREATE DATABASE {DATABASE}", path, (maker, binaries))
+
+
+def _in_single_user_mode(what: str, statement: str, path: Path, means: tuple[Launcher, Binaries]) -> None:
+    """Without a port and a password, in the database `postgres`."""
+    maker, binaries = means
+    with maker.reach(path) as (cluster, descriptors):
         command = [binaries.program("postgres"), "--single", "-D", cluster, "postgres"]
-        done = launcher.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=descriptors, text_in=statement)
+        done = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=descriptors, text_in=f"{statement};\n")
     if done.returncode != 0 or "ERROR:" in done.stderr:
-        raise EmbeddedPostgresError(f"making the database `{DATABASE}` failed in `{path}`: {_gist(done.stderr)}")
+        raise EmbeddedPostgresError(f"{what} failed in `{path}`: {_gist(done.stderr)}")
 
 
 def _gist(stderr: str) -> str:

@@ -3,20 +3,29 @@
 import ctypes
 import os
 import pwd
+import random
 import signal
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
 _PR_SET_PDEATHSIG = 1
-# PostgreSQL refuses to run as root; one of these accounts exists on practically every system.
-_UNPRIVILEGED = ("nobody", "postgres", "daemon")
+# PostgreSQL refuses to run as root, and initdb under a user id without a name; one of these accounts exists on
+# practically every system.
+UNPRIVILEGED = ("nobody", "postgres", "daemon")
+SHARED = ("nobody",)
+"""Accounts that other programs run under as well, and that earlier versions left their data to."""
+
+OWN_IDS = range(60_706, 61_184)
+"""User ids that no distribution and no part of systemd gives away; below 65,536, as containers map no others."""
+
+_INSTEAD = "run Klamm as a normal user, or set KLAMM_DATABASE_URL to a PostgreSQL of your own"
 
 
 class EmbeddedPostgresError(Exception):
@@ -33,9 +42,10 @@ class Account:
 
     @classmethod
     def choose(cls, cluster: Path) -> Self | None:
-        """The owner of the cluster if it is there, else an unprivileged account; None when Klamm is not root.
+        """The owner of the cluster if it is there, else a user id of its own; None when Klamm is not root.
 
-        Raises EmbeddedPostgresError if the cluster belongs to somebody whom this process can't become.
+        What belongs to `nobody`, as earlier versions had it, does not stay there: other programs run under that
+        account as well. Raises EmbeddedPostgresError if the cluster belongs to somebody whom this process can't become.
         """
         owner = cluster.stat().st_uid if cluster.exists() else None
         if os.geteuid() != 0:
@@ -45,24 +55,43 @@ class Account:
                     "run Klamm as that user or as root, or name another folder with --data-dir"
                 )
             return None
-        if owner:
-            return cls._owner(owner, cluster)
-        for name in _UNPRIVILEGED:
-            try:
-                entry = pwd.getpwnam(name)
-            except KeyError:
-                continue
-            return cls(entry.pw_name, entry.pw_uid, entry.pw_gid)
-        raise EmbeddedPostgresError(
-            f"PostgreSQL can't run as root, and there is no account {' or '.join(_UNPRIVILEGED)} to run it; "
-            "run Klamm as a normal user, or set KLAMM_DATABASE_URL to a PostgreSQL of your own"
-        )
+        shared = {entry.pw_uid for entry in _entries(SHARED)}
+        return cls._owner(owner, cluster) if owner and owner not in shared else cls._own()
+
+    @classmethod
+    def for_making(cls, names: Sequence[str] = UNPRIVILEGED) -> Self:
+        """A named account, as initdb wants one; of those that there are, one that runs nothing at this moment, if any.
+
+        Raises EmbeddedPostgresError if there is none.
+        """
+        accounts = [cls(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in _entries(names)]
+        if not accounts:
+            raise EmbeddedPostgresError(
+                f"PostgreSQL can't run as root, and there is no account {' or '.join(names)} to make its data; "
+                f"{_INSTEAD}"
+            )
+        at_work = _ids_at_work()
+        return next((each for each in accounts if each.uid not in at_work), accounts[0])
+
+    @classmethod
+    def _own(cls) -> Self:
+        taken = _ids_at_work() | {entry.pw_uid for entry in pwd.getpwall()}
+        free = [uid for uid in OWN_IDS if uid not in taken]
+        if not free:
+            raise EmbeddedPostgresError(f"no user id from {OWN_IDS[0]} to {OWN_IDS[-1]} is free; {_INSTEAD}")
+        return cls._of_id(random.choice(free))  # noqa: S311 - any that is free will do
+
+    @classmethod
+    def _of_id(cls, uid: int) -> Self:
+        return cls(f"user id {uid}", uid, uid)
 
     @classmethod
     def _owner(cls, uid: int, cluster: Path) -> Self:
         try:
             entry = pwd.getpwuid(uid)
         except KeyError:
+            if uid in OWN_IDS:
+                return cls._of_id(uid)
             raise EmbeddedPostgresError(
                 f"the PostgreSQL data in `{cluster}` belongs to user id {uid}, which has no account here; "
                 "give it to an account that exists, or name another folder with --data-dir"
@@ -70,11 +99,32 @@ class Account:
         return cls(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
+def _entries(names: Sequence[str]) -> Iterator[pwd.struct_passwd]:
+    for name in names:
+        with suppress(KeyError):
+            yield pwd.getpwnam(name)
+
+
+def _ids_at_work() -> set[int]:
+    """The user ids that processes have now, real, effective and saved ones. Linux only, elsewhere none are known."""
+    found: set[int] = set()
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):  # it has just ended
+            for line in status.read_text(encoding="utf-8", errors="replace").splitlines():
+                if line.startswith("Uid:"):
+                    found.update(map(int, line.split()[1:]))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Launcher:
     """Runs PostgreSQL's programs, as `account` or (None) as the caller's own user."""
 
     account: Account | None
+
+    def for_making(self, names: Sequence[str] = UNPRIVILEGED) -> "Launcher":
+        """The one that can make a cluster: under an account with a name, one of these if Klamm runs as root."""
+        return self if self.account is None else Launcher(Account.for_making(names))
 
     @contextmanager
     def reach(self, path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -111,9 +161,29 @@ class Launcher:
         return None
 
     def own(self, path: Path) -> None:
-        """Gives `path` to the account that PostgreSQL runs under."""
+        """Gives `path`, and all below it, to the account that PostgreSQL runs under; `path` itself at the end.
+
+        Raises EmbeddedPostgresError if there is no such account in this container.
+        """
+        if self.account is None:
+            return
+        ids = (self.account.uid, self.account.gid)
+        try:
+            if path.is_dir():
+                for _, folders, files, at in os.fwalk(path):
+                    for name in (*folders, *files):
+                        os.chown(name, *ids, dir_fd=at, follow_symlinks=False)
+            os.chown(path, *ids, follow_symlinks=False)
+        except OSError as error:
+            raise EmbeddedPostgresError(
+                f"can't give `{path}` to {self.account.name} ({error.strerror}), under which PostgreSQL is to run; "
+                f"{_INSTEAD}"
+            ) from None
+
+    def take_back(self, path: Path) -> None:
+        """Gives `path` to whoever runs Klamm."""
         if self.account is not None:
-            os.chown(path, self.account.uid, self.account.gid)
+            os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
 
     def run(
         self, command: Sequence[str], *, timeout_s: float, descriptors: Sequence[int] = (), text_in: str = ""
@@ -175,8 +245,7 @@ class Launcher:
             if self.account is None or error.filename is not None:
                 raise
             raise EmbeddedPostgresError(
-                f"can't become `{self.account.name}` to run PostgreSQL ({error.strerror}); "
-                "run Klamm as a normal user, or set KLAMM_DATABASE_URL to a PostgreSQL of your own"
+                f"can't become `{self.account.name}` to run PostgreSQL ({error.strerror}); {_INSTEAD}"
             ) from None
 
 

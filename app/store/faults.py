@@ -11,9 +11,17 @@ import asyncpg
 from app.core.errors import StoreUnavailableException
 from app.store.tls import answer_to_tls_fault
 
+# PgBouncer's words, of every version; it names the first that it doesn't know, alone.
+_UNSUPPORTED_PARAMETER = re.compile(r"unsupported startup parameter(?: in options)?: ([A-Za-z_][A-Za-z0-9_.]{0,62})\Z")
+_BETWEEN_TRANSACTIONS = (
+    "a pooler in front of PostgreSQL gives its session to others between two transactions; let `database.url` lead to "
+    "PostgreSQL itself, or set pool_mode = session there; see docs/database.md, Poolers"
+)
 _OLDER = "the store's schema is older than this version of Klamm; run `klamm migrate`"
 
 _ANSWERS = {
+    "26000": _BETWEEN_TRANSACTIONS,
+    "42P05": _BETWEEN_TRANSACTIONS,
     "25006": "PostgreSQL is a hot standby or read-only and takes no updates; point `database.url` at the primary",
     "25P03": "PostgreSQL gave up a transaction that stood idle too long; retry",
     "28P01": "PostgreSQL refused the credentials of `database.url`: no such user, or another password; correct them",
@@ -73,7 +81,7 @@ def faults_told() -> Iterator[None]:
         sqlstate = fault.sqlstate or ""
         if sqlstate.startswith(_BLAMES_THE_SENDER):
             raise
-        raise StoreUnavailableException(answer_to(sqlstate)) from fault
+        raise StoreUnavailableException(_answer_to_pooler(fault) or answer_to(sqlstate)) from fault
     except asyncpg.InterfaceError as fault:
         if isinstance(fault, ValueError):
             raise
@@ -82,6 +90,17 @@ def faults_told() -> Iterator[None]:
         raise StoreUnavailableException(_ANSWERS["42P01"]) from fault
     except (OSError, TimeoutError, asyncpg.InternalClientError) as fault:
         raise StoreUnavailableException(answer_to_tls_fault(fault) or _answer_to_network(fault)) from fault
+
+
+def _answer_to_pooler(fault: asyncpg.PostgresError) -> str | None:
+    refused = _UNSUPPORTED_PARAMETER.search(str(fault)) if isinstance(fault, asyncpg.ProtocolViolationError) else None
+    if refused is None:
+        return None
+    return (
+        f"the pooler in front of PostgreSQL refuses the start-up parameter `{refused[1]}`; let `database.url` lead to "
+        f"PostgreSQL itself, or add `{refused[1]}` to ignore_startup_parameters of PgBouncer; see docs/database.md, "
+        "Poolers, for all that Klamm sends"
+    )
 
 
 def _answer_to_network(fault: BaseException) -> str:

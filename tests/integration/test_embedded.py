@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pwd
 import signal
 import socket
 import stat
@@ -16,6 +17,8 @@ import asyncpg
 import pytest
 
 from app.store.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from app.store.embedded_folder import DataFolder
+from app.store.embedded_process import OWN_IDS
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its account")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux sends the death signal")
@@ -291,3 +294,103 @@ def test_root_goes_on_as_the_owner_of_the_data(data_dir: Path) -> None:
         owner = (data_dir / "postgres").stat().st_uid
     with EmbeddedPostgres(data_dir) as server:
         assert _account_of(server.pid) == owner != 0
+
+
+_NOSY = """
+for path in {data}/password {data}/postgres/PG_VERSION /proc/{pid}/cwd/PG_VERSION /proc/{pid}/environ; do
+    cat "$path" 2>/dev/null && echo "read $path"
+done
+ls {data} /proc/{pid}/fd 2>/dev/null && echo listed
+kill -0 {pid} 2>/dev/null && echo "may kill"
+exit 0
+"""
+
+
+def _seen_by(account: pwd.struct_passwd, data_dir: Path, pid: int | None) -> str:
+    script = _NOSY.format(data=data_dir, pid=pid)
+    nosy = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    return subprocess.run(["/bin/sh", "-c", script], **nosy, capture_output=True, text=True, check=True).stdout  # type: ignore[call-overload, no-any-return]  # keywords in a dictionary
+
+
+def _given_to(account: pwd.struct_passwd, data_dir: Path) -> None:
+    """As an earlier version has left it."""
+    os.chown(data_dir / "password", account.pw_uid, account.pw_gid)
+    for folder, folders, files in os.walk(data_dir / "postgres"):
+        for name in (".", *folders, *files):
+            os.chown(Path(folder) / name, account.pw_uid, account.pw_gid, follow_symlinks=False)
+
+
+@as_root
+@on_linux
+async def test_no_other_account_sees_anything_of_root_s_server(open_folder: Path) -> None:
+    data_dir = open_folder / "data"
+    for _ in range(2):
+        with EmbeddedPostgres(data_dir) as server:
+            assert _account_of(server.pid) in OWN_IDS
+            assert await _ask(server.dsn, "SELECT 1") == 1
+            for name in ("nobody", "daemon"):
+                assert _seen_by(pwd.getpwnam(name), data_dir, server.pid) == ""
+    owners = {path.lstat().st_uid for path in (data_dir / "postgres").rglob("*")}
+    assert owners == {(data_dir / "postgres").stat().st_uid}
+    assert (data_dir / "password").stat().st_uid == 0
+
+
+@as_root
+@on_linux
+async def test_the_data_of_nobody_gets_an_owner_and_a_password_of_its_own(open_folder: Path) -> None:
+    data_dir, nobody = open_folder / "data", pwd.getpwnam("nobody")
+    with EmbeddedPostgres(data_dir) as server:
+        await _ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
+    _given_to(nobody, data_dir)
+    known = (data_dir / "password").read_text()
+    with EmbeddedPostgres(data_dir) as server:
+        assert await _ask(server.dsn, "SELECT answer FROM kept") == 42
+        password = (data_dir / "password").read_text()
+        assert password != known
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            await _ask(server.dsn.replace(password.strip(), known.strip()), "SELECT 1")
+        assert _seen_by(nobody, data_dir, server.pid) == ""
+    assert {path.lstat().st_uid for path in (data_dir / "postgres").rglob("*")} <= {*OWN_IDS}
+
+
+@as_root
+@on_linux
+async def test_a_change_of_the_owner_that_was_cut_short_is_made_again(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir, nobody = open_folder / "data", pwd.getpwnam("nobody")
+    with EmbeddedPostgres(data_dir) as server:
+        await _ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
+    _given_to(nobody, data_dir)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for step in ("keep_new_password", "new_password"):
+        with monkeypatch.context() as patch:
+            patch.setattr(DataFolder, step, die)
+            with pytest.raises(KeyboardInterrupt):
+                EmbeddedPostgres(data_dir).start()
+    some = data_dir / "postgres" / "base"
+    os.chown(some, OWN_IDS[0], OWN_IDS[0])
+    with EmbeddedPostgres(data_dir) as server:
+        assert await _ask(server.dsn, "SELECT answer FROM kept") == 42
+
+
+@as_root
+async def test_root_s_password_is_root_s_again_if_initdb_was_cut_short(open_folder: Path) -> None:
+    data_dir = open_folder / "data"
+    data_dir.mkdir()
+    (data_dir / "password").write_text("seen by others\n")
+    os.chown(data_dir / "password", pwd.getpwnam("nobody").pw_uid, -1)
+    with EmbeddedPostgres(data_dir) as server:
+        assert await _ask(server.dsn, "SELECT 1") == 1
+        assert "seen by others" not in (data_dir / "password").read_text()
+
+
+def test_a_folder_that_is_a_link_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "data").symlink_to(tmp_path / "victim")
+    with pytest.raises(EmbeddedPostgresError, match="is a symbolic link"):
+        EmbeddedPostgres(tmp_path / "data").start()
+    assert list((tmp_path / "victim").iterdir()) == []

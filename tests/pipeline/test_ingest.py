@@ -246,3 +246,26 @@ def test_killed_at_any_moment_and_run_again_no_line_is_lost_or_double(place: Pla
     assert place.run() == 0
     assert place.offsets() == list(range(800))
     assert len(place.quarantine()) == 8
+
+
+def test_actions_that_share_a_long_principal_are_ingested_each_with_it(place: Place) -> None:
+    """More of them than are handed on at once, beside ordinary lines and one with a wrong action in it."""
+    of_an_action = ("operation", "resource_type", "resource_name", "result", "rule", "acl_id")
+    principal = "User:" + "x" * 32_762
+    ordinary = _rows(0, 20)
+    shared = {name: value for name, value in _rows(100, 1)[0].items() if name not in of_an_action}
+    actions = [{name: row[name] for name in of_an_action} for row in _rows(0, 1_700)]
+    stamp = shared["time"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    line = {**shared, "time": stamp, "principal": principal}
+    told = json.dumps({**line, "actions": actions}).encode() + b"\n"
+    wrong = json.dumps({**line, "actions": [actions[0], {**actions[1], "operation": "x"}]}).encode() + b"\n"
+    place.write("decisions-1.jsonl", [*map(_line, ordinary), told, wrong])
+    place.run()
+    assert place.offsets() == sorted([*range(20), *[100] * 1_700])
+    found = read_decisions(place.spark, place.home).where(f"length(principal) = {len(principal)}")
+    assert found.select("principal").distinct().count() == 1
+    assert sorted(row[0] for row in found.select("resource_name").collect()) == sorted(
+        each["resource_name"] for each in actions
+    )
+    [row] = place.quarantine()
+    assert row["column"] == "operation"

@@ -29,7 +29,11 @@ LINE: dict[str, Any] = {
 
 
 def _parsed(**changes: object) -> Any:  # noqa: ANN401 - a row's values
-    return parse_line(json.dumps({**LINE, **changes}).encode())
+    read = parse_line(json.dumps({**LINE, **changes}).encode())
+    if isinstance(read, LineFault):
+        return read
+    [row] = read
+    return row
 
 
 def test_a_line_becomes_a_row_in_the_order_of_the_schema() -> None:
@@ -38,7 +42,7 @@ def test_a_line_becomes_a_row_in_the_order_of_the_schema() -> None:
         **LINE,
         "time": datetime(2026, 11, 22, 0, 14, 3, 123456, tzinfo=UTC),
     }
-    assert row == parse_line(json.dumps(LINE, ensure_ascii=False).encode() + b"\r")
+    assert [row] == parse_line(json.dumps(LINE, ensure_ascii=False).encode() + b"\r")
 
 
 @pytest.mark.parametrize(
@@ -120,3 +124,35 @@ def test_what_a_later_version_adds_is_passed_over_and_hosts_and_ids_get_one_form
     fields = dict(zip(DECISIONS.fieldNames(), row, strict=True))
     assert (fields["host"], fields["acl_id"], fields["sampled"]) == ("0:0:0:0:0:0:0:1", ACL_ID, 1.0)
     assert (fields["epoch"], fields["offset"]) == ("", -1)
+
+
+OF_AN_ACTION = ("operation", "resource_type", "resource_name", "result", "rule", "acl_id")
+SHARED = {name: value for name, value in LINE.items() if name not in OF_AN_ACTION}
+ACTION = {name: LINE[name] for name in OF_AN_ACTION}
+DENIED = {**ACTION, "resource_name": "b", "result": "DENIED", "rule": "DefaultDeny", "acl_id": None}
+
+
+def test_a_list_of_actions_is_a_row_for_each_with_all_that_they_share() -> None:
+    read = parse_line(json.dumps({**SHARED, "actions": [ACTION, DENIED]}).encode())
+    assert read == [_parsed(), _parsed(**DENIED)]
+
+
+@pytest.mark.parametrize(
+    ("actions", "column"),
+    [
+        ({}, "actions"),
+        (None, "actions"),
+        ([1], "actions"),
+        ([ACTION, {**DENIED, "operation": "x"}], "operation"),
+        ([ACTION, {**DENIED, "result": "ALLOWED"}], "rule"),
+        ([{"operation": "READ"}], "resource_type"),
+    ],
+)
+def test_one_wrong_action_makes_the_line_wrong(actions: object, column: str) -> None:
+    fault = parse_line(json.dumps({**SHARED, "actions": actions}).encode())
+    assert isinstance(fault, LineFault)
+    assert fault.column == column
+
+
+def test_a_list_without_an_action_tells_of_no_decision() -> None:
+    assert parse_line(json.dumps({**SHARED, "actions": []}).encode()) == []

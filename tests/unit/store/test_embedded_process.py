@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.store.embedded_process import Account, EmbeddedPostgresError, Launcher
+from app.store import embedded_process
+from app.store.embedded_process import OWN_IDS, Account, EmbeddedPostgresError, Launcher
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its account")
 NOBODY = pwd.getpwnam("nobody")
@@ -46,18 +47,87 @@ def test_somebody_elses_data_is_refused_to_a_normal_user(tmp_path: Path, monkeyp
 
 
 @pytest.mark.usefixtures("root")
-def test_root_takes_the_first_unprivileged_account_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pwd, "getpwnam", _accounts("daemon", "postgres"))
-    assert Account.choose(tmp_path / "postgres") == Account("postgres", 4711, 4712)
+def test_root_takes_a_user_id_that_nobody_has(tmp_path: Path) -> None:
+    account = Account.choose(tmp_path / "postgres")
+    assert account is not None
+    assert account.uid == account.gid in OWN_IDS
+    with pytest.raises(KeyError):
+        pwd.getpwuid(account.uid)
 
 
 @pytest.mark.usefixtures("root")
-def test_root_without_any_unprivileged_account_is_told_the_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_id_that_has_a_name_or_a_process_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = OWN_IDS[-1]
+    named = [pwd.struct_passwd((str(uid), "x", uid, uid, "", "/", "/bin/false")) for uid in OWN_IDS[2:-1]]
+    monkeypatch.setattr(pwd, "getpwall", lambda: named)
+    monkeypatch.setattr(embedded_process, "_ids_at_work", lambda: {OWN_IDS[0], OWN_IDS[1]})
+    assert Account.choose(tmp_path / "postgres") == Account(f"user id {free}", free, free)
+    monkeypatch.setattr(embedded_process, "_ids_at_work", lambda: {OWN_IDS[0], OWN_IDS[1], free})
+    with pytest.raises(EmbeddedPostgresError, match=r"no user id .* is free; run Klamm as a normal user"):
+        Account.choose(tmp_path / "postgres")
+
+
+def test_the_account_for_making_is_the_first_that_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pwd, "getpwnam", _accounts("daemon", "postgres"))
+    monkeypatch.setattr(embedded_process, "_ids_at_work", set)
+    assert Account.for_making() == Account("postgres", 4711, 4712)
+    monkeypatch.setattr(embedded_process, "_ids_at_work", lambda: {4711})
+    # All are at work: then any has to do.
+    assert Account.for_making() == Account("postgres", 4711, 4712)
+    ids = {"postgres": 4711, "daemon": 4712}
+    monkeypatch.setattr(
+        pwd, "getpwnam", lambda name: pwd.struct_passwd((name, "x", ids[name], 1, "", "/", "/bin/false"))
+    )
+    assert Account.for_making() == Account("daemon", 4712, 1)
+
+
+def test_root_without_any_unprivileged_account_is_told_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pwd, "getpwnam", _accounts())
     with pytest.raises(EmbeddedPostgresError, match="run Klamm as a normal user, or set KLAMM_DATABASE_URL"):
-        Account.choose(tmp_path / "postgres")
+        Account.for_making()
+
+
+@as_root
+def test_data_of_a_shared_account_gets_an_id_of_its_own(tmp_path: Path) -> None:
+    os.chown(tmp_path, NOBODY.pw_uid, -1)
+    account = Account.choose(tmp_path)
+    assert account is not None
+    assert account.uid in OWN_IDS
+
+
+@as_root
+def test_data_of_an_id_of_its_own_keeps_it(tmp_path: Path) -> None:
+    os.chown(tmp_path, OWN_IDS[7], OWN_IDS[7])
+    assert Account.choose(tmp_path) == Account(f"user id {OWN_IDS[7]}", OWN_IDS[7], OWN_IDS[7])
+
+
+def test_the_ids_of_processes_are_known() -> None:
+    if Path("/proc/self/status").exists():
+        assert os.getuid() in embedded_process._ids_at_work()
+
+
+@as_root
+def test_what_is_given_away_is_given_whole_and_no_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("")
+    data = tmp_path / "data"
+    (data / "base").mkdir(parents=True)
+    (data / "base" / "1").write_text("")
+    (data / "link").symlink_to(tmp_path / "outside")
+    (data / "folders").symlink_to(tmp_path)
+    Launcher(STRANGER).own(data)
+    owners = {path: path.lstat().st_uid for path in (data, data / "base", data / "base" / "1", data / "link")}
+    assert set(owners.values()) == {STRANGER.uid}
+    assert {path.stat().st_uid for path in (tmp_path, tmp_path / "outside")} == {0}
+
+
+@as_root
+def test_an_id_that_a_container_does_not_have_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "chown", refuse)
+    with pytest.raises(EmbeddedPostgresError, match=r"can't give .* \(Invalid argument\).* run Klamm as a normal user"):
+        Launcher(STRANGER).own(tmp_path)
 
 
 @as_root

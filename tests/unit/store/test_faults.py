@@ -94,6 +94,32 @@ def test_a_sqlstate_is_told_only_where_there_is_no_better_word() -> None:
     assert "XX001" in answer_to("XX001")
 
 
+@pytest.mark.parametrize(
+    "said", ["unsupported startup parameter: jit", "unsupported startup parameter in options: jit"]
+)
+def test_a_parameter_that_a_pooler_refuses_is_named_with_the_ways_out(said: str) -> None:
+    with pytest.raises(StoreUnavailableException) as told, faults_told():
+        raise asyncpg.ProtocolViolationError(said)
+    assert "refuses the start-up parameter `jit`" in told.value.message
+    assert "ignore_startup_parameters" in told.value.message
+    assert "broke" not in told.value.message
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "unsupported startup parameter: planted secret",
+        "unsupported startup parameter: a\nplanted",
+        "unsupported startup parameter: " + "planted" * 40,
+        "planted secret",
+    ],
+)
+def test_what_no_parameter_can_be_called_is_not_repeated(said: str) -> None:
+    with pytest.raises(StoreUnavailableException) as told, faults_told():
+        raise asyncpg.ProtocolViolationError(said)
+    assert "planted" not in told.value.message
+
+
 def test_only_an_error_of_the_server_proves_that_a_commit_was_rolled_back() -> None:
     error, fatal = asyncpg.DiskFullError("x"), asyncpg.AdminShutdownError("x")
     error.severity_en, fatal.severity_en = "ERROR", "FATAL"

@@ -1,0 +1,95 @@
+"""The texts of a request's context hold what a string of Kafka's protocol holds, counted in bytes of UTF-8."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.rest import opa
+from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, serving
+from tests.unit.rest.opa_bodies import ask_in_vain, with_context
+from tests.unit.rest.test_bad_input import BODIES, WITH_CONTEXT, check_problem
+
+LONGEST = 32_767
+TEXTS = ["principal", "listener_name", "security_protocol", "client_id"]
+REFUSED = f"longer than {LONGEST} bytes of UTF-8"
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    async with serving() as service:
+        yield service
+
+
+def of_bytes(size: int, letter: str = "x") -> str:
+    """A principal of so many bytes of UTF-8."""
+    start = "User:" + "x" * ((size - 5) % len(letter.encode()))
+    return start + letter * ((size - len(start)) // len(letter.encode()))
+
+
+@pytest.mark.parametrize("path", WITH_CONTEXT)
+@pytest.mark.parametrize("field", [*TEXTS, "client_address"])
+async def test_a_text_that_is_longer_is_refused_by_its_name(service: Service, path: str, field: str) -> None:
+    for text in (of_bytes(LONGEST + 1), of_bytes(LONGEST + 1, "\xe9")):
+        context = {**ADMIN, field: text}
+        problem = check_problem(await service.post(path, {**BODIES[path], "context": context}), 400)
+        assert problem["code"] == "INVALID_REQUEST"
+        [error] = problem["errors"]
+        assert error["pointer"] == f"/context/{field}"
+        assert REFUSED in error["detail"]
+        assert len(json.dumps(problem)) < 1_000
+
+
+@pytest.mark.parametrize("path", WITH_CONTEXT)
+@pytest.mark.parametrize("field", TEXTS[1:])
+@pytest.mark.parametrize("letter", ["x", "\xe9", "\U0001f600"])
+async def test_the_longest_is_taken(service: Service, path: str, field: str, letter: str) -> None:
+    context = {**ADMIN, field: of_bytes(LONGEST, letter)}
+    reply = await service.post(path, {**BODIES[path], "context": context})
+    assert reply.status_code == 200, reply.text
+
+
+@pytest.mark.parametrize("field", ["principal", "client_address"])
+async def test_whom_an_explanation_is_about_has_the_bound_too(service: Service, field: str) -> None:
+    body = {"context": ADMIN, "about": {**ALICE, field: of_bytes(LONGEST + 1)}, "actions": [READ_ORDERS]}
+    [error] = check_problem(await service.post("/v1/explain", body), 400)["errors"]
+    assert error["pointer"] == f"/about/{field}"
+    assert REFUSED in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"principal": {"principalType": "User", "name": "x" * LONGEST}}, "principal"),
+        ({"principal": {"principalType": "x" * (LONGEST + 1), "name": "a"}}, "principal"),
+        ({"clientAddress": "host/" + "1" * (LONGEST + 1)}, "clientAddress"),
+        ({"listenerName": "x" * (LONGEST + 1)}, "listenerName"),
+        ({"securityProtocol": "x" * (LONGEST + 1)}, "securityProtocol"),
+        ({"header": {"name": {"clientId": "x" * (LONGEST + 1)}}}, "header/name/clientId"),
+        ({"header": {"data": {"clientId": "x" * (LONGEST + 1)}}}, "header/name/clientId"),
+    ],
+)
+async def test_the_plugin_s_texts_have_it_too(
+    service: Service,
+    changes: dict[str, object],
+    where: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opa, "_REFUSALS", opa._Refusals())
+    assert await ask_in_vain(service, with_context(**changes)) == (400, "INVALID_REQUEST")
+    [record] = [each for each in caplog.records if each.message == "opa_refused"]
+    why = str(record.__dict__["why"])
+    assert f"`/input/requestContext/{where}`" in why
+    assert REFUSED in why
+
+
+async def test_an_entry_that_is_longer_is_refused_for_itself_alone(service: Service) -> None:
+    binding = BODIES["/v1/acls"]["bindings"][0]
+    for field in ("principal", "host", "resource_name"):
+        body = {"context": ADMIN, "bindings": [{**binding, field: of_bytes(LONGEST + 1)}, binding]}
+        refused, made = (await service.post("/v1/acls", body)).json()["results"]
+        assert (refused["code"], made["code"]) == ("INVALID_REQUEST", "NONE")
+        body = {"context": ADMIN, "filters": [{field: of_bytes(LONGEST + 1)}, {"resource_name": "none"}]}
+        refused, none = (await service.post("/v1/acls/delete", body)).json()["results"]
+        assert (refused["code"], none["code"]) == ("INVALID_REQUEST", "NONE")
