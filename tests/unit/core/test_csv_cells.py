@@ -82,6 +82,7 @@ def test_a_missing_mark_is_seen(cell: str) -> None:
     assert unmarked(cell) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["\t", " ", "'", ";", "\t ", ";'", "\u00a0"])
 def test_the_time_grows_with_the_length_and_no_faster(unit: str) -> None:
     # Quadratic work would take hours.

@@ -163,7 +163,7 @@ def assert_changes_are_seen_at_once(base: Sequence[AclBinding], toggled: Sequenc
 
 
 @given(stores, st.lists(prefixes, max_size=8), rooms)
-@settings(LAW, max_examples=40)
+@settings(LAW, max_examples=15)
 def test_a_change_is_seen_in_the_next_answer(base: list[AclBinding], toggled: list[AclBinding], room: int) -> None:
     assert_changes_are_seen_at_once(base, [*toggled, *base[:4], *toggled[::2]], room)
 
@@ -198,7 +198,7 @@ def assert_staged_as_at_once(base: Sequence[AclBinding], toggled: Sequence[AclBi
 
 
 @given(stores, st.lists(prefixes, max_size=12, unique=True), rooms)
-@settings(LAW, max_examples=25)
+@settings(LAW, max_examples=12)
 def test_a_staged_transaction_is_the_same_as_one_at_once(
     base: list[AclBinding], toggled: list[AclBinding], room: int
 ) -> None:

@@ -112,6 +112,7 @@ NAMES = st.one_of(
 ).map(lambda text: text.encode("utf-8", "ignore").decode())
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(principal=NAMES, name=NAMES, count=st.sampled_from([1, 2, 99, 101, 1_000]), before=st.integers(0, 99))
 def test_no_lines_take_more_room_than_was_counted(

@@ -374,6 +374,7 @@ def _quietly(parser: Callable[..., object], *arguments: Any) -> object:  # noqa:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("parser", "shape"), [(parser, shape) for parser, row in TABLE.items() for shape in row[1]])
 def test_a_parser_takes_no_longer_than_its_input_is_long(parser: str, shape: str) -> None:
     read, shapes, size = TABLE[parser]

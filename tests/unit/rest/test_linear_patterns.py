@@ -103,6 +103,7 @@ def work_of(
     return of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_pattern_takes_no_longer_than_its_input_is_long(name: str) -> None:
     pattern, methods = PATTERNS[name]
@@ -116,6 +117,7 @@ def test_a_pattern_takes_no_longer_than_its_input_is_long(name: str) -> None:
     assert slow == []
 
 
+@pytest.mark.slow
 def test_a_pattern_that_is_worse_than_linear_is_found() -> None:
     for bad in (r"application/json(?:\s*;\s*charset)?\s*;?\s*\Z", r"\s+$", r"a*a*b", r"(?:;[^\n]*)?(?:;.*)?\r"):
         pattern = re.compile(bad)

@@ -234,6 +234,7 @@ async def test_each_reply_has_a_request_id(service: Service) -> None:
     assert [reply.headers["x-request-id"] != "" for reply in replies] == [True, True]
 
 
+@pytest.mark.slow
 async def test_whatever_comes_json_is_a_decision_and_a_decision_only(service: Service) -> None:
     await service.grant([allow("READ", "orders"), allow("WRITE", "a", pattern="PREFIXED")])
     seed = random.randrange(1 << 30)

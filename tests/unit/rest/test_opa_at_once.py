@@ -187,6 +187,7 @@ async def test_nobody_can_tell_it_from_the_long_way(
     assert at_once > decided // 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("how", [{"reachable": False}, {"enabled": False}])
 async def test_nor_where_nothing_is_loaded_or_everything_allowed(tmp_path: Path, how: dict[str, bool]) -> None:

@@ -158,6 +158,7 @@ BODIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", BODIES)
 @pytest.mark.parametrize("second", BODIES)
 async def test_a_message_behind_another_is_found_however_they_are_cut(
