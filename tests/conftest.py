@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import signal
+import threading
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,12 @@ from hypothesis import settings
 from app.store.embedded import EmbeddedPostgres
 from app.store.migrate import migrate
 from tests.planted import gather, judge
+
+# A background job and nohup ignore these signals, and whatever they start would: what tests start must heed them. A
+# handler ends with exec, so this process goes on to ignore them and its children do not.
+for _ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_ignored) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(_ignored, lambda *_: None)
 
 # Neighbours take the cores when they like: no test fails for having been slow.
 settings.register_profile("klamm", deadline=None)
