@@ -210,7 +210,7 @@ def test_many_requests_at_once_are_answered_if_that_takes_no_wait(service: Servi
 
 def test_few_requests_may_wait_for_the_one_before_them(service: Service) -> None:
     with connected(service) as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: k\r\n\r\n" * 5_000)
+        connection.sendall(b"GET /nowhere HTTP/1.1\r\nHost: k\r\n\r\n" * 5_000)
         found = answers(connection, 18)
         assert [answer[9:12] for answer in found] == [b"404"] * 17 + [b"429"]
 
