@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from app.ops.logs import REQUEST_MARK
@@ -89,17 +89,15 @@ class Tracing:
 class TracedRequests:
     """An ASGI application with a server span around each request but probes; requests have their marks already.
 
-    `operations` are the operationIds of the routes that no web framework knows of, by path. No span shows a
-    principal, a header or a body.
+    No span shows a principal, a header or a body.
     """
 
-    def __init__(self, app: Application, tracing: Tracing, operations: Mapping[str, str]) -> None:
+    def __init__(self, app: Application, tracing: Tracing) -> None:
         from opentelemetry.trace import SpanKind  # noqa: PLC0415 - not even loaded while tracing is off
 
         self._app = app
         self._start_span = tracing.tracer.start_span
         self._kind = SpanKind.SERVER
-        self._operations = operations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; probes, and whatever is no request, go through as they are."""
@@ -129,8 +127,6 @@ class TracedRequests:
 
         found = scope.get("route")
         operation, route = getattr(found, "name", None), getattr(found, "path_format", None)
-        if found is None and scope["path"] in self._operations:
-            operation, route = self._operations[scope["path"]], scope["path"]
         if route is not None:
             span.update_name(operation or f"{method} {route}")
             span.set_attribute("http.route", route)

@@ -154,7 +154,7 @@ def test_the_command_for_what_is_denied_makes_it_allowed(service: Service, name:
     [
         ("User:CN=b o,O='b'", "it's"),
         ("User:bob", "-x"),
-        ("User:bob", "a\u202eb"),
+        ("User:bob", "a\u00fcb"),
         ("User:*", "*"),
         ("User:bob", "$HOME"),
     ],

@@ -23,7 +23,7 @@ def test_a_port_that_is_none_is_refused_and_not_dialled_modulo(port: str, capsys
 @pytest.mark.parametrize(
     ("closed", "arguments", "code"),
     [
-        ("<&-", ["plan", "-", "--as", "User:admin"], 1),
+        ("<&-", ["plan", "-", "--as", "User:admin"], 2),
         (">&-", ["acls", "--help"], 0),
         ("2>&-", ["plan", "x.csv"], 2),
         ("> /dev/full", ["openapi"], 2),

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SERVER = 2
 ERROR = 2
-OPERATIONS = {"/v1/authorize": "authorize", "/v1/configs": "alterConfigs"}
+ROUTES = {"/v1/authorize": "authorize", "/v1/configs": "alterConfigs", "/v1/acls/{id}": "getAcl"}
 
 
 @pytest.fixture
@@ -52,8 +52,10 @@ async def ask(
     """Put one request to an application that answers with this status."""
 
     async def app(scope: Scope, _: Receive, send: Send) -> None:
-        if path.startswith("/v1/acls/"):
-            scope["route"] = SimpleNamespace(name="getAcl", path_format="/v1/acls/{id}")
+        found = "/v1/acls/{id}" if path.startswith("/v1/acls/") else path
+        if found in ROUTES and "route" not in scope:
+            # As the router does.
+            scope["route"] = SimpleNamespace(name=ROUTES[found], path_format=found)
         current = REQUEST_MARK.get()
         if current is not None:
             current.caller = "billing"
@@ -71,7 +73,7 @@ async def ask(
     request: Scope = {"type": "http", "method": "POST", "path": path, "headers": [], **scope}
     token = REQUEST_MARK.set(mark)
     try:
-        await TracedRequests(app, tracing, OPERATIONS)(request, receive, send)
+        await TracedRequests(app, tracing)(request, receive, send)
     finally:
         REQUEST_MARK.reset(token)
 

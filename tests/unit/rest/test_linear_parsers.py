@@ -280,7 +280,7 @@ TABLE: dict[str, Row] = {
                 }
             ).encode(),
         },
-        BODY_BYTES,
+        STRUCT_BYTES,
     ),
     "createAcls' JSON": (StructReader(CreateStruct).read, JSON_SHAPES, STRUCT_BYTES),
     "which fields of authorize are wrong": (modelled(AuthorizeRequest), FIELDS, BODY_BYTES),
