@@ -92,7 +92,7 @@ class AtOnce:
 
 
 def _decide(services: Services, request: AuthorizeRequest, context: RequestContext, _: bytes) -> Decided | None:
-    return None if request.at_least is not UNSET else services.decider.decide(request, context)
+    return None if request.at_least is not UNSET else services.decider.decide_at_once(request, context)
 
 
 def _decide_opa(

@@ -1,9 +1,11 @@
 """authorize (KIP-504): a batch decided at one offset, counted and logged.
 
-No await between the context and the answer. Requests that came by FastAPI's route and those that are answered
-straight from the socket are decided here alike.
+Requests that came by FastAPI's route and those that are answered straight from the socket are decided here alike. A
+batch that takes long goes in slices, and begins anew if the image has moved meanwhile.
 """
 
+from collections.abc import Iterator
+from time import perf_counter
 from uuid import UUID
 
 import msgspec
@@ -22,6 +24,12 @@ from app.rest.errors import FieldError, InvalidFieldsException
 from app.rest.wire import Action, AuthorizeRequest
 from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 from app.runtime.authorizer import Authorizer
+from app.runtime.pace import Pace
+
+_SLICE = 64
+"""Actions that are decided without a look at the clock."""
+_AT_ONCE_S = 0.005
+_PACED_ATTEMPTS = 3
 
 NO_MARK = RequestMark("-")
 _ALLOWED, _DENIED = b'"ALLOWED"', b'"DENIED"'
@@ -49,13 +57,14 @@ class Decided(msgspec.Struct, gc=False):
     verdicts: list[Verdict]
     results: list[bytes]
     """The same as JSON."""
+    rows: list[int | None] | None = None
+    """The rows of the ACLs that decided, as far as they will be asked for; None: nobody has looked yet."""
 
 
 class Decider:
     """Decides what authorize is asked; nobody is decided for without a context that the caller's check has made.
 
-    `decide` and what comes of it belong into one step of the event loop: rows of the index are good up to the next
-    await.
+    What was decided is recorded in the same step of the event loop: rows of the index are good up to the next await.
     """
 
     def __init__(
@@ -69,11 +78,62 @@ class Decider:
 
     def decide(self, request: AuthorizeRequest, context: RequestContext) -> Decided:
         """Raises what `Authorizer.authorization` does, InvalidFieldsException; nothing is counted or logged."""
+        authorization = self._authorization(context)
+        verdicts = _decide(authorization, request.actions, request)
+        return Decided(request, authorization, verdicts, [_ALLOWED if each.allowed else _DENIED for each in verdicts])
+
+    def decide_at_once(self, request: AuthorizeRequest, context: RequestContext) -> Decided | None:
+        """The same; None if it takes longer than a few milliseconds, whatever the ACLs are."""
+        if len(request.actions) <= _SLICE:
+            return self.decide(request, context)
+        ends_at = perf_counter() + _AT_ONCE_S
+        for found in self._in_slices(request, context):
+            if found is not None or perf_counter() > ends_at:
+                return found
+        return None
+
+    async def decide_paced(self, request: AuthorizeRequest, context: RequestContext) -> Decided:
+        """The same in short steps; all in one where the store changes all the time."""
+        if len(request.actions) > _SLICE:
+            for _ in range(_PACED_ATTEMPTS):
+                pace, image = Pace(), self._authorizer.image
+                for found in self._in_slices(request, context):
+                    if found is not None:
+                        return found
+                    await pace.breathe()
+                    # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
+                    if self._authorizer.image is not image:
+                        break
+        return self.decide(request, context)
+
+    def _in_slices(self, request: AuthorizeRequest, context: RequestContext) -> Iterator[Decided | None]:
+        """None behind each slice, and at last what was decided. The image must stay the same meanwhile."""
+        authorization, actions = self._authorization(context), request.actions
+        verdicts: list[Verdict] = []
+        results: list[bytes] = []
+        rows: list[int | None] = []
+        wants_all = self._decision_log is not None or request.with_rules is True or self._frame.audit_level <= DEBUG
+        wants_denied = wants_all or self._frame.audit_level <= INFO
+        for start in range(0, len(actions), _SLICE):
+            if start:
+                yield None
+            some = actions[start : start + _SLICE]
+            found = _decide(authorization, some, request)
+            verdicts += found
+            results += [_ALLOWED if each.allowed else _DENIED for each in found]
+            rows += [
+                _deciding_row(authorization, action, verdict)
+                if (wants_all if verdict.allowed else wants_denied)
+                else None
+                for action, verdict in zip(some, found, strict=True)
+            ]
+        yield Decided(request, authorization, verdicts, results, rows)
+
+    def _authorization(self, context: RequestContext) -> Authorization:
         authorization = self._authorizer.authorization(context)
         if self._frame.image is not self._authorizer.image:
             self._frame = _Frame(self._authorizer.image)
-        verdicts = _decide(authorization, request.actions)
-        return Decided(request, authorization, verdicts, [_ALLOWED if each.allowed else _DENIED for each in verdicts])
+        return authorization
 
     def reply(self, decided: Decided, mark: RequestMark) -> bytes:
         """The body of authorize's 200; the decisions are counted and logged."""
@@ -87,11 +147,12 @@ class Decider:
         """Count and log the decisions; the rows of the ACLs that decided, if they had to be looked up."""
         request, authorization, verdicts = decided.request, decided.authorization, decided.verdicts
         self._metrics.count_verdicts(verdicts)
-        rows = None
+        rows = decided.rows
         decision_log, frame = self._decision_log, self._frame
         if decision_log is not None and decision_log.wants_next():
             # INVARIANT: the index is still that of the verdicts.
-            rows = _deciding_rows(authorization, request.actions, verdicts)
+            if rows is None:
+                rows = _deciding_rows(authorization, request.actions, verdicts)
             acl_ids = [None if row is None else authorization.acl_id_at(row) for row in rows]
             asker = _asker(request, authorization, mark)
             decision_log.take(DecisionBatch(frame.stand, asker, request.actions, verdicts, acl_ids))
@@ -119,7 +180,8 @@ class Decider:
             self._audit.log(source, entries)
 
 
-def _decide(authorization: Authorization, actions: list[Action]) -> list[Verdict]:
+def _decide(authorization: Authorization, actions: list[Action], request: AuthorizeRequest) -> list[Verdict]:
+    """Decide on these actions of the request, all of whose words are told if one of these is none."""
     decide = authorization.decide
     verdicts = []
     for action in actions:
@@ -127,7 +189,7 @@ def _decide(authorization: Authorization, actions: list[Action]) -> list[Verdict
         resource_type = RESOURCE_TYPE_CODES.get(action.resource_type)
         pattern_type = action.pattern_type
         if operation is None or resource_type is None or not (pattern_type is UNSET or pattern_type == LITERAL):
-            raise refusal_of_actions(actions)
+            raise refusal_of_actions(request.actions)
         verdicts.append(decide(operation, resource_type, action.resource_name))
     return verdicts
 

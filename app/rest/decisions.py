@@ -51,8 +51,8 @@ AuthorizeBody = Annotated[wire.AuthorizeRequest, DescribedBy(AuthorizeRequest, w
 @router.post("/v1/authorize", name="authorize", response_model=AuthorizeResponse, responses=problems((409,)))
 async def authorize(body: AuthorizeBody, context: CurrentContext, services: CurrentServices) -> bytes:
     """Decide whether the caller may do each action, all at one offset. Results are in order."""
+    decided = await services.decider.decide_paced(body, context)
     # INVARIANT: no await here; image, index and configuration stay as they are until the answer stands.
-    decided = services.decider.decide(body, context)
     return services.decider.reply(decided, REQUEST_MARK.get() or NO_MARK)
 
 
@@ -72,9 +72,8 @@ async def authorized_operations(
     no operations; the cluster without DESCRIBE has none and no error, as in Kafka.
     """
     check_count("/resources", len(body.resources))
-    authorization = authorizer.authorization(context)
-    results = [_authorized_operations(authorization, resource) for resource in body.resources]
-    return AuthorizedOperationsResponse(results=results, token=current_token(authorizer))
+    results, token = await authorizer.decide_each(context, body.resources, _authorized_operations)
+    return AuthorizedOperationsResponse(results=results, token=None if token is None else str(token))
 
 
 def _authorized_operations(authorization: Authorization, resource: ResourceReference) -> AuthorizedOperationsResult:
@@ -133,8 +132,14 @@ async def list_groups(
 ) -> ListGroupsResponse:
     """List those of the groups that the caller may see: all with DESCRIBE on the cluster, else those with DESCRIBE."""
     check_count("/groups", len(body.groups))
-    decide = authorizer.authorization(context).decide
-    groups = body.groups
-    if not decide(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME).allowed:
-        groups = [each for each in groups if decide(AclOperation.DESCRIBE, ResourceType.GROUP, each).allowed]
-    return ListGroupsResponse(groups=groups, token=current_token(authorizer))
+    shown, token = await authorizer.decide_each(context, body.groups, _may_see)
+    groups = [group for group, is_shown in zip(body.groups, shown, strict=True) if is_shown]
+    return ListGroupsResponse(groups=groups, token=None if token is None else str(token))
+
+
+def _may_see(authorization: Authorization, group: str) -> bool:
+    decide = authorization.decide
+    return (
+        decide(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME).allowed
+        or decide(AclOperation.DESCRIBE, ResourceType.GROUP, group).allowed
+    )

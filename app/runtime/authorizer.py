@@ -1,6 +1,6 @@
 """Kafka's Authorizer (KIP-504): decisions from the image in memory, updates by way of the store."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -28,7 +28,7 @@ from app.core.misses import Question
 from app.core.mutations import CreatedAcl
 from app.core.token import Token
 from app.runtime.counters import RuntimeMetrics
-from app.runtime.deciding import by_resource_type
+from app.runtime.deciding import A, Q, by_resource_type, decide_each
 from app.runtime.explaining import explain_all
 from app.runtime.feed import ChangeFeed
 from app.runtime.listing import AclPage, list_acls
@@ -129,6 +129,12 @@ class Authorizer:
         if context.principal in self._loader.image.config.super_users:
             context.check_super_user()
         return self._authorization_of(context.principal, context.client_address)
+
+    async def decide_each(
+        self, context: RequestContext, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
+    ) -> tuple[list[A], Token | None]:
+        """What `answer` says to each question, all of one state, and its token. Raises what `authorization` does."""
+        return await decide_each(self._loader, lambda: self.authorization(context), questions, answer)
 
     async def by_resource_type(
         self, context: RequestContext, operation: int, resource_type: int

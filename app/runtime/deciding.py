@@ -1,6 +1,7 @@
 """Decisions that may have to look at every pattern of the caller's: in short steps, all at one offset."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from app.core.authorize import Authorization, Verdict
 from app.core.errors import OffsetNotAvailableException
@@ -12,8 +13,44 @@ _PACED_ATTEMPTS = 3
 _MOST_STEPS_AT_ONCE = 200
 """So many steps, each of some hundred patterns, are taken in one go: milliseconds."""
 
+_QUESTIONS_BETWEEN = 16
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
 Authorize = Callable[[], Authorization]
 """The caller against the image in use. Raises ApiException."""
+
+
+async def decide_each(
+    loader: Loader, authorize: Authorize, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
+) -> tuple[list[A], Token | None]:
+    """An answer a question, all of one state, whose token comes with them; in short steps if it takes long.
+
+    Where the store changes all the time it is done in one step. Raises what `authorize` and `answer` raise.
+    """
+    for _ in range(_PACED_ATTEMPTS):
+        found = await _each_paced(loader, authorize, questions, answer)
+        if found is not None:
+            return found
+    authorization = authorize()
+    return [answer(authorization, each) for each in questions], loader.image.token
+
+
+async def _each_paced(
+    loader: Loader, authorize: Authorize, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
+) -> tuple[list[A], Token | None] | None:
+    """None if the image has changed meanwhile."""
+    pace, image, authorization = Pace(), loader.image, authorize()
+    answers: list[A] = []
+    for count, question in enumerate(questions):
+        if count and not count % _QUESTIONS_BETWEEN:
+            await pace.breathe()
+            # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
+            if loader.image is not image:
+                return None
+        answers.append(answer(authorization, question))
+    return answers, image.token
 
 
 async def by_resource_type(
