@@ -130,6 +130,7 @@ def assert_equal_with_any_room(
     assert_as_the_reference(image, acls, asked)
 
 
+@pytest.mark.slow
 @given(stores, asked_names, rooms, configs)
 @LAW
 def test_any_room_for_lengths_gives_the_same_answers(
@@ -197,6 +198,7 @@ def assert_staged_as_at_once(base: Sequence[AclBinding], toggled: Sequence[AclBi
         assert not overlays_in(steps)
 
 
+@pytest.mark.slow
 @given(stores, st.lists(prefixes, max_size=12, unique=True), rooms)
 @settings(LAW, max_examples=12)
 def test_a_staged_transaction_is_the_same_as_one_at_once(

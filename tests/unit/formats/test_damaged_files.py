@@ -14,6 +14,8 @@ from app.formats.registry import FORMATS, AclFormat, recognise
 from tests.unit.formats.acl_sets import entries, plain_binding, written
 from tests.unit.formats.test_round_trips import random_set, what_can_be_said
 
+pytestmark = pytest.mark.slow
+
 TRIES = 400
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 BITS = (

@@ -27,7 +27,7 @@ PRINCIPALS = ("User:admin", "User:platform", "User:orders-1", "User:alice")
 """A super user; who the admin caller is; within the patterns of `sidecar`; outside of them."""
 METHODS = ("POST", "GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
 SENDERS = (None, *CALLERS)
-SAMPLE = {("POST", "/v1/authorize"), ("POST", "/v1/list-groups"), ("POST", "/v1/configs"), ("GET", "/v1/acls/count")}
+SAMPLE = {("POST", "/v1/list-groups"), ("GET", "/v1/acls/count")}
 _SOON = 100
 NO_ACL = "00000000-0000-4000-8000-000000000000"
 

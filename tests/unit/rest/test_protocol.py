@@ -65,6 +65,7 @@ def cut(data: bytes, places: list[int]) -> Iterator[bytes]:
 # A body that looks like a request, in a segment of its own.
 @example([request(b"in"), request(request(b"in"))[: -len(request(b"in"))], request(b"in")], [], True)  # noqa: FBT003 - drawn
 # A head that ends before the first empty line does.
+@pytest.mark.slow
 @example([ODD, ODD], [], True)  # noqa: FBT003 - drawn
 def test_a_remembered_head_changes_no_answer(messages: list[bytes], places: list[int], whole: bool) -> None:  # noqa: FBT001 - drawn
     # Segments are requests (as a rule they are), or pieces of any size.

@@ -197,6 +197,7 @@ def test_clean_bodies_are_never_refused(pairs: Pairs, style: dict[str, Any]) -> 
     assert kept(decoded(body)) == to_value(pairs)
 
 
+@pytest.mark.slow
 @given(REQUESTS, STYLES, st.data())
 @settings(max_examples=400)
 def test_bodies_with_anything_twice_are_always_refused(
