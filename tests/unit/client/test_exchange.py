@@ -19,6 +19,8 @@ from tests.certificates import Authority
 from tests.planted import plant
 from tests.scripted_server import Answer, ScriptedServer, hang_up, problem, reply
 
+pytestmark = pytest.mark.slow
+
 TOKEN = plant("klamm_planted-client-token-0123456789")
 BUSY = problem(429, "OVERLOADED", "too much at once", retriable=True)
 NOT_READY = problem(503, "AUTHORIZER_NOT_READY", "not loaded yet", retriable=True)

@@ -15,6 +15,8 @@ from app.formats.registry import FORMATS, format_named
 from tests.scripted_server import Answer, ScriptedServer, reply
 from tests.unit.formats.acl_sets import bindings_of
 
+pytestmark = pytest.mark.slow
+
 FIELDS = {
     "resource_type": "TOPIC",
     "resource_name": "orders",
