@@ -20,8 +20,8 @@ from typing import Any
 
 import httpx
 
-from app.pipeline.errors import PipelineError
-from app.pipeline.java import find_java
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.java import find_java
 from examples.company import ADMIN, Company, candidate, company, questions
 
 FOLDER = Path("build") / "pipeline-demo"

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
-from app.core.access_diff import AccessChange, AccessDiff
+from app.core.access.diff import AccessChange, AccessDiff
 from app.core.authorize import Authorization
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.hosts import parse_address
-from app.core.masks import host_matches
+from app.core.index.masks import host_matches
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.hosts import parse_address
 from tests.images import image_of, numbered
 
 _NAMES = ("a", "ab", "abc", "abcd", "b", "*", "**", "*a", "h", "é", "!a", "😀", "kafka-cluster", "a:b,c|d\n")

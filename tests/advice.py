@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.core.authorize import Authorization, Verdict
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType
-from app.core.explain import Explanation, explain, near_misses_of
+from app.core.explain.misses import Question
+from app.core.explain.why import Explanation, explain, near_misses_of
 from app.core.image import AuthorizerImage
-from app.core.misses import Question
-from app.core.validation import validate_new_acl
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType
+from app.core.kafka.validation import validate_new_acl
 from tests.images import EPOCH
 
 

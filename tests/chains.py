@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
-from app.core.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.records import (
     AccessControlEntryRecord,
     ConfigRecord,

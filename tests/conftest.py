@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 from hypothesis import settings
 
-from app.store.embedded import EmbeddedPostgres
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 from tests.planted import gather, judge
 

@@ -1,8 +1,8 @@
 """Contexts for tests of what stands behind the edge: nobody has checked who asks."""
 
 from app.core.context import RequestContext, RoleGrant
-from app.core.errors import ClusterAuthorizationException
-from app.core.hosts import ClientAddress
+from app.core.kafka.errors import ClusterAuthorizationException
+from app.core.kafka.hosts import ClientAddress
 
 
 class Unchecked(RequestContext):

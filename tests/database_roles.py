@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from app.store.embedded_binaries import find_binaries
-from app.store.embedded_process import Launcher
+from app.store.embedded.binaries import find_binaries
+from app.store.embedded.process import Launcher
 from app.store.engine import Connection
 
 ROLES_SQL = Path(__file__).parents[1] / "deploy" / "postgres" / "roles.sql"

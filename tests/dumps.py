@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from app.core.buckets import Bucket, HotBucket, rows_of, unpack
-from app.core.filters import AclBindingFilter
-from app.core.index import AclIndex, TypeNames, TypeNode
-from app.core.masks import ANY_DENIED, Entry, HostMasks
-from app.core.nested import SPAN, PrefixNode
-from app.core.prefixes import PrefixSet
-from app.core.search import search
+from app.core.index.buckets import Bucket, HotBucket, rows_of, unpack
+from app.core.index.masks import ANY_DENIED, Entry, HostMasks
+from app.core.index.nested import SPAN, PrefixNode
+from app.core.index.prefixes import PrefixSet
+from app.core.index.search import search
+from app.core.index.tree import AclIndex, TypeNames, TypeNode
+from app.core.kafka.filters import AclBindingFilter
 
 Dump = dict[str, Any]
 

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 from uuid import UUID, uuid4
 
-from app.core.bindings import AclRow, StandardAcl
 from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, next_epoch
-from app.core.errors import (
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import AclRow, StandardAcl
+from app.core.kafka.errors import (
     ApiException,
     InvalidRequestException,
     PoisonedRecordException,
@@ -43,7 +44,6 @@ from app.core.records import (
     RemoveAccessControlEntryRecord,
     record_hash,
 )
-from app.core.table import sort_key
 from app.core.token import Token
 
 _BIRTH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.filters import AclBindingFilter
 from app.core.image import AuthorizerImage, ImageBuilder
-from app.core.index import AclIndex
+from app.core.index.tree import AclIndex
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, FeedHead
 
 EPOCH = UUID("5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")

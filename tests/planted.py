@@ -142,4 +142,4 @@ def judge(session: pytest.Session) -> None:
         reporter.section("planted secrets were found in what processes said", sep="=", red=True, bold=True)
         for leak in leaks[:20]:
             reporter.write_line(leak)
-        reporter.write_line(f"{len(leaks)} in all; no log, message or traceback may show a secret (app/ops/redaction)")
+        reporter.write_line(f"{len(leaks)} in all; no log, message or traceback may show a secret (app/logs/redaction)")

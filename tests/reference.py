@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 
 _IMPLIES = {
     (AclOperation.READ, AclOperation.DESCRIBE),

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclPermissionType, PatternType
-from app.core.configs import AuthorizerConfig
 from app.core.image import AuthorizerImage, StagedTransaction
-from app.core.overlays import Changes, Overlay
+from app.core.index.overlays import Changes, Overlay
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclPermissionType, PatternType
+from app.core.kafka.configs import AuthorizerConfig
 from app.core.records import AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord
 from tests.chains import config, gone, put, transaction
 from tests.dumps import dump

@@ -3,10 +3,10 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.filters import AclBindingFilter
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.filters import AclBindingFilter
 
 LAW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """How hard a law is tried in every run."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app import commands
+from app.cli import commands
 
 
 def without_ours() -> dict[str, str]:

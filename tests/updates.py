@@ -1,8 +1,8 @@
 """Short words for the updates that tests of the store say often."""
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.filters import AclBindingFilter
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigs, CreateAcls, CreateAclsOutcome, CreatedAcl, DeleteAcls, DeleteAclsOutcome
 from app.core.records import Record
 

@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from app.client.access import access_of, add_access_arguments
 from app.client.faults import UsageError
-from app.client.service import Service
+from app.client.http.access import access_of, add_access_arguments
+from app.client.http.service import Service
 from app.client.terminal import HELP_COLUMNS
 from app.client.words import counted, principal_named, utf_8
-from app.core.bindings import AclBinding
-from app.core.codes import CLUSTER_NAME, PatternType, ResourceType
-from app.core.filters import AclBindingFilter
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import CLUSTER_NAME, PatternType, ResourceType
+from app.core.kafka.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError, shown
 from app.formats.registry import FORMATS, AclFormat, format_named
 

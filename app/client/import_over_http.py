@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.client.faults import ServiceError
-from app.client.replies import CreateResult
-from app.core.bindings import AclBinding
+from app.client.http.replies import CreateResult
+from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import shown
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
@@ -26,7 +26,7 @@ _PAUSE_S = 0.5
 
 
 class AclCreator(Protocol):
-    """Where the ACLs go: `app.client.service.Service`."""
+    """Where the ACLs go: `app.client.http.service.Service`."""
 
     @property
     def timeout_s(self) -> float:

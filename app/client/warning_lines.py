@@ -5,8 +5,8 @@ from typing import TextIO
 
 from app.client.faults import one_line
 from app.client.words import counted
-from app.core.bindings import AclBinding
 from app.core.doubts import doubts_of_acl
+from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import shown
 
 MAX_LINES = 10

@@ -4,7 +4,7 @@ import re
 from typing import TypeVar
 
 from app.client.faults import UsageError
-from app.core.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 
 _Word = TypeVar("_Word", ResourceType, PatternType, AclOperation, AclPermissionType)
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from app.core.any_resource import on_any_resource
-from app.core.bindings import StandardAcl
-from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.errors import AuthorizerNotReadyException, InvalidRequestException
-from app.core.hosts import ClientAddress
 from app.core.image import AuthorizerImage
-from app.core.index import PrincipalNode, TypeNode, mask_at
-from app.core.masks import DENY_SHIFT, Entry, HostMasks, plain_allow_bit
-from app.core.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
-from app.core.packing import operation_in, permission_type_in
+from app.core.index.any_resource import on_any_resource
+from app.core.index.masks import DENY_SHIFT, Entry, HostMasks, plain_allow_bit
+from app.core.index.packing import operation_in, permission_type_in
+from app.core.index.tree import PrincipalNode, TypeNode, mask_at
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
+from app.core.kafka.hosts import ClientAddress
+from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
 
 
 class AuthorizationResult(Enum):

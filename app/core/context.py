@@ -6,7 +6,7 @@ the caller: only that check (`app.rest.callers.speaking`) has the classes that c
 
 from abc import ABC, abstractmethod
 
-from app.core.hosts import ClientAddress
+from app.core.kafka.hosts import ClientAddress
 
 
 class RequestContext(ABC):

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 
-from app.core.bindings import AclBinding
-from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
-from app.core.errors import InvalidRequestException
-from app.core.host_keys import NOBODY, host_key
-from app.core.hosts import parse_address, parse_cidr
-from app.core.operations import supported_operations
+from app.core.access.host_keys import NOBODY, host_key
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.hosts import parse_address, parse_cidr
+from app.core.kafka.operations import supported_operations
 
 _USER = "User"
 _ANONYMOUS = "ANONYMOUS"

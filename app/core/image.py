@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from uuid import UUID
 
-from app.core.bindings import AclBinding, AclRow, StandardAcl
-from app.core.bulk import add_rows
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig, effective_config, validate_config
-from app.core.errors import InvalidRequestException, PoisonedRecordException
-from app.core.index import AclIndex
+from app.core.index.bulk import add_rows
+from app.core.index.staging import StagedIndex
+from app.core.index.tree import AclIndex
+from app.core.kafka.bindings import AclBinding, AclRow, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig, effective_config, validate_config
+from app.core.kafka.errors import InvalidRequestException, PoisonedRecordException
 from app.core.records import (
     GENESIS_HASH,
     AccessControlEntryRecord,
@@ -23,7 +24,6 @@ from app.core.records import (
     RemoveAccessControlEntryRecord,
     record_hash,
 )
-from app.core.staging import StagedIndex
 from app.core.token import Token
 
 _AT_ONCE = 25

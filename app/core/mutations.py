@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.errors import ApiException, InvalidUpdateVersionException, TokenEpochMismatchException
-from app.core.filters import AclBindingFilter
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.errors import ApiException, InvalidUpdateVersionException, TokenEpochMismatchException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 
 MAX_RECORDS_PER_USER_OP = 10_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from app.core.bindings import StandardAcl, canonical_fields
+from app.core.kafka.bindings import StandardAcl, canonical_fields
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

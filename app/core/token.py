@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.core.errors import InvalidRequestException
+from app.core.kafka.errors import InvalidRequestException
 
 _FORM = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}):(0|[1-9][0-9]{0,18})\Z", re.ASCII)
 

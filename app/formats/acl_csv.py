@@ -4,7 +4,7 @@ Those two write fields as they are, so that a distinguished name falls into seve
 with too many fields is put together again around its words (resource type, pattern type, operation, permission type),
 if there is one way only to do so. What is written here is quoted (RFC 4180).
 
-Texts that a spreadsheet would run as formulas are marked (`core.csv_cells`). The header says so: a column called
+Texts that a spreadsheet would run as formulas are marked (`formats.csv_cells`). The header says so: a column called
 `'Principal` has marks, one called `Principal` has none, so that a file without marks means what it says.
 """
 
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TextIO
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.csv_cells import MARK, is_formula, marked, unmarked
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
+from app.formats.csv_cells import MARK, is_formula, marked, unmarked
 from app.formats.csv_records import CsvField, csv_records
 from app.formats.words import is_word, loosely
 

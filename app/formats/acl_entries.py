@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.validation import validate_new_acl
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.validation import validate_new_acl
 
 Entry: TypeAlias = tuple[int, AclBinding | Sequence[str]]
 """The number of the line where it begins, and the binding, or else all that is wrong, each naming its field."""
@@ -35,7 +35,7 @@ def binding_of(  # noqa: PLR0913 - a binding has seven fields
     operation: str,
     permission_type: str,
 ) -> AclBinding | list[str]:
-    """The binding that these words and texts make, or why createAcls would refuse it (`core.validation`).
+    """The binding that these words and texts make, or why createAcls would refuse it (`core.kafka.validation`).
 
     A word that Kafka doesn't know is named, with those that it does.
     """

@@ -11,7 +11,7 @@ from typing import IO, TextIO
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from app.core.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
 from app.formats.json_walk import JsonWalk, Pairs, load_pairs, not_json, read_walked
 from app.formats.lines import raw_lines

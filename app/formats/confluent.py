@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TextIO
 
-from app.core.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import MAX_SHOWN, Entry, binding_from
 from app.formats.acl_json import binding_json, has_others_permission, object_of_texts, write_json_list
 from app.formats.json_walk import JsonWalk, Pairs, read_walked

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TextIO
 
-from app.core.bindings import AclBinding
-from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_of
 from app.formats.quoting import wide_quoted
 from app.formats.words import loosely

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import IO, TextIO
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import Entry, FormatLimitError, binding_of
 from app.formats.lines import text_lines
 from app.formats.words import loosely

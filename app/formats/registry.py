@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TextIO
 
-from app.core.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding
 from app.formats.acl_csv import is_csv, read_csv, write_csv
 from app.formats.acl_entries import Entry, FormatLimitError
 from app.formats.acl_json import (

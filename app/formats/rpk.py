@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TextIO
 
-from app.core.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_from
 from app.formats.acl_json import binding_json, object_of_texts, write_json_list
 from app.formats.json_walk import JsonWalk, Pairs, read_walked

@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.core.bindings import AclBinding
-from app.core.errors import InvalidRequestException
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.validation import validate_new_acl
 from app.core.token import Token
-from app.core.validation import validate_new_acl
 
 VERSION = 1
 COUNTS = ("unchanged", "left_alone", "prunable")

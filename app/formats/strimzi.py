@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import TextIO
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, PatternType, ResourceType
 from app.formats.acl_entries import FormatLimitError
 from app.formats.quoting import wide_quoted
 from app.formats.words import spellings

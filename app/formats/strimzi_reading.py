@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import IO
 
-from app.core.codes import CLUSTER_NAME, WILDCARD, PatternType, ResourceType
+from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
 from app.formats.strimzi import (
     GROUP,

@@ -9,8 +9,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TextIO
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_from
 from app.formats.hcl import Block, HclFault, read_blocks
 from app.formats.json_walk import MAX_BODY_BYTES, JsonWalk, Pairs, read_walked

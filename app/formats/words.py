@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import IntEnum
 
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN
 
 _NEVER = ("UNKNOWN", "ANY", "MATCH")

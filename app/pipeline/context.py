@@ -6,9 +6,9 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.storage import Home
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.storage import Home
 
 
 @dataclass(frozen=True, slots=True)

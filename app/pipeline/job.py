@@ -20,26 +20,26 @@ from pyspark.sql import SparkSession
 
 from app import __version__
 from app.pipeline.context import Job, JobContext
-from app.pipeline.errors import PipelineError
-from app.pipeline.faults import SPARK_FAILED, explain, masked
-from app.pipeline.java import find_java
-from app.pipeline.jdbc import check_url, jdbc_source
-from app.pipeline.jdbc_driver import find_driver
 from app.pipeline.jobs import FIRST_THE_DATABASE, JOBS, MAY_READ_THE_DATABASE, READ_ONLY
-from app.pipeline.local_home import LocalHome
-from app.pipeline.named_files import check_files, local_folder
-from app.pipeline.options import (
+from app.pipeline.jobs.local_home import LocalHome
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.faults import SPARK_FAILED, explain, masked
+from app.pipeline.spark.java import find_java
+from app.pipeline.spark.jdbc import check_url, jdbc_source
+from app.pipeline.spark.jdbc_driver import find_driver
+from app.pipeline.spark.named_files import check_files, local_folder
+from app.pipeline.spark.options import (
     Service,
     add_common_arguments,
     home_of,
     refuse_unknown_variables,
     session_options,
 )
-from app.pipeline.parsing import JobParser
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics, write_metrics
-from app.pipeline.session import SessionOptions, java_wanted, spark_session
-from app.pipeline.storage import Home
+from app.pipeline.spark.parsing import JobParser
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics, write_metrics
+from app.pipeline.spark.session import SessionOptions, java_wanted, spark_session
+from app.pipeline.spark.storage import Home
 
 INTERRUPTED = 130
 """What shells say of a command that Ctrl-C has ended."""

@@ -11,25 +11,25 @@ from fastapi import APIRouter
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
-from app.core.errors import ApiException, InvalidRequestException
-from app.ops.audit import AuditLog
-from app.ops.decision_log import DecisionLog
-from app.ops.metrics import Metrics
-from app.ops.metrics_page import MetricsPage
-from app.ops.tracing import TracedRequests, Tracing
-from app.ops.workers.siblings import Siblings
-from app.rest import acls, decisions, explain, health, opa, service
-from app.rest.admission import Admission
-from app.rest.at_once import AtOnce
+from app.core.kafka.errors import ApiException, InvalidRequestException
+from app.logs.audit import AuditLog
+from app.logs.decision_log import DecisionLog
+from app.logs.tracing import TracedRequests, Tracing
+from app.metrics.declared import Metrics
+from app.metrics.page import MetricsPage
+from app.process.siblings import Siblings
 from app.rest.callers.authentication import Callers
-from app.rest.connections.protocol import Answer
-from app.rest.connections.target import asks_opa
-from app.rest.correlation import MarkedRequests
 from app.rest.deciding import Decider
-from app.rest.edge import SERVICES
 from app.rest.errors import not_found, response_to
+from app.rest.http.admission import Admission
+from app.rest.http.correlation import MarkedRequests
+from app.rest.http.edge import SERVICES
+from app.rest.http.protocol import Answer
+from app.rest.http.services import Services
+from app.rest.http.target import asks_opa
 from app.rest.pages.routes import pages_router
-from app.rest.services import Services
+from app.rest.routes import acls, decisions, explain, health, opa, service
+from app.rest.routes.at_once import AtOnce
 from app.runtime.authorizer import Authorizer
 from app.runtime.counters import BUCKET_BOUNDS_S
 

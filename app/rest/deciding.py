@@ -12,17 +12,17 @@ import msgspec
 from msgspec import UNSET
 
 from app.core.authorize import Authorization, Verdict
-from app.core.bindings import StandardAcl
 from app.core.context import RequestContext
 from app.core.image import AuthorizerImage
-from app.ops.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
-from app.ops.decision_log import Asker, DecisionLog, Stand
-from app.ops.decision_log import Decided as DecisionBatch
-from app.ops.logs import RequestMark
-from app.ops.metrics import Metrics
+from app.core.kafka.bindings import StandardAcl
+from app.logs.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
+from app.logs.decision_log import Asker, DecisionLog, Stand
+from app.logs.decision_log import Decided as DecisionBatch
+from app.logs.service import RequestMark
+from app.metrics.declared import Metrics
+from app.rest.bodies.wire import Action, AuthorizeRequest
+from app.rest.bodies.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 from app.rest.errors import FieldError, InvalidFieldsException
-from app.rest.wire import Action, AuthorizeRequest
-from app.rest.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 from app.runtime.authorizer import Authorizer
 from app.runtime.pace import Pace
 

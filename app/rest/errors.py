@@ -16,14 +16,14 @@ from typing import TypedDict
 import msgspec
 from starlette.responses import Response
 
-from app.core.errors import (
+from app.core.kafka.errors import (
     ApiException,
     Errors,
     InvalidRequestException,
     RequestTooLargeException,
     ResourceNotFoundException,
 )
-from app.ops.logs import REQUEST_MARK
+from app.logs.service import REQUEST_MARK
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1

@@ -8,11 +8,11 @@ from pydantic.json_schema import models_json_schema
 
 from app import __version__
 from app.rest.app import ROUTERS
+from app.rest.bodies.examples import EXAMPLES
+from app.rest.bodies.schemas import Reply, Request
+from app.rest.bodies.service_schemas import Problem
+from app.rest.bodies.words import ENUM_DESCRIPTIONS
 from app.rest.callers.roles import OPEN_TO_ALL
-from app.rest.examples import EXAMPLES
-from app.rest.schemas import Reply, Request
-from app.rest.service_schemas import Problem
-from app.rest.words import ENUM_DESCRIPTIONS
 
 _NOT_USED = ("HTTPValidationError", "ValidationError")
 _COMPONENT = "#/components/schemas/{model}"

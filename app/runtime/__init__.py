@@ -1,7 +1,7 @@
 """runtime: what does Klamm remember, and what does it wait for?
 
 The image in use, the loader that follows the change feed, the mutator that writes, the purgatory where callers wait,
-readiness; and the importer. May import: ops, core, asyncio. Called by: rest, main and cli. No SQL, no HTTP, no
+readiness; and the importer. May import: core, asyncio. Called by: rest and cli. No SQL, no HTTP, no
 settings: the store comes in by Protocols (`AclStore` in mutator, `ChangeFeed` in feed, `BulkStore` in importing),
 values come in by `RuntimeOptions` and `ImportOptions`.
 """

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from app.core.errors import PoisonedRecordException
 from app.core.image import AuthorizerImage, StagedTransaction
+from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import Record
 from app.runtime.collection import collection_paused
 from app.runtime.pace import run_through

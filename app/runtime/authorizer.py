@@ -6,11 +6,14 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from app.core.authorize import Authorization, Verdict
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import CLUSTER_NAME, AclOperation, ResourceType
-from app.core.configs import CONFIG_NAMES, AuthorizerConfig, describe
 from app.core.context import Reader, RequestContext, RoleGrant
-from app.core.errors import (
+from app.core.explain.misses import Question
+from app.core.explain.why import Explanation
+from app.core.image import AuthorizerImage
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
+from app.core.kafka.configs import CONFIG_NAMES, AuthorizerConfig, describe
+from app.core.kafka.errors import (
     ApiException,
     AuthorizerNotReadyException,
     ClusterAuthorizationException,
@@ -20,11 +23,8 @@ from app.core.errors import (
     ResourceNotFoundException,
     SecurityDisabledException,
 )
-from app.core.explain import Explanation
-from app.core.filters import AclBindingFilter
-from app.core.hosts import ClientAddress
-from app.core.image import AuthorizerImage
-from app.core.misses import Question
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.hosts import ClientAddress
 from app.core.mutations import CreatedAcl
 from app.core.token import Token
 from app.runtime.counters import RuntimeMetrics

@@ -4,8 +4,8 @@ import base64
 import binascii
 import json
 
-from app.core.errors import InvalidRequestException
-from app.core.table import SortKey
+from app.core.index.table import SortKey
+from app.core.kafka.errors import InvalidRequestException
 
 _MAX_CHARACTERS = 1_000_000
 _FORM = (int, str, int, str, str, int, int)

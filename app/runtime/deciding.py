@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from app.core.authorize import Authorization, Verdict
-from app.core.errors import OffsetNotAvailableException
+from app.core.kafka.errors import OffsetNotAvailableException
 from app.core.token import Token
 from app.runtime.loader import Loader
 from app.runtime.pace import Pace

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from itertools import chain, islice
 
 from app.core.authorize import Authorization
-from app.core.codes import WILDCARD_PRINCIPAL
-from app.core.errors import OffsetNotAvailableException
-from app.core.explain import Explaining, Explanation, near_misses_of
+from app.core.explain.misses import Question
+from app.core.explain.near_misses import NearMiss
+from app.core.explain.why import Explaining, Explanation, near_misses_of
 from app.core.image import AuthorizerImage
-from app.core.misses import Question
-from app.core.near_misses import NearMiss
+from app.core.kafka.codes import WILDCARD_PRINCIPAL
+from app.core.kafka.errors import OffsetNotAvailableException
 from app.core.token import Token
 from app.runtime.loader import Loader
 from app.runtime.pace import Pace

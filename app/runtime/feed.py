@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from app.core.bindings import AclRow
 from app.core.continuity import FeedPosition
+from app.core.kafka.bindings import AclRow
 from app.core.records import FeedHead, FeedPoll
 
 

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Protocol
 from uuid import uuid4
 
-from app.core.bindings import AclBinding, StandardAcl, natural_key
 from app.core.continuity import KnownHistory
-from app.core.errors import RequestTimedOutException, StoreUnavailableException, TokenEpochMismatchException
+from app.core.kafka.bindings import AclBinding, StandardAcl, natural_key
+from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException, TokenEpochMismatchException
 from app.core.mutations import BatchOutcome
 from app.core.token import Token
 from app.runtime.deadlines import Backoff, bounded, stop

@@ -3,11 +3,11 @@
 import asyncio
 from dataclasses import dataclass
 
-from app.core.bindings import StandardAcl
-from app.core.errors import AuthorizerNotReadyException, InvalidRequestException
-from app.core.filters import AclBindingFilter
-from app.core.search import search
-from app.core.table import SortKey, sort_key
+from app.core.index.search import search
+from app.core.index.table import SortKey, sort_key
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.runtime.cursors import decode_cursor, encode_cursor
 from app.runtime.loader import Loader

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from app.core.configs import AuthorizerConfig
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.image import AuthorizerImage
-from app.core.index import AclIndex
+from app.core.index.tree import AclIndex
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.records import FeedPoll, Record
 from app.runtime.applying import ImageLostException, apply_in_steps
 from app.runtime.continuity import lost_history, mismatch_of, position_of, transactions_of

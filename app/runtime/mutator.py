@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.core.continuity import KnownHistory
-from app.core.errors import (
+from app.core.kafka.errors import (
     ApiException,
     OverloadedException,
     RequestTimedOutException,

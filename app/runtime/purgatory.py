@@ -8,8 +8,8 @@ import heapq
 import itertools
 from uuid import UUID
 
-from app.core.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
 from app.core.image import AuthorizerImage
+from app.core.kafka.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
 from app.core.token import Token
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import answered

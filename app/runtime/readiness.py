@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
-from app.core.configs import AuthorizerConfig
 from app.core.image import AuthorizerImage
+from app.core.kafka.configs import AuthorizerConfig
 
 _MAX_LISTENERS = 64
 

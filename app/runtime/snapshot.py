@@ -5,9 +5,9 @@ import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.bindings import AclRow
-from app.core.configs import AuthorizerConfig
 from app.core.image import AuthorizerImage, ImageBuilder
+from app.core.kafka.bindings import AclRow
+from app.core.kafka.configs import AuthorizerConfig
 from app.core.records import FeedHead
 from app.runtime.collection import collection_paused
 from app.runtime.counters import RuntimeMetrics

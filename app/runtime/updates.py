@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.configs import validate_config
-from app.core.errors import (
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.configs import validate_config
+from app.core.kafka.errors import (
     ApiException,
     AuthorizerNotReadyException,
     InvalidRequestException,
     RequestTimedOutException,
     UnknownServerException,
 )
-from app.core.filters import AclBindingFilter
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.validation import validate_filter, validate_new_acl
 from app.core.mutations import (
     AlterConfigs,
     AlterConfigsOutcome,
@@ -24,7 +25,6 @@ from app.core.mutations import (
     Mutation,
 )
 from app.core.token import Token
-from app.core.validation import validate_filter, validate_new_acl
 from app.runtime.counters import Histogram, RuntimeMetrics
 from app.runtime.loader import Loader
 from app.runtime.mutator import Mutator

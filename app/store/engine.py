@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import asyncpg
 
-from app.core.errors import StoreUnavailableException
+from app.core.kafka.errors import StoreUnavailableException
 from app.store.faults import faults_told
 from app.store.tls import HUNG_UP, answer_to_tls_fault, tls_of
 

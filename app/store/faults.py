@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import asyncpg
 
-from app.core.errors import StoreUnavailableException
+from app.core.kafka.errors import StoreUnavailableException
 from app.store.tls import answer_to_tls_fault
 
 # PgBouncer's words, of every version; it names the first that it doesn't know, alone.

@@ -20,8 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 import migrations
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.errors import InconsistentClusterIdException, StoreUnavailableException
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.store.engine import StoreTimeouts, connect, wait_before_retry
 from app.store.faults import faults_told
 from app.store.grants import grant

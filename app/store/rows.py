@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
-from app.core.bindings import AclBinding, AclRow, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.errors import PoisonedRecordException
+from app.core.kafka.bindings import AclBinding, AclRow, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import (
     AccessControlEntryRecord,
     ConfigRecord,

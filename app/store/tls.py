@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
-from app.core.errors import StoreUnavailableException
-from app.core.hosts import is_loopback
+from app.core.kafka.errors import StoreUnavailableException
+from app.core.kafka.hosts import is_loopback
 
 UncheckedMode: TypeAlias = Literal["disable", "allow", "prefer"]
 """Modes that prove nothing about the server; the driver knows how to try one way and then the other."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.pipeline.errors import PipelineError
+from app.pipeline.spark.errors import PipelineError
 from deploy.clients.kept import fingerprint, kept
 from deploy.clients.languages import LANGUAGES
 from deploy.clients.tools import BuildError, ToolMissingError

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from app.pipeline.local_cache import cache_folder
+from app.pipeline.spark.local_cache import cache_folder
 from deploy.clients.tools import BuildError
 
 _PATIENCE_S = 1800.0

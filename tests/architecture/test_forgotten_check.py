@@ -10,11 +10,11 @@ ROOT = Path(__file__).parents[2]
 
 WAY_IN = """
 from app.core.context import RequestContext, RoleGrant
-from app.core.filters import AclBindingFilter
-from app.core.hosts import parse_address
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.hosts import parse_address
 from app.rest.callers import speaking
 from app.rest.callers.roles import Caller
-from app.rest.wire import Context
+from app.rest.bodies.wire import Context
 from app.runtime.authorizer import Authorizer
 
 async def way_in(authorizer: Authorizer, caller: Caller, body: Context) -> None:

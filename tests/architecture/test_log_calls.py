@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ops.logs import LIBRARY_MESSAGE, RESERVED
+from app.logs.service import LIBRARY_MESSAGE, RESERVED
 
 APP = Path(__file__).parents[2] / "app"
 METHODS = {"debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log"}

@@ -14,15 +14,15 @@ ROOT = Path(__file__).parents[2]
 
 COMPOSED: Mapping[tuple[str, str], str] = {
     (
-        "app/store/selection.py",
+        "app/store/writing/selection.py",
         "_statement",
     ): "conditions by the shape of a filter, each of them a literal of the module",
     (
-        "app/store/embedded_cluster.py",
+        "app/store/embedded/cluster.py",
         "_create_database",
     ): "the constant name of the embedded database, for postgres --single",
     (
-        "app/store/embedded_cluster.py",
+        "app/store/embedded/cluster.py",
         "_change_password",
     ): "a constant name and letters and digits drawn at random, for postgres --single, which binds nothing",
 }

@@ -12,10 +12,10 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from app.pipeline.schemas import ACLS, DECISIONS
-from app.pipeline.session import SessionOptions, spark_session
-from app.pipeline.snapshot import Snapshot, save_snapshot
-from app.pipeline.storage import Home, write_document
+from app.pipeline.history.schemas import ACLS, DECISIONS
+from app.pipeline.history.snapshot import Snapshot, save_snapshot
+from app.pipeline.spark.session import SessionOptions, spark_session
+from app.pipeline.spark.storage import Home, write_document
 
 _TEAM, _APP = 500, 40
 _DAY_S = 86_400

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
 from app.core.authorize import Authorization
-from app.core.codes import ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.hosts import parse_address
 from app.core.image import AuthorizerImage, ImageBuilder
+from app.core.kafka.codes import ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.hosts import parse_address
 from app.core.records import GENESIS_HASH, FeedHead
 from tests.bench.kafka_scan import KafkaScan
 from tests.bench.report import Row, Section, Table, prose

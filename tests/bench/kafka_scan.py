@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 
-from app.core.bindings import AclRow
-from app.core.codes import WILDCARD, AclOperation, AclPermissionType, PatternType
+from app.core.kafka.bindings import AclRow
+from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType
 
 _LITERAL, _ALLOW, _ALL = int(PatternType.LITERAL), int(AclPermissionType.ALLOW), int(AclOperation.ALL)
 _DESCRIBE, _DESCRIBE_CONFIGS = int(AclOperation.DESCRIBE), int(AclOperation.DESCRIBE_CONFIGS)

@@ -6,8 +6,8 @@ from concurrent.futures import ProcessPoolExecutor
 from types import MappingProxyType
 from typing import NamedTuple
 
-from app.core.bindings import AclRow
-from app.core.codes import PatternType, ResourceType
+from app.core.kafka.bindings import AclRow
+from app.core.kafka.codes import PatternType, ResourceType
 from tests.bench import messages
 from tests.bench.load import ask, connect, post
 from tests.bench.open_loop import Plan, Summary, open_loop, sender

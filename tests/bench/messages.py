@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from app.core.codes import AclOperation
+from app.core.kafka.codes import AclOperation
 from tests.bench.processes import ADMIN
 from tests.bench.workload import Question
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import asyncpg
 
-from app.core.bindings import AclRow
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.store.embedded import EmbeddedPostgres
+from app.core.kafka.bindings import AclRow
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 from tests.bench.processes import ROOT, Core, klamm_command, klamm_environment, on_core
 from tests.bench.workload import realistic

@@ -12,27 +12,27 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
-from app.core.bindings import AclRow
-from app.core.configs import AuthorizerConfig
+from app.cli.main import Parts, Replica
+from app.cli.server import serve
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.errors import StoreUnavailableException
+from app.core.kafka.bindings import AclRow
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.errors import StoreUnavailableException
 from app.core.mutations import GroupOutcome, Mutation
 from app.core.records import GENESIS_HASH, FeedHead, FeedPoll
-from app.main import Parts, Replica
-from app.ops.audit import AuditLog
-from app.ops.decision_log import DecisionLog
-from app.ops.decision_log_files import DecisionFiles, FileBounds
-from app.ops.metrics import Metrics
-from app.ops.sockets import listening
-from app.ops.token_file import hash_of
-from app.rest.admission import Admission
+from app.logs.audit import AuditLog
+from app.logs.decision_files import DecisionFiles, FileBounds
+from app.logs.decision_log import DecisionLog
+from app.metrics.declared import Metrics
+from app.process.sockets import listening
 from app.rest.app import Surroundings, create_rest_app
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens
-from app.rest.connections.bounds import Connections
+from app.rest.callers.token_file import hash_of
+from app.rest.http.admission import Admission
+from app.rest.http.bounds import Connections
 from app.runtime.authorizer import Authorizer
-from app.server import serve
 from tests.bench.workload import realistic, rows_in_slices
 
 DECISION_LOG = "--decision-log"

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from app.core.bindings import AclRow
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclRow
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 
 _Key = tuple[int, int, int, int, str, str, str]
 

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.store.acl_store import PostgresAclStore
-from app.store.bulk import PostgresBulkStore
-from app.store.change_feed import PostgresChangeFeed
-from app.store.embedded import EmbeddedPostgres
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
+from app.store.writing.bulk import PostgresBulkStore
 from tests.contract.subject import Subject
 from tests.database_roles import connected, make_roles
 from tests.fakes import FakeStore

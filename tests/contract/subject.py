@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.core.bindings import StandardAcl
 from app.core.continuity import KnownHistory
-from app.core.errors import ApiException
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.errors import ApiException
 from app.core.mutations import Mutation, Outcome
 from app.core.records import FeedHead, Record
 from app.runtime.feed import ChangeFeed

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from app.core.bindings import StandardAcl
-from app.core.codes import AclOperation, PatternType, ResourceType
 from app.core.continuity import KnownHistory
-from app.core.errors import InvalidRequestException, PolicyViolationException
-from app.core.filters import AclBindingFilter
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import AclOperation, PatternType, ResourceType
+from app.core.kafka.errors import InvalidRequestException, PolicyViolationException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigsOutcome, CreatedAcl
 from app.core.records import (
     GENESIS_HASH,
@@ -15,7 +16,6 @@ from app.core.records import (
     RemoveAccessControlEntryRecord,
     record_hash,
 )
-from app.core.table import sort_key
 from tests.contract.subject import Subject
 from tests.updates import ACTOR, alter, create, created, delete, matches, topic
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from uuid import uuid4
 
-from app.core.bindings import AclBinding, StandardAcl
 from app.core.continuity import KnownHistory
-from app.core.filters import AclBindingFilter
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, record_hash
-from app.core.table import sort_key
 from tests.contract.subject import Subject
 from tests.updates import ACTOR, alter, create, created, delete, topic
 

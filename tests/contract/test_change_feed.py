@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from uuid import uuid4
 
-from app.core.bindings import StandardAcl
-from app.core.codes import PatternType
 from app.core.continuity import FeedPosition, is_later, next_epoch
-from app.core.filters import AclBindingFilter
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import PatternType
+from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record
 from tests.contract.subject import Subject
 from tests.updates import alter, create, delete, topic

@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.core.bindings import StandardAcl, natural_key
 from app.core.continuity import FeedPosition, KnownHistory, is_later, next_epoch
-from app.core.errors import TokenEpochMismatchException
-from app.core.filters import AclBindingFilter
+from app.core.kafka.bindings import StandardAcl, natural_key
+from app.core.kafka.errors import TokenEpochMismatchException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import CreateAcls
 from app.core.records import GENESIS_HASH
 from app.core.token import Token

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.core.errors import InvalidUpdateVersionException, PolicyViolationException, TokenEpochMismatchException
-from app.core.filters import AclBindingFilter
+from app.core.kafka.errors import InvalidUpdateVersionException, PolicyViolationException, TokenEpochMismatchException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import CreateAcls, DeleteAcls
 from app.core.token import Token
 from tests.contract.subject import Subject

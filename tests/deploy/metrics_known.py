@@ -8,10 +8,10 @@ from typing import NamedTuple
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from app.ops.metrics import OPERATIONS, STATUS_CLASSES, Metrics
-from app.ops.metrics_page import MetricsPage
-from app.ops.workers.service_metrics import WorkerFacts, _about
-from app.pipeline import run_metrics
+from app.metrics.declared import OPERATIONS, STATUS_CLASSES, Metrics
+from app.metrics.page import MetricsPage
+from app.metrics.workers import WorkerFacts, _about
+from app.pipeline.spark import run_metrics
 from app.runtime.counters import BUCKET_BOUNDS_S, RuntimeMetrics
 
 OPEN = frozenset({"version", "reason", "worker", "job", "instance", "exported_job", "le"})

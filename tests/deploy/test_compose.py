@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from app import __version__
-from app.ops.settings import Settings
-from app.ops.workers.supervisor import END_TIMEOUT_S
+from app.process.supervisor import END_TIMEOUT_S
+from app.settings.model import Settings
 from tests.deploy.manifests import DEPLOY, seconds
 from tests.e2e.service import Service
 from tests.planted import plant

@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from app import __version__
-from app.pipeline import jdbc_driver
+from app.pipeline.spark import jdbc_driver
 from app.rest.openapi import build_openapi
 from tests.deploy.containerfile import TEXT, copies, stages
 from tests.deploy.manifests import DEPLOY, ROOT, TEXTS

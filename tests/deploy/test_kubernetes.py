@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app import credentials
-from app.command_line import parse_command
-from app.ops.settings import Settings, read_settings
-from app.ops.settings_sources import variable_of
-from app.ops.workers.supervisor import END_TIMEOUT_S
-from app.pipeline.options import VARIABLES
+from app.cli import credentials
+from app.cli.command_line import parse_command
+from app.pipeline.spark.options import VARIABLES
+from app.process.supervisor import END_TIMEOUT_S
 from app.rest.openapi import build_openapi
+from app.settings.model import Settings, read_settings
+from app.settings.sources import variable_of
 from tests.deploy.manifests import (
     CENTRAL,
     DEPLOY,

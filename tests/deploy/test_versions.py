@@ -9,7 +9,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from app import __version__
-from app.pipeline import java, jdbc_driver
+from app.pipeline.spark import java, jdbc_driver
 from tests.deploy.containerfile import TEXT, stages
 from tests.deploy.manifests import DEPLOY, KUBERNETES, ROOT, containers_of, documents, manifests, pods_of
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.core.configs import AuthorizerConfig, parse_configs
 from app.core.image import AuthorizerImage
+from app.core.kafka.configs import AuthorizerConfig, parse_configs
 from tests.images import acl_of, image_of
 from tests.reference import Reference
 from tests.vectors.loader import Line

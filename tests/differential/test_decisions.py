@@ -6,11 +6,11 @@ from typing import ParamSpec
 import pytest
 
 from app.core.authorize import Authorization
-from app.core.codes import AclOperation, ResourceType
-from app.core.errors import AuthorizerNotReadyException, InvalidRequestException
-from app.core.hosts import ClientAddress, parse_address
 from app.core.image import AuthorizerImage
-from app.core.operations import from_bit_field, supported_operations, to_bit_field, to_int32
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
+from app.core.kafka.hosts import ClientAddress, parse_address
+from app.core.kafka.operations import from_bit_field, supported_operations, to_bit_field, to_int32
 from tests.differential.scenes import SHARES, image_in, reference_in
 from tests.vectors.loader import Line, lines
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.core.codes import AclOperation, ResourceType
-from app.core.errors import AuthorizerNotReadyException
-from app.core.hosts import parse_address
-from app.core.misses import Question
-from app.core.smallest_acl import smallest_acl
+from app.core.explain.misses import Question
+from app.core.explain.smallest_acl import smallest_acl
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.errors import AuthorizerNotReadyException
+from app.core.kafka.hosts import parse_address
 from tests.advice import broken_promises, explained
 from tests.differential.scenes import SHARES, image_in
 from tests.vectors.loader import Line, lines

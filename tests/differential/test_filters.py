@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.core.filters import AclBindingFilter
 from app.core.image import AuthorizerImage
-from app.core.index import AclIndex
-from app.core.search import search
-from app.core.table import sort_key
-from app.core.validation import validate_filter
+from app.core.index.search import search
+from app.core.index.table import sort_key
+from app.core.index.tree import AclIndex
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.validation import validate_filter
 from tests.differential.scenes import SHARES
 from tests.images import acl_of, filter_of, image_of
 from tests.vectors.loader import Line, lines

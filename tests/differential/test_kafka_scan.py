@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.authorize import Authorization
-from app.core.bindings import AclBinding
-from app.core.hosts import parse_address
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.hosts import parse_address
 from tests.bench.kafka_scan import KafkaScan
 from tests.bench.workload import cidr, nested, onetopic, realistic
 from tests.images import image_of, numbered

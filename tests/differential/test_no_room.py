@@ -2,8 +2,8 @@
 
 import pytest
 
-import app.core.nested
-import app.core.prefixes
+import app.core.index.nested
+import app.core.index.prefixes
 from tests.differential.scenes import SHARES
 from tests.differential.test_decisions import (
     differences,
@@ -15,8 +15,8 @@ from tests.vectors.loader import lines
 
 @pytest.fixture(autouse=True)
 def _no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.core.prefixes, "ROOM", 0)
-    monkeypatch.setattr(app.core.nested, "SPAN", 2)
+    monkeypatch.setattr(app.core.index.prefixes, "ROOM", 0)
+    monkeypatch.setattr(app.core.index.nested, "SPAN", 2)
 
 
 @pytest.mark.parametrize("every", SHARES)

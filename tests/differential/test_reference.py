@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.core.codes import AclOperation, ResourceType
-from app.core.operations import supported_operations
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.operations import supported_operations
 from tests.differential.scenes import SHARES, reference_in
 from tests.vectors.loader import Line, lines
 

@@ -6,12 +6,12 @@ of those cases with the text that Klamm gives, and `NOT_IN_CORE` the cases that 
 
 import pytest
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import ALLOW_EVERYONE, SUPER_USERS, parse_configs
-from app.core.errors import InvalidRequestException
-from app.core.search import search
-from app.core.validation import validate_filter, validate_new_acl
+from app.core.index.search import search
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, parse_configs
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.validation import validate_filter, validate_new_acl
 from tests.images import binding_of, filter_of, index_of, numbered
 from tests.vectors.loader import Line, lines
 

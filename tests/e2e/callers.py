@@ -9,7 +9,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from app.ops.token_file import add_token
+from app.rest.callers.token_file import add_token
 from tests.planted import plant
 
 ISSUER = "https://login.example.com/"

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from app.store.embedded_binaries import find_binaries
-from app.store.embedded_process import Account, Launcher
+from app.store.embedded.binaries import find_binaries
+from app.store.embedded.process import Account, Launcher
 from tests.e2e.postgres import sql
 from tests.e2e.service import PATIENCE_S
 

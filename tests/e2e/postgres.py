@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 import asyncpg
 
-from app.store.embedded import EmbeddedPostgres
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.ops.metrics import OPERATIONS
-from app.ops.token_file import add_token, retire_tokens
+from app.metrics.declared import OPERATIONS
 from app.rest.callers.roles import OPEN_TO_ALL
+from app.rest.callers.token_file import add_token, retire_tokens
 from tests.e2e.callers import STATIC, Corp, write_configuration
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context
 from tests.planted import hear, plant

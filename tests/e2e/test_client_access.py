@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from app.client.access import AccessFlags, make_access
-from app.client.acls import run_acls
+from app.client.acls.command import run_acls
 from app.client.faults import ServiceError, ServiceUnreachableError
-from app.client.service import Service as Client
-from app.core.filters import AclBindingFilter
-from app.ops.token_file import add_token
+from app.client.http.access import AccessFlags, make_access
+from app.client.http.service import Service as Client
+from app.core.kafka.filters import AclBindingFilter
+from app.rest.callers.token_file import add_token
 from tests.certificates import Authority
 from tests.e2e.service import ADMIN, Service
 from tests.planted import plant

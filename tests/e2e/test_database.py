@@ -11,8 +11,8 @@ import pytest
 
 from app.core.continuity import FeedPosition
 from app.core.records import GENESIS_HASH
-from app.store.change_feed import PostgresChangeFeed
 from app.store.place import place_of
+from app.store.reading.change_feed import PostgresChangeFeed
 from tests.certificates import Authority
 from tests.database_roles import DatabaseRoles, make_roles
 from tests.e2e.postgres import OwnPostgres, Store, run, sql

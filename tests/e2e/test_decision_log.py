@@ -15,7 +15,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from app.ops.token_file import add_token
+from app.rest.callers.token_file import add_token
 from tests.e2e.postgres import Store
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Json, Service, action, binding, context, eventually
 from tests.e2e.workers import connections, metrics, pids, ready, service_of, worker_of

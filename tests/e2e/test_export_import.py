@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import FORMATS, format_named
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Service, binding, context, eventually

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
-from app.store.embedded import EmbeddedPostgres
+from app.store.embedded.server import EmbeddedPostgres
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.e2e.clusters import copy
 from tests.e2e.crowd import Answer, Crowd, question_of, seconds_until
 from tests.e2e.history import History, offset_of, seven_of

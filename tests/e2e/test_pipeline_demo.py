@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.pipeline.errors import PipelineError
-from app.pipeline.java import find_java
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.java import find_java
 from tests.e2e.service import ROOT, eventually
 
 PATIENCE_S = 900.0

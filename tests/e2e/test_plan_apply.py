@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from app.client import apply, plan
 from app.client.faults import ServiceError, UsageError
-from app.client.replies import binding_body
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.validation import validate_new_acl
+from app.client.http.replies import binding_body
+from app.client.plan import apply
+from app.client.plan import command as plan
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.validation import validate_new_acl
 from app.formats.registry import format_named
 from tests.access_grids import random_acl
 from tests.client_runs import Run, Terminal, run
@@ -31,9 +32,9 @@ WHOLE = ("--prune", "--max-delete-percent", "100")
 # Loads the command with calls of a few ACLs, so that there are many of them to be killed between.
 SMALL_CALLS = """
 import sys
-from app.client import applying
+from app.client.plan import applying
 applying.MAX_RECORDS_PER_USER_OP = 7
-from app.client_command import run_client
+from app.cli.client import run_client
 sys.exit(run_client(sys.argv[1:]))
 """
 

@@ -6,7 +6,7 @@ from itertools import islice
 import httpx
 import pytest
 
-from app.core.validation import validate_new_acl
+from app.core.kafka.validation import validate_new_acl
 from tests.differential.test_validation import FIVE, MAPPED, MAPPED_FILTERS, with_future_words
 from tests.e2e.service import Json, Service, context
 from tests.images import acl_of

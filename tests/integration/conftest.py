@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
 from app.store.engine import Connection, StoreTimeouts
 from app.store.migrate import migrate
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 
 SHORT = StoreTimeouts(
     answer_s=1.0,

@@ -4,9 +4,9 @@ import subprocess
 
 from pydantic import SecretStr
 
-from app.ops.database_url import usable_database_url
-from app.store.embedded_binaries import find_binaries
-from app.store.embedded_process import Launcher
+from app.settings.database_url import usable_database_url
+from app.store.embedded.binaries import find_binaries
+from app.store.embedded.process import Launcher
 
 _OF_A_SESSION = {"user", "superuser", "backend", "superuser-backend"}
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.store.embedded import EmbeddedPostgres, EmbeddedPostgresError
-from app.store.embedded_folder import DataFolder
-from app.store.embedded_process import OWN_IDS
+from app.store.embedded.folder import DataFolder
+from app.store.embedded.process import OWN_IDS
+from app.store.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its account")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux sends the death signal")
@@ -26,7 +26,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux sends the d
 _SUPERVISOR = """
 import sys, time
 from pathlib import Path
-from app.store.embedded import EmbeddedPostgres
+from app.store.embedded.server import EmbeddedPostgres
 server = EmbeddedPostgres(Path(sys.argv[1]))
 print(server.start(), server.pid, flush=True)
 time.sleep(600)
@@ -193,7 +193,7 @@ async def test_a_crashed_server_is_started_again_on_its_port(data_dir: Path) -> 
 
 
 def test_a_server_that_hangs_is_killed_in_the_end(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.store.embedded._QUIT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("app.store.embedded.server._QUIT_TIMEOUT_S", 0.1)
     server = EmbeddedPostgres(data_dir, stop_timeout_s=0.1)
     server.start()
     pid = server.pid
@@ -258,7 +258,7 @@ def test_a_process_id_that_belongs_to_somebody_else_by_now_is_no_hindrance(data_
 def test_a_server_that_klamm_did_not_start_is_left_alone_and_named(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.embedded_cluster._PREDECESSOR_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("app.store.embedded.cluster._PREDECESSOR_TIMEOUT_S", 0.05)
     with EmbeddedPostgres(data_dir):
         pass
     with subprocess.Popen(["/bin/sleep", "600"], cwd=data_dir / "postgres") as stranger:

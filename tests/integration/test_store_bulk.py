@@ -5,18 +5,18 @@ from uuid import uuid4
 
 import pytest
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.continuity import KnownHistory
-from app.core.errors import RequestTimedOutException, StoreUnavailableException
-from app.core.filters import AclBindingFilter
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, record_hash
 from app.runtime.importing import ImportCounts, Importer, ImportOptions
-from app.store.acl_store import PostgresAclStore
-from app.store.bulk import PostgresBulkStore
-from app.store.change_feed import PostgresChangeFeed
 from app.store.engine import Connection
 from app.store.migrate import migrate
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
+from app.store.writing.bulk import PostgresBulkStore
 from tests.contract.test_bulk_store import batch
 from tests.integration.conftest import SHORT
 from tests.proxy import COMMIT, proxy_to

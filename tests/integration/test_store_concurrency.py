@@ -9,13 +9,13 @@ from uuid import UUID
 
 import asyncpg
 
-from app.core.bindings import StandardAcl
 from app.core.continuity import KnownHistory
-from app.core.errors import RequestTimedOutException, StoreUnavailableException
-from app.core.filters import AclBindingFilter
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord, record_hash
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.updates import create, created, delete, topic
 
 DURATION_S = 3.0

@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 from app.core.continuity import FeedPosition, KnownHistory, is_later
 from app.core.records import GENESIS_HASH
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
 from app.store.engine import Connection
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.updates import create, topic
 
 PATIENCE_S = 15.0

@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.core.errors import RequestTimedOutException, StoreUnavailableException
-from app.store.acl_store import PostgresAclStore
+from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
 from app.store.engine import Connection, StoreTimeouts
+from app.store.writing.acl_store import PostgresAclStore
 from tests.integration.conftest import SHORT
 from tests.proxy import COMMIT, proxy_to
 from tests.updates import create, created, topic

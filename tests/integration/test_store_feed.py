@@ -10,11 +10,11 @@ import asyncpg
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.core.errors import PoisonedRecordException, StoreUnavailableException
-from app.core.filters import AclBindingFilter
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
+from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
+from app.core.kafka.filters import AclBindingFilter
 from app.store.engine import Connection, StoreTimeouts
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.integration.conftest import SHORT
 from tests.proxy import proxy_to
 from tests.updates import alter, create, delete, topic
@@ -93,7 +93,7 @@ async def test_damage_is_poison_at_its_offset(
 async def test_a_long_transaction_comes_whole_though_it_is_read_in_parts(
     store: PostgresAclStore, feed: PostgresChangeFeed, database: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.change_feed._ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("app.store.reading.change_feed._ROWS_AT_ONCE", 3)
     await store.write([create(*(topic(f"t{at}") for at in range(10)))], KnownHistory())
     await store.write([create(topic("u"))], KnownHistory())
 

@@ -14,17 +14,17 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection as SyncConnection
 
 import migrations
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.continuity import KnownHistory
-from app.core.errors import InconsistentClusterIdException, StoreUnavailableException
-from app.core.filters import AclBindingFilter
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH
 from app.store import migrate as migrate_module
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
 from app.store.engine import Connection
 from app.store.migrate import downgrade, migrate, migration_engine
+from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.tables import metadata
+from app.store.writing.acl_store import PostgresAclStore
 from tests.updates import ACTOR, alter, create, created, delete, topic
 
 RECORD_COLUMNS = [

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.core.errors import StoreUnavailableException
-from app.store.change_feed import PostgresChangeFeed
+from app.core.kafka.errors import StoreUnavailableException
 from app.store.engine import STAYS, StoreTimeouts, connect
 from app.store.migrate import migrate
+from app.store.reading.change_feed import PostgresChangeFeed
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 PAGE = Path(__file__).parents[2] / "docs" / "database.md"

@@ -13,14 +13,14 @@ import asyncpg
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.core.errors import StoreUnavailableException
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
-from app.store.embedded import EmbeddedPostgres
-from app.store.embedded_binaries import find_binaries
-from app.store.embedded_process import Account, Launcher
+from app.core.kafka.errors import StoreUnavailableException
+from app.store.embedded.binaries import find_binaries
+from app.store.embedded.process import Account, Launcher
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import Connection
 from app.store.migrate import migrate
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.updates import create, created, topic
 
 

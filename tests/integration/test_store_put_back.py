@@ -12,16 +12,16 @@ from uuid import UUID
 
 import pytest
 
-from app.core.configs import AuthorizerConfig
-from app.core.errors import OffsetNotAvailableException, RequestTimedOutException, TokenEpochMismatchException
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.errors import OffsetNotAvailableException, RequestTimedOutException, TokenEpochMismatchException
 from app.core.token import Token
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
-from app.store.embedded import EmbeddedPostgres
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import Connection
 from app.store.migrate import migrate
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.e2e.clusters import copy
 from tests.unit.runtime.world import ROOT, STARTUP, acl, may_read, named
 

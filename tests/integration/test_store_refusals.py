@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from app.command_line import parse_command
-from app.commands import run_command
-from app.store.embedded import EmbeddedPostgres
+from app.cli.command_line import parse_command
+from app.cli.commands import run_command
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.place import place_of
 from tests.surroundings import of_a_command
 

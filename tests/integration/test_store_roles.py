@@ -9,16 +9,16 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from app.core.bindings import StandardAcl, natural_key
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.errors import StoreUnavailableException
-from app.core.filters import AclBindingFilter
-from app.store.acl_store import PostgresAclStore
-from app.store.bulk import PostgresBulkStore
-from app.store.change_feed import PostgresChangeFeed
-from app.store.embedded import EmbeddedPostgres
+from app.core.kafka.bindings import StandardAcl, natural_key
+from app.core.kafka.errors import StoreUnavailableException
+from app.core.kafka.filters import AclBindingFilter
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import Connection
 from app.store.migrate import downgrade, migrate
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
+from app.store.writing.bulk import PostgresBulkStore
 from tests.database_roles import (
     MIGRATE,
     PASSWORD,

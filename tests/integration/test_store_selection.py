@@ -6,15 +6,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.core.bindings import AclBinding
-from app.core.codes import PatternType, ResourceType
 from app.core.continuity import KnownHistory
-from app.core.filters import AclBindingFilter
-from app.core.table import sort_key
-from app.store import selection, snapshot
-from app.store.acl_store import PostgresAclStore
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import PatternType, ResourceType
+from app.core.kafka.filters import AclBindingFilter
 from app.store.engine import Connection
-from app.store.selection import select_matches
+from app.store.reading import snapshot
+from app.store.writing import selection
+from app.store.writing.acl_store import PostgresAclStore
+from app.store.writing.selection import select_matches
 from tests.strategies import binding_lists, filters
 from tests.updates import create, delete, matches, topic
 

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.core.errors import StoreUnavailableException
+from app.core.kafka.errors import StoreUnavailableException
 from app.store import tls
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
-from app.store.embedded import EmbeddedPostgres
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import StoreTimeouts, close_gently, connect
 from app.store.migrate import migrate
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.certificates import LOCAL, Authority
 from tests.tls_relay import server_context, tls_relay
 from tests.updates import create, topic

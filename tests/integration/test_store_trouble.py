@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.core.errors import StoreUnavailableException
+from app.core.kafka.errors import StoreUnavailableException
 from app.core.mutations import AlterConfigs
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
 from app.store.place import place_of
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.integration.conftest import SHORT
 
 CLOSED_PORT = "postgresql://klamm:planted-4711-trouble@127.0.0.1:1/acls"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from app.pipeline.errors import PipelineError
-from app.pipeline.local_cache import cache_folder
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.local_cache import cache_folder
 
 POM = Path(__file__).with_name("pom.xml")
 _OLDEST_JAVA = 17

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from app.pipeline.errors import PipelineError
-from app.pipeline.java import find_java
-from app.pipeline.jdbc_driver import find_driver
-from app.pipeline.session import SessionOptions, spark_session
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.java import find_java
+from app.pipeline.spark.jdbc_driver import find_driver
+from app.pipeline.spark.session import SessionOptions, spark_session
 
 _TIMEOUT_S = 900
 """Spark plans and compiles for seconds what it then computes in milliseconds; beside others that becomes minutes."""

@@ -13,22 +13,22 @@ from uuid import UUID
 
 from pyspark.sql import DataFrame, SparkSession
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType
-from app.core.configs import AuthorizerConfig
 from app.core.continuity import KnownHistory
-from app.core.filters import AclBindingFilter
 from app.core.image import ImageBuilder
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import Mutation
 from app.core.records import GENESIS_HASH, ConfigRecord, FeedHead, Record
 from app.pipeline.context import JobContext
-from app.pipeline.jdbc import PASSWORD_VARIABLE
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.schemas import BINDING_FIELDS
-from app.pipeline.storage import Home
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
+from app.pipeline.history.schemas import BINDING_FIELDS
+from app.pipeline.spark.jdbc import PASSWORD_VARIABLE
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.storage import Home
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.strategies import CONCRETE_OPERATIONS, CONCRETE_TYPES, HOSTS, NAMES, PRINCIPALS
 from tests.updates import alter, create, delete
 

@@ -8,12 +8,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from app.core.authorize import Authorization
-from app.core.bindings import StandardAcl
-from app.core.codes import AclOperation, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.hosts import parse_address
 from app.core.image import AuthorizerImage
-from app.pipeline.schemas import DECISIONS
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.hosts import parse_address
+from app.pipeline.history.schemas import DECISIONS
 from tests.images import EPOCH, image_of
 from tests.pipeline.random_stores import CALLERS, MORE_ADDRESSES, RESOURCE_NAMES
 

@@ -3,9 +3,9 @@
 import json
 import shlex
 
-from app.client.acls_meaning import acls_to_add
-from app.client.acls_options import parse_options
-from app.core.bindings import AclBinding
+from app.client.acls.meaning import acls_to_add
+from app.client.acls.options import parse_options
+from app.core.kafka.bindings import AclBinding
 from tests.images import binding_of
 
 

@@ -7,11 +7,11 @@ from random import Random
 from pyspark.sql import DataFrame, SparkSession
 
 from app.core.authorize import Authorization
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.hosts import parse_address
 from app.core.image import AuthorizerImage
-from app.pipeline.schemas import ACLS, BINDING_FIELDS, RESOURCES
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.hosts import parse_address
+from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, RESOURCES
 from tests.images import numbered
 from tests.strategies import ADDRESSES, ASKED_NAMES, CONCRETE_OPERATIONS, CONCRETE_TYPES, HOSTS, NAMES, PRINCIPALS
 

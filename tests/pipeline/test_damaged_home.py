@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from app.pipeline.errors import PipelineError
+from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs import export, reconcile, snapshot
-from app.pipeline.snapshot import load_snapshot
-from app.pipeline.storage import Home
-from app.store.embedded import EmbeddedPostgres
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.storage import Home
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 from tests.pipeline.histories import password_of, run_job, write_history
 

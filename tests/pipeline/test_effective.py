@@ -4,11 +4,11 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from app.core.configs import AuthorizerConfig
-from app.core.hosts import parse_address
-from app.pipeline.effective import expanded, masks_of, nodes_of
-from app.pipeline.lookup import Answer, Mask, allowed_by_answers, allowed_by_masks, answers_of
-from app.pipeline.schemas import MASKS, NODES
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.hosts import parse_address
+from app.pipeline.access.effective import expanded, masks_of, nodes_of
+from app.pipeline.access.lookup import Answer, Mask, allowed_by_answers, allowed_by_masks, answers_of
+from app.pipeline.history.schemas import MASKS, NODES
 from tests.images import image_of
 from tests.pipeline.random_stores import (
     RESOURCE_NAMES,

@@ -14,19 +14,19 @@ from pyspark.sql import SparkSession
 
 from app.core.continuity import KnownHistory
 from app.core.records import Record
-from app.pipeline import source as source_module
-from app.pipeline.errors import PipelineError
-from app.pipeline.export import exported_records
-from app.pipeline.jdbc import PASSWORD_VARIABLE, READER
+from app.pipeline.history import source as source_module
+from app.pipeline.history.export import exported_records
+from app.pipeline.history.records import record_of
+from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs import export, reconcile, snapshot
-from app.pipeline.manifests import Exported, read_exported
-from app.pipeline.records import record_of
-from app.pipeline.snapshot import load_snapshot
-from app.pipeline.storage import Home
-from app.store.acl_store import PostgresAclStore
-from app.store.change_feed import PostgresChangeFeed
-from app.store.embedded import EmbeddedPostgres
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.jdbc import PASSWORD_VARIABLE, READER
+from app.pipeline.spark.manifests import Exported, read_exported
+from app.pipeline.spark.storage import Home
+from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
 from tests.database_roles import PASSWORD, DatabaseRoles, connected, make_roles
 from tests.pipeline.histories import (
     Run,

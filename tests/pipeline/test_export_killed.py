@@ -14,10 +14,10 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from app.pipeline.export import exported_records, records_of
+from app.pipeline.history.export import exported_records, records_of
 from app.pipeline.jobs import export, reconcile
-from app.pipeline.manifests import read_exported
-from app.pipeline.storage import Home
+from app.pipeline.spark.manifests import read_exported
+from app.pipeline.spark.storage import Home
 from tests.pipeline.histories import feed_records, jdbc_arguments, password_of, run_job, write_history
 
 pytestmark = pytest.mark.timeout(1200)

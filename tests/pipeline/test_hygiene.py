@@ -11,15 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from app.core.bindings import StandardAcl
-from app.core.codes import AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import AclPermissionType, PatternType, ResourceType
 from app.pipeline.context import JobContext
-from app.pipeline.hygiene_tables import KINDS, load_findings
+from app.pipeline.history.snapshot import Snapshot, save_snapshot
+from app.pipeline.hygiene.tables import KINDS, load_findings
 from app.pipeline.jobs import hygiene
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.snapshot import Snapshot, save_snapshot
-from app.pipeline.storage import Home, write_document
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.storage import Home, write_document
 from tests.pipeline.logs import answer, loaded, log_frame, logged, random_questions
 from tests.pipeline.random_stores import acl_frame, random_acls
 

@@ -20,14 +20,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.pipeline.context import JobContext
-from app.pipeline.decision_lines import MAX_LINE_BYTES
-from app.pipeline.decision_log import log_window, read_decisions
-from app.pipeline.errors import NoDecisionsError, PipelineError
-from app.pipeline.ingest import finished_batches
+from app.pipeline.history.decision_lines import MAX_LINE_BYTES
+from app.pipeline.history.decision_log import log_window, read_decisions
+from app.pipeline.history.ingest import finished_batches
 from app.pipeline.jobs import ingest
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.storage import Home
+from app.pipeline.spark.errors import NoDecisionsError, PipelineError
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.storage import Home
 from tests.pipeline.logs import loaded, logged, random_questions
 from tests.pipeline.random_stores import random_acls
 
@@ -209,10 +209,10 @@ import sys
 from argparse import Namespace
 from app.pipeline.context import JobContext
 from app.pipeline.jobs import ingest
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.session import SessionOptions, spark_session
-from app.pipeline.storage import Home
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.session import SessionOptions, spark_session
+from app.pipeline.spark.storage import Home
 spark = spark_session(SessionOptions(app_name="killed", master="local[2]", driver_memory="1g", shuffle_partitions=2))
 print("ready", flush=True)
 options = Namespace(decisions=sys.argv[1], files_at_once=1, fail_on_quarantine=False, skip_unreadable_files=False)

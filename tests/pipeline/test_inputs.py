@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.pipeline.context import JobContext
-from app.pipeline.errors import NoDecisionsError
 from app.pipeline.jobs.inputs import resources_of
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.storage import Home
+from app.pipeline.spark.errors import NoDecisionsError
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.storage import Home
 
 
 def test_before_the_first_decision_a_list_does_alone(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,19 +10,19 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import GENESIS_HASH
 from app.pipeline.context import JobContext
-from app.pipeline.hygiene_tables import load_findings
+from app.pipeline.history.records import CREATED
+from app.pipeline.history.schemas import RECORDS
+from app.pipeline.history.snapshot import Snapshot, save_snapshot
+from app.pipeline.hygiene.tables import load_findings
 from app.pipeline.jobs import hygiene
-from app.pipeline.manifests import Batch, write_batch
-from app.pipeline.progress import Console
-from app.pipeline.records import CREATED
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.schemas import RECORDS
-from app.pipeline.snapshot import Snapshot, save_snapshot
-from app.pipeline.storage import Home, write_document
+from app.pipeline.spark.manifests import Batch, write_batch
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.storage import Home, write_document
 from tests.images import EPOCH, numbered
 from tests.pipeline.logs import BEGAN, loaded, log_frame, logged
 from tests.pipeline.random_stores import acl_frame, fields_of

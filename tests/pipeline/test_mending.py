@@ -10,15 +10,15 @@ from uuid import UUID
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.pipeline.context import JobContext
-from app.pipeline.hygiene_tables import load_findings
+from app.pipeline.history.snapshot import Snapshot, save_snapshot
+from app.pipeline.hygiene.tables import load_findings
 from app.pipeline.jobs import hygiene
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.snapshot import Snapshot, save_snapshot
-from app.pipeline.storage import Home, write_document
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.storage import Home, write_document
 from tests.images import numbered
 from tests.pipeline.logs import SUPER, Question, answer, loaded, log_frame, logged
 from tests.pipeline.mends import created_by

@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from app.core.records import GENESIS_HASH
-from app.pipeline import hash_chain
-from app.pipeline.errors import PipelineError
-from app.pipeline.export import exported_records
-from app.pipeline.hash_chain import follow_chain
+from app.pipeline.history import hash_chain
+from app.pipeline.history.export import exported_records
+from app.pipeline.history.hash_chain import follow_chain
 from app.pipeline.jobs import export, reconcile
-from app.pipeline.manifests import read_exported
-from app.pipeline.storage import Home
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.manifests import read_exported
+from app.pipeline.spark.storage import Home
 from tests.pipeline.histories import Run, feed_records, password_of, run_job, write_history
 
 

@@ -4,9 +4,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
-from app.core.codes import WILDCARD_PRINCIPAL
-from app.pipeline.answers import AFTER, BEFORE, BOTH
-from app.pipeline.replay import questions, replay, replay_change
+from app.core.kafka.codes import WILDCARD_PRINCIPAL
+from app.pipeline.access.answers import AFTER, BEFORE, BOTH
+from app.pipeline.access.replay import questions, replay, replay_change
 from tests.pipeline.logs import BEGAN, SUPER, Question, answer, loaded, log_frame, logged, random_questions
 from tests.pipeline.random_stores import acl_frame, random_acls
 

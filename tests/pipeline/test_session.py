@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 def _interpreters(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import sys  # noqa: PLC0415 - in the worker
 
-    from app.core.operations import ALLOW_MASK  # noqa: PLC0415 - the same
+    from app.core.kafka.operations import ALLOW_MASK  # noqa: PLC0415 - the same
 
     for batch in batches:
         facts = f"{sys.executable} {len(ALLOW_MASK) > 0} {batch.num_rows <= 10_000}"

@@ -4,16 +4,16 @@ from random import Random
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclPermissionType, PatternType
-from app.core.configs import AuthorizerConfig
-from app.core.errors import InvalidRequestException
-from app.core.hosts import parse_address
-from app.core.operations import ALLOW_MASK, DENY_MASK
-from app.pipeline.findings import mended
-from app.pipeline.kafka_acls import KLAMM
-from app.pipeline.schemas import FINDINGS
-from app.pipeline.shadowed import shadowed, with_reading
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclPermissionType, PatternType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.hosts import parse_address
+from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
+from app.pipeline.history.schemas import FINDINGS
+from app.pipeline.hygiene.findings import mended
+from app.pipeline.hygiene.kafka_acls import KLAMM
+from app.pipeline.hygiene.shadowed import shadowed, with_reading
 from tests.images import image_of
 from tests.pipeline.random_stores import acl_frame, decisions, fields_of, random_acls
 

@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from app.pipeline.errors import PipelineError
-from app.pipeline.export import exported_records
-from app.pipeline.fold import fold_acls, fold_configs
-from app.pipeline.jdbc import PASSWORD_VARIABLE
+from app.pipeline.history.export import exported_records
+from app.pipeline.history.fold import fold_acls, fold_configs
+from app.pipeline.history.records import refuse_unreadable
+from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS
+from app.pipeline.history.snapshot import Snapshot, load_snapshot, save_snapshot, snapshot_at
 from app.pipeline.jobs import export, snapshot
-from app.pipeline.records import refuse_unreadable
-from app.pipeline.schemas import BINDING_FIELDS, RECORDS
-from app.pipeline.snapshot import Snapshot, load_snapshot, save_snapshot, snapshot_at
-from app.pipeline.storage import Home
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.jdbc import PASSWORD_VARIABLE
+from app.pipeline.spark.storage import Home
 from tests.pipeline.histories import Run, feed_records, password_of, rows, run_job, states, write_history
 
 

@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.pipeline.effective import masks_of, nodes_of
-from app.pipeline.findings import mended
-from app.pipeline.kafka_acls import KLAMM
-from app.pipeline.replay import questions, replay
-from app.pipeline.resources import seen_resources
-from app.pipeline.usage import over_broad, unused
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.pipeline.access.effective import masks_of, nodes_of
+from app.pipeline.access.replay import questions, replay
+from app.pipeline.access.resources import seen_resources
+from app.pipeline.hygiene.findings import mended
+from app.pipeline.hygiene.kafka_acls import KLAMM
+from app.pipeline.hygiene.usage import over_broad, unused
 from tests.images import numbered
 from tests.pipeline.logs import BEGAN, Question, answer, loaded, log_frame, logged, random_questions
 from tests.pipeline.mends import created_by

@@ -15,21 +15,21 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.filters import AclBindingFilter
-from app.core.validation import validate_new_acl
-from app.pipeline.candidates import new_id
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.validation import validate_new_acl
+from app.pipeline.access.candidates import new_id
+from app.pipeline.access.what_if import flips_of
 from app.pipeline.context import JobContext
-from app.pipeline.errors import PipelineError
-from app.pipeline.ingest import batch_writer
+from app.pipeline.history.ingest import batch_writer
+from app.pipeline.history.schemas import FLIPS
+from app.pipeline.history.snapshot import Snapshot, save_snapshot
 from app.pipeline.jobs import what_if
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.schemas import FLIPS
-from app.pipeline.snapshot import Snapshot, save_snapshot
-from app.pipeline.storage import Home, read_documents
-from app.pipeline.what_if import flips_of
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.storage import Home, read_documents
 from tests.images import EPOCH, numbered
 from tests.pipeline.logs import BEGAN, Question, answer, loaded, logged, random_questions
 from tests.pipeline.random_stores import acl_frame, fields_of, random_acls

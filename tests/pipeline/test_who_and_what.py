@@ -9,18 +9,18 @@ from uuid import UUID
 import pytest
 from pyspark.sql import SparkSession
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.pipeline.access.effective_tables import load_effective
+from app.pipeline.access.resources import read_resources
 from app.pipeline.context import Job, JobContext
-from app.pipeline.effective_tables import load_effective
-from app.pipeline.errors import PipelineError
+from app.pipeline.history.snapshot import Snapshot, save_snapshot
 from app.pipeline.jobs import effective, who
 from app.pipeline.jobs import what as what_job
-from app.pipeline.progress import Console
-from app.pipeline.resources import read_resources
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.snapshot import Snapshot, save_snapshot
-from app.pipeline.storage import Home
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.storage import Home
 from tests.images import numbered
 from tests.pipeline.random_stores import acl_frame
 

@@ -1,8 +1,8 @@
 """The example company is the same every time, and of a size that shows something."""
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.validation import validate_new_acl
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.validation import validate_new_acl
 from examples.company import TEAMS, candidate, company, questions
 
 

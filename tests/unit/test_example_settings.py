@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ops.settings import Settings, read_settings
+from app.settings.model import Settings, read_settings
 from tests.surroundings import leave
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "klamm.toml"

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.ops import sockets
-from app.ops.metrics import Metrics
-from app.ops.sockets import listening
+from app.cli.server import serve
+from app.metrics.declared import Metrics
+from app.process import sockets
+from app.process.sockets import listening
 from app.rest.callers.certificates import server_context
-from app.rest.connections import timed_protocol
-from app.rest.connections.bounds import Connections
-from app.server import serve
+from app.rest.http import timed_protocol
+from app.rest.http.bounds import Connections
 from tests.certificates import Authority, Certified
 
 LOOPBACK = "127.0.0.1"
@@ -199,7 +199,7 @@ def test_a_handshake_that_stands_is_one_connection(tmp_path: Path) -> None:
 def test_the_end_waits_for_who_is_shaking_hands_and_not_for_the_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, alone: bool
 ) -> None:
-    monkeypatch.setattr("app.server._HOOKS_TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr("app.cli.server._HOOKS_TIMEOUT_S", PATIENCE_S)
     server = Server(tmp_path, shared=True, alone=alone)
     server.keeps = True
     answers: list[bytes] = []

@@ -1,6 +1,6 @@
 """What can be asked of the pipeline? A module for each job: its name, its options, and its way from tables to tables.
 
-Imports the functions of `app.pipeline`, which do the thinking. Called by `app.pipeline.job`.
+May import: the rest of pipeline, whose functions do the thinking. Called by `app.pipeline.job`.
 """
 
 from app.pipeline.context import Job

@@ -2,10 +2,10 @@
 
 import argparse
 
+from app.pipeline.access.effective_tables import save_effective
 from app.pipeline.context import JobContext
-from app.pipeline.effective_tables import save_effective
+from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs.inputs import add_offset, add_resources, resources_of
-from app.pipeline.snapshot import load_snapshot
 
 NAME = "effective"
 HELP = "work out who can do what on all resources, from a snapshot"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from app.pipeline.access.resources import read_resources, seen_resources
 from app.pipeline.context import JobContext
-from app.pipeline.coverage import Coverage, coverage_of, there_at
-from app.pipeline.decision_log import read_decisions
-from app.pipeline.errors import NoDecisionsError
-from app.pipeline.resources import read_resources, seen_resources
-from app.pipeline.snapshot import Snapshot
+from app.pipeline.history.decision_log import read_decisions
+from app.pipeline.history.snapshot import Snapshot
+from app.pipeline.hygiene.coverage import Coverage, coverage_of, there_at
+from app.pipeline.spark.errors import NoDecisionsError
 
 _LEFT_OUT = "UNUSED, OVER_BROAD, and DETACHED by the names in the log, are left out"
 

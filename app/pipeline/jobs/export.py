@@ -7,15 +7,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from app.core.records import GENESIS_HASH
-from app.pipeline.alone import alone
 from app.pipeline.context import JobContext
-from app.pipeline.errors import PipelineError
-from app.pipeline.export import Copying, damage, export_batch, refuse_other_history, take_base
-from app.pipeline.faults import explain
-from app.pipeline.jdbc import JdbcSource, jdbc_source
-from app.pipeline.manifests import Exported, exporter_of, read_exported
-from app.pipeline.parsing import number_from
-from app.pipeline.source import ROWS_PER_RANGE, read_head, stretches, tell_exported
+from app.pipeline.history.export import Copying, damage, export_batch, refuse_other_history, take_base
+from app.pipeline.history.source import ROWS_PER_RANGE, read_head, stretches, tell_exported
+from app.pipeline.spark.alone import alone
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.faults import explain
+from app.pipeline.spark.jdbc import JdbcSource, jdbc_source
+from app.pipeline.spark.manifests import Exported, exporter_of, read_exported
+from app.pipeline.spark.parsing import number_from
 
 NAME = "export"
 HELP = "copy the records of the change feed that are new into Parquet"

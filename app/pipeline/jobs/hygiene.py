@@ -9,27 +9,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from app.core.authorize import Rule
-from app.core.configs import ALLOW_EVERYONE
+from app.core.kafka.configs import ALLOW_EVERYONE
+from app.pipeline.access.effective import masks_of, nodes_of
+from app.pipeline.access.replay import questions, replay
+from app.pipeline.access.resources import resource_list
 from app.pipeline.context import JobContext
-from app.pipeline.detached import detached
-from app.pipeline.effective import masks_of, nodes_of
-from app.pipeline.errors import PipelineError
-from app.pipeline.export import acls_ever
-from app.pipeline.hygiene_tables import HygieneFindings, in_order, save_findings
+from app.pipeline.history.export import acls_ever
+from app.pipeline.history.schemas import ACLS, FOUND
+from app.pipeline.history.snapshot import Snapshot, load_snapshot
+from app.pipeline.hygiene.detached import detached
+from app.pipeline.hygiene.kafka_acls import KLAMM, TOOLS
+from app.pipeline.hygiene.mending import csv_lines, script_lines
+from app.pipeline.hygiene.shadowed import shadowed, with_reading
+from app.pipeline.hygiene.tables import HygieneFindings, in_order, save_findings
+from app.pipeline.hygiene.usage import UNUSED, broad_acls, closed_without_acl, over_broad, unused
 from app.pipeline.jobs.evidence import Log, left_out, log_of, names_of
 from app.pipeline.jobs.inputs import add_offset, needs_snapshot
 from app.pipeline.jobs.what_if import add_replay_arguments, allows_everyone
-from app.pipeline.kafka_acls import KLAMM, TOOLS
-from app.pipeline.manifests import read_exported
-from app.pipeline.mending import csv_lines, script_lines
-from app.pipeline.parsing import number_from, told_by
-from app.pipeline.replay import questions, replay
-from app.pipeline.resources import resource_list
-from app.pipeline.row_output import lines_of, write_lines
-from app.pipeline.schemas import ACLS, FOUND
-from app.pipeline.shadowed import shadowed, with_reading
-from app.pipeline.snapshot import Snapshot, load_snapshot
-from app.pipeline.usage import UNUSED, broad_acls, closed_without_acl, over_broad, unused
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.manifests import read_exported
+from app.pipeline.spark.parsing import number_from, told_by
+from app.pipeline.spark.row_output import lines_of, write_lines
 
 NAME = "hygiene"
 HELP = "find ACLs that are unused, redundant, void, over-broad or detached"

@@ -6,12 +6,12 @@ from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
-from app.pipeline.alone import alone
 from app.pipeline.context import JobContext
-from app.pipeline.errors import PipelineError
-from app.pipeline.ingest import batch_writer, finished_batches, lines_of
-from app.pipeline.parsing import number_from, told_by
-from app.pipeline.storage import existing
+from app.pipeline.history.ingest import batch_writer, finished_batches, lines_of
+from app.pipeline.spark.alone import alone
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.parsing import number_from, told_by
+from app.pipeline.spark.storage import existing
 
 NAME = "ingest"
 HELP = "take what is new in the service's decision log"

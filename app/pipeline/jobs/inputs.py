@@ -4,12 +4,12 @@ import argparse
 
 from pyspark.sql import DataFrame
 
+from app.pipeline.access.resources import read_resources, resource_list, seen_resources
 from app.pipeline.context import JobContext
-from app.pipeline.decision_log import read_decisions
-from app.pipeline.errors import NoDecisionsError, PipelineError
-from app.pipeline.local_home import LocalHome
-from app.pipeline.parsing import LONG_MAX, number_from, parse_time, told_by
-from app.pipeline.resources import read_resources, resource_list, seen_resources
+from app.pipeline.history.decision_log import read_decisions
+from app.pipeline.jobs.local_home import LocalHome
+from app.pipeline.spark.errors import NoDecisionsError, PipelineError
+from app.pipeline.spark.parsing import LONG_MAX, number_from, parse_time, told_by
 
 
 def add_offset(parser: argparse.ArgumentParser) -> None:

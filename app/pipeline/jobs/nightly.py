@@ -5,12 +5,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.pipeline.access.resources import resource_list
 from app.pipeline.context import Job, JobContext
-from app.pipeline.errors import NotYetError
-from app.pipeline.faults import explain
 from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
-from app.pipeline.parsing import JobParser, told_by
-from app.pipeline.resources import resource_list
+from app.pipeline.spark.errors import NotYetError
+from app.pipeline.spark.faults import explain
+from app.pipeline.spark.parsing import JobParser, told_by
 
 NAME = "nightly"
 HELP = "export, ingest, snapshot, effective, hygiene and report, one after the other in one session"

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame
 
 from app.pipeline.context import JobContext
-from app.pipeline.errors import PipelineError
-from app.pipeline.export import base_acls, measured, records_of, refuse_other_history
-from app.pipeline.fold import fold_acls
-from app.pipeline.hash_chain import follow_chain
-from app.pipeline.jdbc import JdbcSource, jdbc_source
-from app.pipeline.manifests import Exported, read_exported
-from app.pipeline.reconcile import Check, check_acls, check_batches, check_chain, check_configs, check_manifests
-from app.pipeline.schemas import RECORDS
-from app.pipeline.snapshot import configs_after
-from app.pipeline.source import TableReading, ranges, read_head, read_records, read_table
+from app.pipeline.history.export import base_acls, measured, records_of, refuse_other_history
+from app.pipeline.history.fold import fold_acls
+from app.pipeline.history.hash_chain import follow_chain
+from app.pipeline.history.reconcile import Check, check_acls, check_batches, check_chain, check_configs, check_manifests
+from app.pipeline.history.schemas import RECORDS
+from app.pipeline.history.snapshot import configs_after
+from app.pipeline.history.source import TableReading, ranges, read_head, read_records, read_table
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.jdbc import JdbcSource, jdbc_source
+from app.pipeline.spark.manifests import Exported, read_exported
 
 NAME = "reconcile"
 HELP = "compare the export with the store, and follow its hash chain; 1 if anything differs"

@@ -9,18 +9,17 @@ from typing import TypeVar
 
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 
-from app.core.configs import SUPER_USERS, parse_configs
+from app.core.kafka.configs import SUPER_USERS, parse_configs
+from app.pipeline.access.effective_tables import load_effective, not_yet_at
 from app.pipeline.context import JobContext
-from app.pipeline.decision_log import read_decisions
-from app.pipeline.effective_tables import load_effective, not_yet_at
-from app.pipeline.errors import PipelineError
-from app.pipeline.export import exported_records
-from app.pipeline.hygiene_tables import load_findings
+from app.pipeline.history.decision_log import read_decisions
+from app.pipeline.history.export import exported_records
+from app.pipeline.history.schemas import FLIPS
+from app.pipeline.history.snapshot import Snapshot, load_snapshot
+from app.pipeline.hygiene.tables import load_findings
 from app.pipeline.jobs.inputs import add_offset
+from app.pipeline.jobs.local_home import LocalHome
 from app.pipeline.jobs.what_if import allows_everyone, change_name
-from app.pipeline.local_home import LocalHome
-from app.pipeline.options import home_of
-from app.pipeline.parsing import told_by
 from app.pipeline.report.access import AccessTables, open_by_default, reach
 from app.pipeline.report.figures import (
     AccessFigures,
@@ -37,9 +36,10 @@ from app.pipeline.report.history import decision_figures, growth_figures
 from app.pipeline.report.page import page, parts_of
 from app.pipeline.report.text import visible
 from app.pipeline.report.trouble import hygiene_figures, what_if_figures
-from app.pipeline.schemas import FLIPS
-from app.pipeline.snapshot import Snapshot, load_snapshot
-from app.pipeline.storage import existing
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.options import home_of
+from app.pipeline.spark.parsing import told_by
+from app.pipeline.spark.storage import existing
 
 NAME = "report"
 HELP = "draw what the other jobs have found: one HTML file that loads nothing from anywhere"

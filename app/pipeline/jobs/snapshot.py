@@ -4,12 +4,12 @@ import argparse
 import os
 
 from app.pipeline.context import JobContext
-from app.pipeline.jdbc import jdbc_source
-from app.pipeline.local_home import LocalHome
-from app.pipeline.manifests import read_exported
-from app.pipeline.parsing import LONG_MAX, number_from, parse_time, told_by
-from app.pipeline.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot, snapshot_at
-from app.pipeline.source import read_table
+from app.pipeline.history.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot, snapshot_at
+from app.pipeline.history.source import read_table
+from app.pipeline.jobs.local_home import LocalHome
+from app.pipeline.spark.jdbc import jdbc_source
+from app.pipeline.spark.manifests import read_exported
+from app.pipeline.spark.parsing import LONG_MAX, number_from, parse_time, told_by
 
 NAME = "snapshot"
 HELP = "fold the exported records, or read the tables, to the ACLs at one offset"

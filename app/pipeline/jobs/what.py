@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation
-from app.core.host_keys import client_key, host_key
-from app.core.hosts import ClientAddress
+from app.core.access.host_keys import client_key, host_key
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation
+from app.core.kafka.hosts import ClientAddress
+from app.pipeline.access.effective import RESOURCE, expanded
+from app.pipeline.access.effective_tables import EffectiveTables, load_effective
+from app.pipeline.access.lookup import Answer
+from app.pipeline.access.super_users import super_users
+from app.pipeline.access.who_and_what import Acl, closest, mask_of, operation_words
 from app.pipeline.context import JobContext
-from app.pipeline.effective import RESOURCE, expanded
-from app.pipeline.effective_tables import EffectiveTables, load_effective
-from app.pipeline.errors import PipelineError
+from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs.inputs import add_offset, needs_snapshot
 from app.pipeline.jobs.who import add_host, add_super_users, config_of, few
-from app.pipeline.lookup import Answer
-from app.pipeline.parsing import number_from, told_by
-from app.pipeline.row_output import Row, add_output, lines_of
-from app.pipeline.snapshot import load_snapshot
-from app.pipeline.super_users import super_users
-from app.pipeline.who_and_what import Acl, closest, mask_of, operation_words
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.parsing import number_from, told_by
+from app.pipeline.spark.row_output import Row, add_output, lines_of
 
 NAME = "what"
 HELP = "what a principal can do: by pattern, and by resource once `effective` has run"

@@ -11,21 +11,21 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
 from app.core.authorize import Rule
-from app.core.configs import ALLOW_EVERYONE, SUPER_USERS, parse_configs
-from app.pipeline.candidates import Candidate, refuse_excessive
-from app.pipeline.change_files import read_candidate
+from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, parse_configs
+from app.pipeline.access.candidates import Candidate, refuse_excessive
+from app.pipeline.access.change_files import read_candidate
+from app.pipeline.access.replay import DEFAULT_BUCKETS, questions, replay_change
+from app.pipeline.access.what_if import CREATED, DELETED, changes_of, flips_of, sided_acls, totals_of
 from app.pipeline.context import JobContext
-from app.pipeline.decision_log import LogWindow, log_window, read_decisions
-from app.pipeline.errors import PipelineError
-from app.pipeline.local_home import LocalHome
-from app.pipeline.manifests import versions
-from app.pipeline.parsing import number_from, parse_time, told_by
-from app.pipeline.replay import DEFAULT_BUCKETS, questions, replay_change
-from app.pipeline.row_output import lines_of, write_lines
-from app.pipeline.schemas import FLIPS
-from app.pipeline.snapshot import Snapshot, load_snapshot
-from app.pipeline.storage import write_document
-from app.pipeline.what_if import CREATED, DELETED, changes_of, flips_of, sided_acls, totals_of
+from app.pipeline.history.decision_log import LogWindow, log_window, read_decisions
+from app.pipeline.history.schemas import FLIPS
+from app.pipeline.history.snapshot import Snapshot, load_snapshot
+from app.pipeline.jobs.local_home import LocalHome
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.manifests import versions
+from app.pipeline.spark.parsing import number_from, parse_time, told_by
+from app.pipeline.spark.row_output import lines_of, write_lines
+from app.pipeline.spark.storage import write_document
 
 NAME = "what-if"
 HELP = "try a change of ACLs on the decisions of the log"

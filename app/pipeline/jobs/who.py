@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from app.core.codes import WILDCARD, AclOperation, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig, parse_configs
-from app.core.errors import InvalidRequestException
-from app.core.hosts import ClientAddress, parse_address
-from app.core.operations import supported_operations
+from app.core.kafka.codes import WILDCARD, AclOperation, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig, parse_configs
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.hosts import ClientAddress, parse_address
+from app.core.kafka.operations import supported_operations
+from app.pipeline.access.super_users import SuperUsers, parse_super_users, super_users
+from app.pipeline.access.who_and_what import parse_resource, who_can
 from app.pipeline.context import JobContext
-from app.pipeline.errors import PipelineError
+from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.jobs.inputs import add_offset, needs_snapshot
-from app.pipeline.parsing import told_by
-from app.pipeline.row_output import Row, add_output, lines_of
-from app.pipeline.snapshot import Snapshot, load_snapshot
-from app.pipeline.super_users import SuperUsers, parse_super_users, super_users
-from app.pipeline.who_and_what import parse_resource, who_can
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.parsing import told_by
+from app.pipeline.spark.row_output import Row, add_output, lines_of
 
 NAME = "who"
 HELP = "who can do what on a resource, and by which ACLs"

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's own pages use
 
-from app.core.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, ResourceType
-from app.core.host_keys import NOBODY, host_key
+from app.core.access.host_keys import NOBODY, host_key
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, ResourceType
 from app.pipeline.report.denials import Denials
 from app.pipeline.report.figures import Question
 from app.pipeline.report.grouping import EVERYONE, with_team

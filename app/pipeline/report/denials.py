@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from app.core.host_keys import END, NOBODY, host_key
+from app.core.access.host_keys import END, NOBODY, host_key
 
 _SIBLING = {"0": "1", "1": "0", "4": "6", "6": "4"}
 
 
 class _Covered:
-    """The addresses that some hosts mean together, as keys of `app.pipeline.hosts`."""
+    """The addresses that some hosts mean together, as keys of `app.pipeline.access.hosts`."""
 
     def __init__(self, hosts: Iterable[str]) -> None:
         self._keys = {host_key(host) for host in hosts} - {NOBODY}

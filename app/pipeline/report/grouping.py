@@ -5,8 +5,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's own pages use
 from pyspark.sql.types import StringType, StructField, StructType
 
-from app.core.codes import WILDCARD_PRINCIPAL
-from app.pipeline.errors import PipelineError
+from app.core.kafka.codes import WILDCARD_PRINCIPAL
+from app.pipeline.spark.errors import PipelineError
 
 EVERYONE = "\0everyone"
 """The team of `User:*`; no real name holds U+0000."""

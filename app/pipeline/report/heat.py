@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's own pages use
 
-from app.core.codes import AclOperation
+from app.core.kafka.codes import AclOperation
 from app.pipeline.report.access import QUESTIONS, watched
 from app.pipeline.report.figures import AccessFigures
 from app.pipeline.report.grouping import EVERYONE, OTHERS, largest, placed, prefix_of

@@ -1,4 +1,5 @@
 """Callers: who asks, how is that proved, and what may they ask for?
 
-May import core, ops, runtime and rest/admission. Called by rest's routes; `app.credentials` puts it together.
+May import core, logs, metrics, runtime and rest/bodies. Called by rest's routes;
+`app.cli.credentials` puts it together.
 """

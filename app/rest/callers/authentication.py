@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from app.core.errors import ClusterAuthorizationException, SaslAuthenticationException
-from app.ops.logs import REQUEST_MARK
-from app.ops.metrics import Metrics
+from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticationException
+from app.logs.service import REQUEST_MARK
+from app.metrics.declared import Metrics
 from app.rest.callers.roles import ANYBODY, OPEN_TO_ALL, Caller, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.runtime.deadlines import stop

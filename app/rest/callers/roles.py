@@ -9,8 +9,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Protocol
 
-from app.core.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
-from app.ops.metrics import OPERATIONS
+from app.core.kafka.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
+from app.metrics.declared import OPERATIONS
 
 OPEN_TO_ALL = frozenset({"livez", "readyz", "readyzListener", "startupz", "index", "openapi", "docs"})
 """Operations that need no credentials."""

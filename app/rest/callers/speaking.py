@@ -3,9 +3,9 @@
 from starlette.types import Scope
 
 from app.core.context import Reader, RequestContext, RoleGrant
-from app.core.hosts import ClientAddress, parse_address
+from app.core.kafka.hosts import ClientAddress, parse_address
+from app.rest.bodies.context import client_address, untyped_principal
 from app.rest.callers.roles import Caller
-from app.rest.context import client_address, untyped_principal
 
 _LOOPBACK = "127.0.0.1"
 

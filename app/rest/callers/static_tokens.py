@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.ops.metrics import Metrics
-from app.ops.token_file import TokenFileError, hash_of, read_tokens
+from app.metrics.declared import Metrics
 from app.rest.callers.roles import Caller
+from app.rest.callers.token_file import TokenFileError, hash_of, read_tokens
 from app.rest.callers.watched_files import WatchedFiles
 
 _LOOK_TIMEOUT_S = 2.0

@@ -16,7 +16,7 @@ from app import __version__
 from app.rest.pages.first_page import first_page, first_page_fields
 from app.rest.pages.negotiation import wants_html
 from app.rest.pages.reference import reference_page
-from app.rest.routing import strict_router
+from app.rest.routes.routing import strict_router
 
 _JSON = "application/json"
 

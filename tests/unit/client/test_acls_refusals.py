@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from app.client.acls import run_acls
-from app.client.acls_options import OPTIONS
+from app.client.acls.command import run_acls
+from app.client.acls.options import OPTIONS
 from tests.kafka_acls_tool import FAILED, Said, ordered_words, refusals
 
 # Kafka's tool has brokers, and shows its help as a refusal; these are told apart on purpose.

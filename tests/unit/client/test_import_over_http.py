@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from app.client.faults import ServiceError
+from app.client.http.replies import CreateResult, Refusal
 from app.client.import_over_http import MAX_BATCH_BYTES, HttpImportCounts, HttpImporter, batches
-from app.client.replies import CreateResult, Refusal
-from app.core.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding
 from tests.updates import topic
 
 REFUSED = Refusal("INVALID_REQUEST", 42, "no such thing")

@@ -4,8 +4,8 @@ import io
 from dataclasses import replace
 
 from app.client.warning_lines import MAX_LINES, Warnings, warn_of
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 
 GOOD = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW

@@ -11,8 +11,8 @@ from app.client.words import (
     resource_named,
     resource_type_named,
 )
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.kafka_acls import operation_word
+from app.core.kafka.acl_command import operation_word
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 
 
 @pytest.mark.parametrize("operation", [each for each in AclOperation if each.name not in ("UNKNOWN", "ANY")])

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from app.core.authorize import Authorization, AuthorizationResult, Rule, Verdict
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.errors import AuthorizerNotReadyException, InvalidRequestException
-from app.core.hosts import parse_address
 from app.core.image import AuthorizerImage
-from app.core.operations import supported_operations, to_bit_field
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
+from app.core.kafka.hosts import parse_address
+from app.core.kafka.operations import supported_operations, to_bit_field
 from tests.images import image_of, numbered
 from tests.updates import topic
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core import near_misses
 from app.core.authorize import Authorization, Verdict
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.explain import Explaining, Explanation, near_misses_of
-from app.core.hosts import parse_address
-from app.core.misses import Question
+from app.core.explain import near_misses
+from app.core.explain.misses import Question
+from app.core.explain.why import Explaining, Explanation, near_misses_of
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.hosts import parse_address
 from tests.images import image_of
 from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, LAW, THOROUGH, binding_lists, callers, configs
 from tests.updates import topic

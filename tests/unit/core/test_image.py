@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig, parse_configs
-from app.core.errors import PoisonedRecordException
 from app.core.image import AuthorizerImage, ImageBuilder
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig, parse_configs
+from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import GENESIS_HASH, Record
 from app.core.token import Token
 from tests.chains import config, gone, put, transaction

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.authorize import Authorization, Rule
-from app.core.bindings import AclBinding, StandardAcl
-from app.core.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.filters import AclBindingFilter
-from app.core.hosts import parse_address
 from app.core.image import AuthorizerImage
-from app.core.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations
-from app.core.search import search
-from app.core.table import sort_key
+from app.core.index.search import search
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.hosts import parse_address
+from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations
 from tests.dumps import dump
 from tests.images import image_of, index_of, numbered
 from tests.reference import Reference

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from app.core.authorize import Authorization
-from app.core.codes import AclOperation, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.filters import AclBindingFilter
-from app.core.hosts import parse_address
 from app.core.image import StagedTransaction
-from app.core.search import search
-from app.core.table import sort_key
+from app.core.index.search import search
+from app.core.index.table import sort_key
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.hosts import parse_address
 from tests.chains import gone, put, transaction
 from tests.images import image_of, numbered
 from tests.staged import STARTUP

@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 
-from app.core.errors import InvalidRequestException
+from app.core.kafka.errors import InvalidRequestException
 from app.core.token import Token
 
 EPOCH = UUID("5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")

@@ -5,8 +5,8 @@ import random
 import unicodedata
 from collections.abc import Sequence
 
-from app.core.bindings import AclBinding
-from app.core.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import Entry
 from app.formats.registry import AclFormat, read_entries
 

@@ -7,9 +7,9 @@ import unicodedata
 
 import pytest
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.validation import validate_new_acl
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.validation import validate_new_acl
 from app.formats.registry import FORMATS, AclFormat, recognise
 from tests.unit.formats.acl_sets import entries, plain_binding, written
 from tests.unit.formats.test_round_trips import random_set, what_can_be_said

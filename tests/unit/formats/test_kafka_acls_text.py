@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
 

@@ -12,10 +12,10 @@ from functools import cache
 import pytest
 import yaml
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.csv_cells import is_formula, marked
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import FormatLimitError
+from app.formats.csv_cells import is_formula, marked
 from app.formats.registry import FORMATS, AclFormat, format_named, recognise
 from tests.unit.formats.acl_sets import bindings_of, plain_binding, problems_of, random_binding, written
 

@@ -3,8 +3,8 @@ from textwrap import dedent, indent
 
 import pytest
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats import yaml_documents
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import format_named, recognise

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import format_named, recognise
 from app.formats.terraform import resource_label

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.cli.pipeline import ServiceDatabase
 from app.pipeline.job import parser_of
 from app.pipeline.jobs import JOBS
-from app.pipeline.options import VARIABLES
-from app.pipeline_command import ServiceDatabase
+from app.pipeline.spark.options import VARIABLES
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy" / "pipeline"
@@ -62,7 +62,8 @@ def test_the_submitted_job_exists() -> None:
 def test_workers_and_other_jobs_need_nothing_that_reads_files_of_acls() -> None:
     blocked = "import sys; sys.modules.update(dict.fromkeys(('msgspec', 'yaml')))\n"
     tried = f"""{blocked}
-from app.pipeline import job, what_if
+from app.pipeline import job
+from app.pipeline.access import what_if
 sys.exit(job.main(["what-if", "--create", {str(PAGE)!r}]))
 """
     ended = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=False)

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record, record_hash
-from app.pipeline.alone import alone
-from app.pipeline.errors import PipelineError
-from app.pipeline.export import BatchFacts, refuse_other_history
-from app.pipeline.hash_chain import ChainFacts
+from app.pipeline.history.export import BatchFacts, refuse_other_history
+from app.pipeline.history.hash_chain import ChainFacts
+from app.pipeline.history.reconcile import check_batches, check_chain, check_configs, check_manifests
+from app.pipeline.history.records import record_of
+from app.pipeline.history.source import ROWS_PER_RANGE, Head, moment, ranges, stretches
 from app.pipeline.jobs import export
-from app.pipeline.manifests import Base, Batch, Exported
-from app.pipeline.reconcile import check_batches, check_chain, check_configs, check_manifests
-from app.pipeline.records import record_of
-from app.pipeline.source import ROWS_PER_RANGE, Head, moment, ranges, stretches
-from app.pipeline.storage import Home
+from app.pipeline.spark.alone import alone
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.manifests import Base, Batch, Exported
+from app.pipeline.spark.storage import Home
 from tests.chains import config, gone, put, transaction
 
 STORE = ("cluster", "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")

@@ -10,15 +10,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.pipeline import job as runner
+from app.pipeline.access.effective_tables import not_yet_at
 from app.pipeline.context import Job, JobContext
-from app.pipeline.effective_tables import not_yet_at
-from app.pipeline.errors import NoDecisionsError, PipelineError
 from app.pipeline.job import main
 from app.pipeline.jobs import JOBS, effective, export, ingest, nightly, report
-from app.pipeline.progress import Console
-from app.pipeline.run_metrics import RunMetrics
-from app.pipeline.session import SessionOptions
-from app.pipeline.storage import Home
+from app.pipeline.spark.errors import NoDecisionsError, PipelineError
+from app.pipeline.spark.progress import Console
+from app.pipeline.spark.run_metrics import RunMetrics
+from app.pipeline.spark.session import SessionOptions
+from app.pipeline.spark.storage import Home
 
 
 class Probe:

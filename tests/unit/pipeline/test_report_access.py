@@ -7,8 +7,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from app.core.hosts import parse_address
-from app.core.masks import host_matches
+from app.core.index.masks import host_matches
+from app.core.kafka.hosts import parse_address
 from app.pipeline.report.access import _ALL_DENY, _ALLOW, _DENY, _surviving
 
 HOSTS = ("*", "10.0.0.1", "10.0.0.2", "10.0.0.0/30", "10.0.0.0/31", "0.0.0.0/0", "::/0", "not-an-address")

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from app.core.authorize import Authorization
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.hosts import parse_address
 from app.core.image import AuthorizerImage
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.hosts import parse_address
 from tests.updates import topic
 
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import httpx
 
-from app.ops.token_file import add_token
-from app.rest.admission import Admission
 from app.rest.app import RestApp, Surroundings, create_rest_app
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens
+from app.rest.callers.token_file import add_token
+from app.rest.http.admission import Admission
 from tests.unit.rest.harness import Service, serving
 
 CALLERS: Mapping[str, Caller] = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import SaslAuthenticationException
-from app.ops.settings import Settings
-from app.ops.token_file import hash_of
+from app.core.kafka.errors import SaslAuthenticationException
+from app.rest.callers.token_file import hash_of
+from app.settings.model import Settings
 from tests.e2e.bodies import BODIES
 from tests.unit.regressions.guarded import Guarded
 from tests.unit.rest.harness import ALICE, READ_ORDERS, Service, allow

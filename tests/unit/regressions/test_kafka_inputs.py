@@ -19,8 +19,8 @@ import pytest
 from starlette.types import Message
 
 from app.core.mutations import CreateAcls
-from app.ops.audit import AuditLog
-from app.ops.logs import configure_logging
+from app.logs.audit import AuditLog
+from app.logs.service import configure_logging
 from app.rest.app import create_rest_app
 from tests.e2e.bodies import BODIES
 from tests.unit.regressions.guarded import Guarded

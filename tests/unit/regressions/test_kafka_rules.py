@@ -6,15 +6,15 @@ from itertools import permutations
 import pytest
 
 from app.core.authorize import Authorization
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig, parse_configs
-from app.core.errors import AuthorizerNotReadyException, PoisonedRecordException
-from app.core.filters import AclBindingFilter
-from app.core.hosts import parse_address
 from app.core.image import AuthorizerImage
-from app.core.search import search
-from app.core.validation import validate_new_acl
+from app.core.index.search import search
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig, parse_configs
+from app.core.kafka.errors import AuthorizerNotReadyException, PoisonedRecordException
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.hosts import parse_address
+from app.core.kafka.validation import validate_new_acl
 from tests.chains import gone, put, transaction
 from tests.dumps import dump
 from tests.images import image_of, numbered

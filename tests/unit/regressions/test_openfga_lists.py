@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.core.codes import AclOperation, ResourceType
-from app.core.operations import supported_operations
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.operations import supported_operations
 from app.core.token import Token
 from tests.e2e.bodies import BODIES
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow

@@ -8,10 +8,10 @@ from uuid import UUID
 from sqlalchemy import Text
 
 from app.core.authorize import Authorization
-from app.core.bindings import AclBinding, StandardAcl, canonical_fields
-from app.core.codes import AclOperation, AclPermissionType, PatternType
-from app.core.hosts import parse_address
-from app.core.operations import from_bit_field
+from app.core.kafka.bindings import AclBinding, StandardAcl, canonical_fields
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType
+from app.core.kafka.hosts import parse_address
+from app.core.kafka.operations import from_bit_field
 from app.store.tables import metadata
 from tests.images import image_of, numbered
 from tests.reference import Reference

@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from app.core.mutations import CreateAcls
 from app.core.token import Token
-from app.ops.caller_settings import IssuerSettings
-from app.ops.token_file import add_token, retire_tokens
 from app.rest.callers.jwt_tokens import Issuer, JwtVerifier
 from app.rest.callers.key_sets import KeySet
 from app.rest.callers.roles import TokenRefusedError
+from app.rest.callers.token_file import add_token, retire_tokens
+from app.settings.callers import IssuerSettings
 from tests.issuers import AUDIENCE, ISSUER, SUBJECT, Key, key_set
 from tests.unit.regressions.guarded import CALLERS, Guarded
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving

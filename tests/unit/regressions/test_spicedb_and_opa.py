@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.codes import AclOperation, PatternType
-from app.core.errors import InvalidRequestException
-from app.core.filters import AclBindingFilter
-from app.core.search import search
+from app.core.index.search import search
+from app.core.kafka.codes import AclOperation, PatternType
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.runtime.cursors import decode_cursor, encode_cursor
 from tests.images import binding_of, index_of, numbered

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.ops.metrics import Metrics
-from app.rest.connections import bounds, protocol, timed_protocol
-from app.rest.connections.bounds import Connections
+from app.metrics.declared import Metrics
+from app.rest.http import bounds, protocol, timed_protocol
+from app.rest.http.bounds import Connections
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.wires import Clock
 

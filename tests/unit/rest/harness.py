@@ -9,13 +9,13 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
 from app.core.mutations import AlterConfigs, CreateAcls
 from app.core.token import Token
-from app.ops.audit import AuditLog
-from app.ops.metrics import Metrics
+from app.logs.audit import AuditLog
+from app.metrics.declared import Metrics
 from app.rest.app import Surroundings, create_rest_app
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions

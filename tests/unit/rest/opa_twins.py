@@ -16,20 +16,20 @@ from typing import Any
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from app.ops.audit import AuditLog
-from app.ops.decision_log import DecisionLog
-from app.ops.decision_log_files import DecisionFiles, FileBounds
-from app.ops.metrics import Metrics
-from app.ops.token_file import add_token
-from app.rest import correlation
-from app.rest.admission import Admission
+from app.logs.audit import AuditLog
+from app.logs.decision_files import DecisionFiles, FileBounds
+from app.logs.decision_log import DecisionLog
+from app.metrics.declared import Metrics
 from app.rest.app import RestApp, Surroundings, create_rest_app
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import Caller
 from app.rest.callers.static_tokens import StaticTokens
-from app.rest.connections.bounds import Connections
-from app.rest.connections.protocol import KlammProtocol
+from app.rest.callers.token_file import add_token
+from app.rest.http import correlation
+from app.rest.http.admission import Admission
+from app.rest.http.bounds import Connections
+from app.rest.http.protocol import KlammProtocol
 from app.runtime.authorizer import Authorizer
 from tests.unit.regressions.guarded import CALLERS
 from tests.unit.rest.harness import Service
@@ -213,7 +213,7 @@ async def twins(service: Service, folder: Path, *, guarded: bool = False) -> Asy
         callers: dict[str, Caller] = {**CALLERS, **_MORE_CALLERS}
         tokens = {name: add_token(path, name, callers) for name in callers}
     # Why something was refused is told once a second: which of both tells it is a matter of time.
-    logging.getLogger("app.rest.opa").setLevel(logging.ERROR)
+    logging.getLogger("app.rest.routes.opa").setLevel(logging.ERROR)
     fast, slow = (Twin(service.authorizer, folder, path, at_once=at_once) for at_once in (True, False))
     for each in (fast, slow):
         each.audit.start()
@@ -221,6 +221,6 @@ async def twins(service: Service, folder: Path, *, guarded: bool = False) -> Asy
     try:
         yield Twins(fast, slow, tokens)
     finally:
-        logging.getLogger("app.rest.opa").setLevel(logging.NOTSET)
+        logging.getLogger("app.rest.routes.opa").setLevel(logging.NOTSET)
         for each in (fast, slow):
             each.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.core.codes import CLUSTER_NAME
+from app.core.kafka.codes import CLUSTER_NAME
 from app.rest.callers.authentication import Credentials
 from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens

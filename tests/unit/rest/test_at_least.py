@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.core.filters import AclBindingFilter
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigs, CreateAcls, DeleteAcls
 from app.core.token import Token
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow

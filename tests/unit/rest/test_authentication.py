@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import ClusterAuthorizationException, SaslAuthenticationException
-from app.ops.metrics import Metrics
-from app.ops.token_file import TokenFileError, add_token, read_tokens, retire_tokens
+from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticationException
+from app.metrics.declared import Metrics
 from app.rest.callers import authentication, static_tokens
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.jwt_tokens import VerifiedToken
 from app.rest.callers.roles import ANYBODY, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
+from app.rest.callers.token_file import TokenFileError, add_token, read_tokens, retire_tokens
 
 ORDERS = Caller("orders", Role.DECIDE, patterns=("User:*",))
 PLATFORM = Caller("platform", Role.ADMIN, "User:platform")

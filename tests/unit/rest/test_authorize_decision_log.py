@@ -12,8 +12,8 @@ import pytest
 
 from app.core.authorize import Authorization, Verdict
 from app.core.token import Token
-from app.ops.decision_log import DecisionLog
-from app.ops.decision_log_files import DecisionFiles, FileBounds
+from app.logs.decision_files import DecisionFiles, FileBounds
+from app.logs.decision_log import DecisionLog
 from app.rest.app import RestApp, Surroundings, create_rest_app
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 

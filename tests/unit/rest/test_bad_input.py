@@ -8,7 +8,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from app.rest.app import ROUTERS
-from app.rest.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES
+from app.rest.bodies.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES
 from tests.unit.rest.harness import ADMIN, READ_ORDERS, Service
 
 BINDING = {

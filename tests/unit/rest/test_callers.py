@@ -3,9 +3,9 @@ from dataclasses import dataclass
 import pytest
 
 from app.core.context import RequestContext, RoleGrant
-from app.core.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
-from app.core.hosts import parse_address
-from app.ops.metrics import OPERATIONS
+from app.core.kafka.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
+from app.core.kafka.hosts import parse_address
+from app.metrics.declared import OPERATIONS
 from app.rest.callers import speaking
 from app.rest.callers.roles import ANYBODY, MAY_CALL, OPEN_TO_ALL, Caller, Role
 

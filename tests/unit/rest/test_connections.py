@@ -6,12 +6,12 @@ from time import monotonic
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.core.errors import OverloadedException
-from app.ops.metrics import Metrics
-from app.rest.connections import bounds, timed_protocol
-from app.rest.connections.bounds import OVERLOADED, Connections
-from app.rest.connections.protocol import KlammProtocol
+from app.core.kafka.errors import OverloadedException
+from app.metrics.declared import Metrics
 from app.rest.errors import problem_response
+from app.rest.http import bounds, timed_protocol
+from app.rest.http.bounds import OVERLOADED, Connections
+from app.rest.http.protocol import KlammProtocol
 from tests.unit.rest.wires import (
     HEAD,
     PROBE,

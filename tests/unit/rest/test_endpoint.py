@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import InvalidRequestException
-from app.rest import acl_schemas, acl_wire, schemas
-from app.rest.bodies import BodyReader, ModelReader
+from app.core.kafka.errors import InvalidRequestException
+from app.rest.bodies import acl_schemas, acl_wire, schemas
+from app.rest.bodies.reading import BodyReader, ModelReader
+from app.rest.bodies.strict_json import OFF_LOOP_BYTES
+from app.rest.bodies.wire import StructReader
 from app.rest.errors import InvalidFieldsException
-from app.rest.strict_json import OFF_LOOP_BYTES
-from app.rest.wire import StructReader
 from tests.unit.rest.harness import ADMIN, Service
 
 BINDING = {"resource_type": "TOPIC", "resource_name": "t", "principal": "User:a", "operation": "READ"}

@@ -5,8 +5,9 @@ import json
 import pytest
 from starlette.types import Message, Scope
 
-from app.core import errors as core
-from app.core.errors import ApiException, Errors
+from app.core.kafka import errors as core
+from app.core.kafka.errors import ApiException, Errors
+from app.rest.bodies.validation import refusal_of
 from app.rest.errors import (
     MAX_FIELD_ERRORS,
     STATUS_OF_ERROR,
@@ -16,7 +17,6 @@ from app.rest.errors import (
     problem_response,
     status_of,
 )
-from app.rest.validation import refusal_of
 from tests.unit.rest.harness import ADMIN, Service
 
 

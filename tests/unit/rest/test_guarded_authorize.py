@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from app.core.token import Token
-from app.rest.admission import BOUNDS
+from app.rest.http.admission import BOUNDS
 from tests.unit.regressions.guarded import CALLERS, Guarded, guarded
 from tests.unit.rest.harness import READ_ORDERS, Service
 

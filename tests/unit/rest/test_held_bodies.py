@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.rest.connections import bounds
-from app.rest.connections.bounds import Connections
+from app.rest.http import bounds
+from app.rest.http.bounds import Connections
 from tests.unit.rest.wires import (
     HEAD,
     LINE,

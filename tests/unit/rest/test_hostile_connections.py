@@ -6,7 +6,7 @@ import logging
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.rest.connections.bounds import Connections
+from app.rest.http.bounds import Connections
 from tests.unit.rest.wires import (
     HEAD,
     LINE,

@@ -6,9 +6,9 @@ import re
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.ops.metrics import Metrics
-from app.rest.connections.bounds import Connections
-from app.rest.opa_wire import OPA_PATH
+from app.metrics.declared import Metrics
+from app.rest.bodies.opa_wire import OPA_PATH
+from app.rest.http.bounds import Connections
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, Clock, Wire, connected, later, request, turns, unread
 
 OPA = request(b"{}", line=f"POST {OPA_PATH} HTTP/1.1".encode())

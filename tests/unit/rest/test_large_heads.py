@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.rest.connections import protocol
-from app.rest.connections.bounds import Connections
+from app.rest.http import protocol
+from app.rest.http.bounds import Connections
 from tests.unit.rest.wires import (
     CHUNKED,
     HEAD,

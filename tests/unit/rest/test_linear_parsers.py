@@ -14,32 +14,32 @@ from urllib.parse import parse_qsl
 import pytest
 from pydantic import TypeAdapter
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import CONFIG_NAMES, validate_config
-from app.core.errors import ApiException
-from app.core.hosts import is_loopback, parse_address, parse_cidr
-from app.core.misses import _name_distance, _shared, _unlike
+from app.core.explain.misses import _name_distance, _shared, _unlike
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import CONFIG_NAMES, validate_config
+from app.core.kafka.errors import ApiException
+from app.core.kafka.hosts import is_loopback, parse_address, parse_cidr
+from app.core.kafka.validation import validate_new_acl
 from app.core.token import Token
-from app.core.validation import validate_new_acl
-from app.ops.json_text import json_string
-from app.ops.redaction import redacted
-from app.rest.acl_schemas import CreateAclsRequest, DeleteAclsRequest
-from app.rest.acl_wire import CreateAclsRequest as CreateStruct
-from app.rest.bodies import ModelReader
+from app.logs.json_text import json_string
+from app.logs.redaction import redacted
+from app.rest.bodies.acl_schemas import CreateAclsRequest, DeleteAclsRequest
+from app.rest.bodies.acl_wire import CreateAclsRequest as CreateStruct
+from app.rest.bodies.opa_wire import decode_opa
+from app.rest.bodies.reading import ModelReader
+from app.rest.bodies.schemas import AuthorizeRequest
+from app.rest.bodies.strict_json import MAX_KEYS, check_headers, parse
+from app.rest.bodies.wire import StructReader, decode_authorize
+from app.rest.bodies.words import OPERATION_CODES, unknown_word
 from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.certificates import names_of
 from app.rest.callers.jwt_tokens import _glance
 from app.rest.callers.roles import TokenRefusedError
-from app.rest.connections.pieces import BadLineError, Pieces
-from app.rest.connections.target import asks_opa, path_of, target_in
-from app.rest.correlation import mark_of_headers
 from app.rest.errors import problem_response
-from app.rest.opa_wire import decode_opa
-from app.rest.schemas import AuthorizeRequest
-from app.rest.strict_json import MAX_KEYS, check_headers, parse
-from app.rest.wire import StructReader, decode_authorize
-from app.rest.words import OPERATION_CODES, unknown_word
+from app.rest.http.correlation import mark_of_headers
+from app.rest.http.pieces import BadLineError, Pieces
+from app.rest.http.target import asks_opa, path_of, target_in
 from app.runtime.cursors import decode_cursor
 from tests.linear import is_linear
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, connected, request
@@ -48,7 +48,7 @@ HEAD_BYTES = 4_096
 """And four times as many, as a head may have."""
 BODY_BYTES = 32_768
 STRUCT_BYTES = 110_000
-"""Shorter ones are looked at by the decoder alone, which gives up early (`app.rest.wire`)."""
+"""Shorter ones are looked at by the decoder alone, which gives up early (`app.rest.bodies.wire`)."""
 Parser = Callable[[Any], object]
 Shape = Callable[[int], Any]
 Row = tuple[Parser, dict[str, Shape], int]

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import app.core
-import app.ops.audit
-import app.ops.json_text
-import app.ops.redaction
+import app.logs.audit
+import app.logs.json_text
+import app.logs.redaction
 import app.rest
 import app.runtime
 from tests.linear import is_linear
@@ -32,7 +32,7 @@ def modules() -> Iterator[ModuleType]:
     for package in (app.core, app.rest, app.runtime):
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield importlib.import_module(each.name)  # noqa: TID251 - whichever modules there are
-    yield from (app.ops.audit, app.ops.json_text, app.ops.redaction)
+    yield from (app.logs.audit, app.logs.json_text, app.logs.redaction)
 
 
 def patterns() -> dict[str, tuple[re.Pattern[Any], frozenset[str]]]:
@@ -127,7 +127,7 @@ def test_a_pattern_that_is_worse_than_linear_is_found() -> None:
 def test_patterns_stand_where_they_are_found() -> None:
     hidden = []
     for module in modules():
-        if module is app.ops.redaction:
+        if module is app.logs.redaction:
             # It looks for the first of some characters, which its caller names.
             continue
         tree = ast.parse(inspect.getsource(module))

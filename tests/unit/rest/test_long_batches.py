@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.core.filters import AclBindingFilter
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import CreateAcls, DeleteAcls
 from app.rest import deciding
 from app.runtime import pace

@@ -15,8 +15,8 @@ import pytest
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from app.rest.connections.bounds import Connections
-from app.rest.connections.protocol import KlammProtocol
+from app.rest.http.bounds import Connections
+from app.rest.http.protocol import KlammProtocol
 from app.rest.openapi import build_openapi
 from tests.unit.regressions.guarded import CALLERS, Guarded, guarded
 from tests.unit.rest.opa_bodies import OPA_PATH, asked

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.core.codes import AclOperation
-from app.rest import opa
-from app.rest.connections import protocol
+from app.core.kafka.codes import AclOperation
+from app.rest.http import protocol
+from app.rest.routes import opa
 from tests.unit.rest.harness import Service, allow, serving
 from tests.unit.rest.opa_bodies import HEADER, OPA_PATH, asked, by_type, spoiled, with_context
 from tests.unit.rest.opa_twins import BROKER, QUOTA, Twin, Twins, twins

@@ -10,10 +10,10 @@ from urllib.parse import unquote
 import pytest
 from starlette.types import Message, Scope
 
-from app.rest import opa
-from app.rest.admission import BOUNDS
-from app.rest.opa_wire import OPA_DEADLINE_S
-from app.rest.strict_json import MAX_BODY_BYTES
+from app.rest.bodies.opa_wire import OPA_DEADLINE_S
+from app.rest.bodies.strict_json import MAX_BODY_BYTES
+from app.rest.http.admission import BOUNDS
+from app.rest.routes import opa
 from tests.unit.regressions.guarded import guarded
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.opa_bodies import (

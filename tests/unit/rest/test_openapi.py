@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from app import __version__
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.ops.metrics import OPERATIONS
-from app.ops.settings import Settings
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.metrics.declared import OPERATIONS
 from app.rest.callers.roles import OPEN_TO_ALL
 from app.rest.openapi import build_openapi
+from app.settings.model import Settings
 from tests.unit.rest.test_bad_input import BODIES
 
 DOCUMENT = build_openapi()

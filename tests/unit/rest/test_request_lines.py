@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.rest.connections import protocol
-from app.rest.connections.bounds import Connections
-from app.rest.opa_wire import OPA_PATH
+from app.rest.bodies.opa_wire import OPA_PATH
+from app.rest.http import protocol
+from app.rest.http.bounds import Connections
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, connected, request, statuses, turns, unread
 
 OPA_LINE = f"POST {OPA_PATH} HTTP/1.1".encode()

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.ops.metrics import Metrics
-from app.rest.connections.bounds import Connections
+from app.metrics.declared import Metrics
+from app.rest.http.bounds import Connections
 from tests.unit.rest.wires import (
     CHUNKED,
     HEAD,

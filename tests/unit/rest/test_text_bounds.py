@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.rest import opa
+from app.rest.routes import opa
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, serving
 from tests.unit.rest.opa_bodies import ask_in_vain, with_context
 from tests.unit.rest.test_bad_input import BODIES, WITH_CONTEXT, check_problem

@@ -1,4 +1,4 @@
-"""One face of several workers: what the worker that is asked says for all (the rule stands in app.rest.health)."""
+"""One face of several workers: what the worker that is asked says for all (app.rest.routes.health)."""
 
 import asyncio
 import socket
@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.ops.workers import siblings
-from app.ops.workers.channel import Channel
-from app.ops.workers.siblings import Siblings
+from app.process import siblings
+from app.process.channel import Channel
+from app.process.siblings import Siblings
 from app.rest.app import Surroundings, create_rest_app
 from tests.unit.rest.harness import Service
 

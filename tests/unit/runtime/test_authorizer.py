@@ -7,15 +7,15 @@ from uuid import uuid4
 
 import pytest
 
-from app.core.codes import AclOperation
 from app.core.context import RequestContext
-from app.core.errors import (
+from app.core.kafka.codes import AclOperation
+from app.core.kafka.errors import (
     AuthorizerNotReadyException,
     ClusterAuthorizationException,
     ResourceNotFoundException,
     SecurityDisabledException,
 )
-from app.core.filters import AclBindingFilter
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import CreateAcls, CreatedAcl
 from app.core.token import Token
 from app.runtime.authorizer import Authorizer

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from app.core.configs import AuthorizerConfig
+from app.core.kafka.configs import AuthorizerConfig
 from app.runtime.collection import Collector, collection_paused
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.snapshot import load_image

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import InvalidRequestException
-from app.core.table import SortKey
+from app.core.index.table import SortKey
+from app.core.kafka.errors import InvalidRequestException
 from app.runtime.cursors import decode_cursor, encode_cursor
 
 codes = st.integers(0, 127)

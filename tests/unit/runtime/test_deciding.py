@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from app.core.authorize import Verdict
-from app.core.codes import AclOperation, ResourceType
-from app.core.errors import InvalidRequestException, OffsetNotAvailableException
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.errors import InvalidRequestException, OffsetNotAvailableException
 from app.core.mutations import CreateAcls
 from app.core.token import Token
 from app.runtime import deciding, pace

@@ -6,10 +6,14 @@ from dataclasses import replace
 import pytest
 
 from app.core.authorize import Verdict
-from app.core.codes import AclOperation, ResourceType
 from app.core.context import RequestContext
-from app.core.errors import AuthorizerNotReadyException, ClusterAuthorizationException, OffsetNotAvailableException
-from app.core.explain import Explanation
+from app.core.explain.why import Explanation
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.errors import (
+    AuthorizerNotReadyException,
+    ClusterAuthorizationException,
+    OffsetNotAvailableException,
+)
 from app.core.mutations import AlterConfigs, CreateAcls
 from app.core.token import Token
 from app.runtime import pace

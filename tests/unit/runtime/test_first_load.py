@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.configs import AuthorizerConfig
-from app.core.errors import AuthorizerNotReadyException
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.errors import AuthorizerNotReadyException
 from app.core.mutations import AlterConfigs
 from app.core.records import FeedPoll
 from app.runtime.readiness import State

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.configs import AuthorizerConfig
-from app.core.index import AclIndex
+from app.core.index.tree import AclIndex
+from app.core.kafka.configs import AuthorizerConfig
 from app.core.mutations import AlterConfigs
 from app.runtime.readiness import State
 from tests.fakes import FakeStore

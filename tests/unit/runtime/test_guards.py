@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from app.core.errors import (
+from app.core.kafka.errors import (
     ClusterAuthorizationException,
     InvalidRequestException,
     InvalidUpdateVersionException,

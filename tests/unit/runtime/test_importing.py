@@ -5,10 +5,10 @@ from typing import NoReturn
 
 import pytest
 
-from app.core.bindings import AclBinding, StandardAcl
 from app.core.continuity import KnownHistory
-from app.core.errors import StoreUnavailableException, TokenEpochMismatchException
-from app.core.filters import AclBindingFilter
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.errors import StoreUnavailableException, TokenEpochMismatchException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.runtime.importing import ImportCounts, Importer, ImportOptions, OffsetRanges
 from tests.fakes import FakeStore

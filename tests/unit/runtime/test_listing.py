@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.bindings import StandardAcl
-from app.core.codes import AclOperation
-from app.core.errors import AuthorizerNotReadyException, InvalidRequestException
-from app.core.filters import AclBindingFilter
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import AclOperation
+from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import CreateAcls
-from app.core.table import sort_key
 from app.runtime.authorizer import Authorizer
 from app.runtime.listing import MAX_LIMIT
 from tests.fakes import FakeStore

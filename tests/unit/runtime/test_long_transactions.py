@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.core.codes import AclOperation
 from app.core.image import StagedTransaction
-from app.core.index import AclIndex
-from app.core.staging import StagedIndex
+from app.core.index.staging import StagedIndex
+from app.core.index.tree import AclIndex
+from app.core.kafka.codes import AclOperation
 from app.runtime import applying, pace
 from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State

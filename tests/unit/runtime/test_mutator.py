@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.core.errors import (
+from app.core.kafka.errors import (
     OverloadedException,
     PolicyViolationException,
     RequestTimedOutException,

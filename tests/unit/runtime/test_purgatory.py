@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from app.core.configs import AuthorizerConfig
-from app.core.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
 from app.core.image import AuthorizerImage
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
 from app.core.token import Token
 from app.runtime.counters import RuntimeMetrics
 from app.runtime.purgatory import Purgatory

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.continuity import FeedPosition
-from app.core.errors import RequestTimedOutException, TokenEpochMismatchException
+from app.core.kafka.errors import RequestTimedOutException, TokenEpochMismatchException
 from app.core.token import Token
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import OPTIONS, ROOT, acl, create, may_read, named, names_in, serving, until

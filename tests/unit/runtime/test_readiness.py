@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from app.core.configs import AuthorizerConfig
 from app.core.image import AuthorizerImage
+from app.core.kafka.configs import AuthorizerConfig
 from app.runtime.readiness import Readiness, State
 from tests.virtual_time import in_virtual_time, now
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.index import AclIndex
+from app.core.index.tree import AclIndex
 from app.runtime.readiness import State
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (

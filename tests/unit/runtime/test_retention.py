@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from app.core.errors import StoreUnavailableException
+from app.core.kafka.errors import StoreUnavailableException
 from app.runtime.options import RuntimeOptions
 from app.runtime.retention import Retention
 

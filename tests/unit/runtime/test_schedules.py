@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from app.core.errors import (
+from app.core.kafka.errors import (
     OffsetNotAvailableException,
     RequestTimedOutException,
     StoreUnavailableException,

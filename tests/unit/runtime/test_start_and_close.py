@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.codes import AclOperation, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.errors import (
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.errors import (
     AuthorizerNotReadyException,
     InconsistentClusterIdException,
     OffsetNotAvailableException,

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.core.errors import (
+from app.core.kafka.errors import (
     InvalidRequestException,
     OffsetNotAvailableException,
     TokenEpochMismatchException,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation
-from app.core.configs import CONFIG_NAMES
-from app.core.errors import (
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation
+from app.core.kafka.configs import CONFIG_NAMES
+from app.core.kafka.errors import (
     ApiException,
     AuthorizerNotReadyException,
     InvalidRequestException,
@@ -18,7 +18,7 @@ from app.core.errors import (
     StoreUnavailableException,
     UnknownServerException,
 )
-from app.core.filters import AclBindingFilter
+from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigsOutcome, CreatedAcl
 from app.runtime.authorizer import ConfigEntry
 from tests.contexts import GRANTED

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from app.core.bindings import AclBinding
-from app.core.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.configs import AuthorizerConfig
-from app.core.filters import AclBindingFilter
-from app.core.hosts import parse_address
 from app.core.image import AuthorizerImage
+from app.core.index.search import search
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.hosts import parse_address
 from app.core.mutations import CreateAcls, DeleteAcls
-from app.core.search import search
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from app.runtime.readiness import State

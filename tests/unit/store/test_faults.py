@@ -6,7 +6,7 @@ import socket
 import asyncpg
 import pytest
 
-from app.core.errors import StoreUnavailableException
+from app.core.kafka.errors import StoreUnavailableException
 from app.store.engine import StoreTimeouts, wait_before_retry
 from app.store.faults import NotMigratedError, answer_to, faults_told, is_rolled_back
 

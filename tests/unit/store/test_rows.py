@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.bindings import AclRow, StandardAcl
-from app.core.errors import PoisonedRecordException
+from app.core.kafka.bindings import AclRow, StandardAcl
+from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import AccessControlEntryRecord, ConfigRecord
 from app.store.rows import OrderCheck, acl_rows, record_of
 from tests.updates import topic

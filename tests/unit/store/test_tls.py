@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from app.core.errors import StoreUnavailableException
+from app.core.kafka.errors import StoreUnavailableException
 from app.store.tls import answer_to_tls_fault, hosts_of, is_local, options_of, tls_of
 from tests.certificates import Authority
 

@@ -1,0 +1,140 @@
+"""Files of ACLs for `klamm import`: opened, unpacked, recognised by their content, checked, and read again.
+
+How each format is read is `app.formats`' knowledge.
+"""
+
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclPermissionType
+from app.formats.acl_entries import Entry
+from app.formats.registry import AclFormat, read_entries, unrecognised
+
+STANDARD_INPUT = "-"
+MAX_PROBLEMS = 20
+"""A check stops at the line that brings it to so many."""
+
+_MAX_PROBLEM_CHARACTERS = 400
+_BUFFER_BYTES = 256 * 1024
+_ENTRIES_BETWEEN_REPORTS = 1_000
+
+
+class AclFileError(Exception):
+    """The file can't be read, or holds what is no ACL; the text is for the operator, one problem a line."""
+
+
+class AclFile:
+    """A file of ACLs that can be read from its beginning as often as wanted."""
+
+    def __init__(self, name: str, raw: IO[bytes], given: AclFormat | None = None) -> None:
+        """Its format is the one that is `given`, or what its content looks like."""
+        self.name = name
+        self._raw = raw
+        self._given = given
+        self._recognised: AclFormat | None = given
+        self.size = os.fstat(raw.fileno()).st_size
+        """In bytes, as it lies on the disk."""
+        self._denials = 1
+        """How many of its ACLs deny, once it is checked; before, there may be some."""
+
+    @property
+    def position(self) -> int:
+        """How many of its bytes are read."""
+        return self._raw.tell()
+
+    def check(self, report: Callable[[int], None]) -> int:
+        """Reads it all; how many ACLs it names, repeats included. `report` hears the position now and then.
+
+        Raises AclFileError that tells the first problems, each with its line.
+        """
+        problems: list[str] = []
+        at = self._denials = 0
+        for at, (line, found) in enumerate(self.entries(), 1):
+            if isinstance(found, AclBinding):
+                self._denials += found.permission_type is AclPermissionType.DENY
+            elif self._recognised is None:
+                raise AclFileError(f"nothing was written; `{self.name}` {unrecognised(self._raw)}")
+            else:
+                problems += [f"{self.name}:{line}: {_shown(each)}" for each in found]
+                if len(problems) >= MAX_PROBLEMS:
+                    problems.append(f"{self.name}: the check stopped here; there may be more")
+                    break
+            if at % _ENTRIES_BETWEEN_REPORTS == 0:
+                report(self.position)
+        if problems:
+            raise AclFileError("\n".join(["nothing was written; mend this first:", *problems]))
+        return at
+
+    def bindings(self) -> Iterator[AclBinding]:
+        """All of them, every DENY before the rest. Raises AclFileError at an entry that is none, unmet by a check."""
+        # INVARIANT: however far an import comes, it allows nothing that the whole of the file denies.
+        if not self._denials:
+            yield from self._in_order()
+            return
+        yield from (each for each in self._in_order() if each.permission_type is AclPermissionType.DENY)
+        yield from (each for each in self._in_order() if each.permission_type is not AclPermissionType.DENY)
+
+    def _in_order(self) -> Iterator[AclBinding]:
+        for line, found in self.entries():
+            if not isinstance(found, AclBinding):
+                raise AclFileError(f"{self.name}:{line}: the file was changed while it was read ({_shown(found[0])})")
+            yield found
+
+    def entries(self) -> Iterator[Entry]:
+        """What stands in the file, read from its beginning. Raises AclFileError if it can't be read or unpacked."""
+        try:
+            self._recognised, entries = read_entries(self._raw, self._given)
+            yield from entries
+        except (OSError, EOFError, zlib.error) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise AclFileError(f"can't read `{self.name}` ({why})") from None
+
+
+@contextmanager
+def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
+    """The file at this path, or standard input for `-`; what can't be read twice is kept in a temporary file meanwhile.
+
+    Its format is the one that is `given`, or what its content looks like.
+
+    Raises AclFileError if it can't be opened or kept.
+    """
+    if path == STANDARD_INPUT:
+        with _kept("<standard input>", sys.stdin.buffer, given) as file:
+            yield file
+        return
+    try:
+        source = Path(path).open("rb", _BUFFER_BYTES)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise AclFileError(f"can't read `{path}` ({error.strerror})") from None
+    with source:
+        if stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+            yield AclFile(path, source, given)
+            return
+        with _kept(path, source, given) as file:
+            yield file
+
+
+@contextmanager
+def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[AclFile]:
+    with tempfile.TemporaryFile(buffering=_BUFFER_BYTES) as kept:
+        try:
+            shutil.copyfileobj(source, kept, _BUFFER_BYTES)
+            kept.flush()
+        except OSError as error:
+            raise AclFileError(f"can't keep `{name}` in `{tempfile.gettempdir()}` ({error.strerror})") from None
+        yield AclFile(name, kept, given)
+
+
+def _shown(text: str) -> str:
+    """One line that does nothing to a terminal."""
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_MAX_PROBLEM_CHARACTERS])
+    return shown if len(text) <= _MAX_PROBLEM_CHARACTERS else f"{shown}..."

@@ -1,0 +1,143 @@
+"""What settings say of secrets and strangers, put in force: callers, doors that must not stand open, a silent log."""
+
+import logging
+import socket
+from collections.abc import Collection, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+
+from app.logs.redaction import conceal_url
+from app.logs.service import configure_logging
+from app.metrics.declared import Metrics
+from app.rest.callers.authentication import Callers, Credentials
+from app.rest.callers.certificates import CertificateError, CertificateWatch
+from app.rest.callers.jwt_tokens import Issuer, JwtVerifier
+from app.rest.callers.key_sets import KeySet
+from app.rest.callers.rate_limits import RateLimit
+from app.rest.callers.roles import Caller, Role
+from app.rest.callers.static_tokens import StaticTokens
+from app.rest.callers.token_file import TokenFileError, read_tokens
+from app.settings.callers import CallerSettings, IssuerSettings, callers_without_proof
+from app.settings.model import Settings
+from app.settings.sources import SettingsError
+
+_log = logging.getLogger(__name__)
+
+
+def begin_logging(settings: Settings, worker: int | None = None) -> None:
+    """Log as the settings say, and never a secret of theirs."""
+    configure_logging(settings.log_level, worker=worker, form=settings.log_format)
+    if settings.database_url is not None:
+        conceal_url(settings.database_url.get_secret_value())
+
+
+def callers_of(settings: Settings, metrics: Metrics) -> Callers:
+    """The callers of this service. Raises SettingsError if the file of tokens can't be used."""
+    if not settings.callers:
+        return Callers(None, metrics)
+    callers = {name: _caller(name, each) for name, each in settings.callers.items()}
+    issuers = [_issuer(name, each) for name, each in settings.issuers.items()]
+    subjects = {
+        (each.issuer, each.token_subject): callers[name]
+        for name, each in settings.callers.items()
+        if each.issuer is not None and each.token_subject is not None
+    }
+    credentials = Credentials(
+        callers=callers,
+        tokens=_tokens(settings.tokens_file, callers, metrics),
+        jwts=JwtVerifier(issuers) if issuers else None,
+        subjects=subjects,
+        certificates={
+            each.certificate: callers[name] for name, each in settings.callers.items() if each.certificate is not None
+        },
+    )
+    return Callers(credentials, metrics)
+
+
+def _tokens(path: Path | None, callers: Mapping[str, Caller], metrics: Metrics) -> StaticTokens | None:
+    try:
+        return None if path is None else StaticTokens(path, callers, metrics)
+    except TokenFileError as error:
+        raise SettingsError(f"tokens.file: {error}") from None
+
+
+def warn_of_the_idle(settings: Settings) -> None:
+    """Say which callers can't prove themselves yet, and which issuers' tokens are nobody's. Raises SettingsError."""
+    unproven = set(callers_without_proof(settings.callers))
+    if settings.tokens_file is not None:
+        unproven.difference_update(_named_in(settings.tokens_file, settings.callers))
+    if unproven:
+        why = "no line of tokens.file names them; make each a token with `klamm token NAME`"
+        _log.warning("caller_without_proof", extra={"callers": ",".join(sorted(unproven)), "why": why})
+    unused = settings.issuers.keys() - {each.issuer for each in settings.callers.values()}
+    if unused:
+        why = "no caller names them as its `issuer`, so all of their tokens are refused"
+        _log.warning("issuer_without_callers", extra={"issuers": ",".join(sorted(unused)), "why": why})
+
+
+def _named_in(path: Path, callers: Collection[str]) -> Collection[str]:
+    try:
+        return read_tokens(path, callers).values()
+    except TokenFileError as error:
+        raise SettingsError(f"tokens.file: {error}") from None
+
+
+def certificate_of(settings: Settings) -> CertificateWatch | None:
+    """What TLS is served with; None: it isn't. Raises SettingsError."""
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    try:
+        return CertificateWatch(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
+    except CertificateError as error:
+        raise SettingsError(str(error)) from None
+
+
+def refuse_open_doors(settings: Settings) -> None:
+    """Raise SettingsError if strangers could reach a service that asks nobody who they are."""
+    is_local = settings.uds is not None or is_loopback(settings.host)
+    if settings.callers and not is_local and settings.tls_certificate is None:
+        why = (
+            "tokens and answers can be read on the way; set tls.certificate and tls.key, unless a proxy here speaks TLS"
+        )
+        _log.warning("served_without_tls", extra={"host": settings.host, "why": why})
+    if settings.callers or is_local:
+        return
+    raise SettingsError(
+        f"host: `{settings.host}` can be reached from other machines, and no callers are configured, so anybody could "
+        "speak for anybody; write a `[callers.NAME]` table into klamm.toml (docs/callers.md), or serve on 127.0.0.1 or "
+        "on a Unix socket (--uds)"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether every address of this host is one of this machine only. Raises SettingsError if it has none."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise SettingsError(f"host: `{host}` is no address ({error.strerror}); serve on one of this machine") from None
+    return bool(found) and all(ip_address(str(each[4][0]).partition("%")[0]).is_loopback for each in found)
+
+
+def _caller(name: str, settings: CallerSettings) -> Caller:
+    rate = settings.requests_per_second
+    return Caller(
+        name,
+        Role(settings.role),
+        settings.principal,
+        settings.principals,
+        may_assert_super=settings.may_assert_super,
+        may_assert_address=settings.may_assert_address,
+        limit=None if rate is None else RateLimit(rate),
+    )
+
+
+def _issuer(name: str, settings: IssuerSettings) -> Issuer:
+    keys = KeySet(settings.jwks, ca_file=settings.ca_file, bearer_file=settings.bearer_file)
+    return Issuer(
+        name=name,
+        issuer=settings.issuer,
+        audience=settings.audience,
+        algorithms=frozenset(settings.algorithms),
+        leeway_s=settings.leeway_s,
+        keys=keys,
+    )

@@ -1,0 +1,249 @@
+"""`klamm import`: a file of ACLs, the store, and what the operator sees of it, joined."""
+
+import argparse
+import asyncio
+import getpass
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+from app.cli.acl_files import AclFile, AclFileError, open_acls
+from app.cli.progress import ProgressDisplay
+from app.client.faults import ServiceError, UsageError
+from app.client.http.access import access_of, add_access_arguments
+from app.client.http.service import Service
+from app.client.import_over_http import HttpImportCounts, HttpImporter
+from app.client.warning_lines import Warnings
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.errors import ApiException, StoreUnavailableException
+from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.formats.registry import FORMAT_NAMES, AclFormat, format_named
+from app.runtime.importing import ImportCounts, Importer, ImportOptions
+from app.store.writing.bulk import PostgresBulkStore
+
+DESCRIPTION = (
+    "Adds a file's ACLs to the store or, with --klamm, to a running service. The file is in one of these formats, "
+    f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md).\nNothing is deleted or changed: ACLs that are there "
+    "already are left as they are and counted (klamm apply --prune deletes). The whole file is checked before anything "
+    "is written, and its DENYs go first. An import that was cut off is carried on by giving it again."
+)
+
+EachSecond = Callable[[], None] | None
+Database = Callable[[], AbstractContextManager[tuple[str, EachSecond]]]
+"""Opens the store's PostgreSQL: its DSN, and what is to be called once a second meanwhile."""
+
+_AGAIN = "the same command, given again, carries on from there"
+_MENDED = "once that is mended, the same command carries on from there"
+_MAX_RATE = 1_000_000
+_STEP_BACK = 10
+"""How much nicer an import is than what else runs."""
+
+
+class ImportInterruptedError(Exception):
+    """A signal ended the import; the text says how far it came."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.usage = "%(prog)s FILE [OPTIONS]"
+    defaults = ImportOptions()
+    parser.add_argument("file", metavar="FILE", help="the file; - for standard input")
+    parser.add_argument(
+        "--actor",
+        metavar="PRINCIPAL",
+        type=_principal,
+        help="whom the ACLs and the records of the feed name as their maker (Import: and the login name)",
+    )
+    parser.add_argument(
+        "--batch",
+        metavar="N",
+        type=lambda text: _number(text, 1, MAX_RECORDS_PER_USER_OP),
+        default=defaults.batch_acls,
+        help=f"ACLs a transaction, or with --klamm a call, 1 to {MAX_RECORDS_PER_USER_OP} (%(default)s)",
+    )
+    parser.add_argument(
+        "--rate",
+        metavar="N",
+        type=lambda text: _number(text, 0, _MAX_RATE),
+        default=defaults.acls_per_s,
+        help="new ACLs a second at most, so that replicas can follow; 0 for no bound, and without giving way to other "
+        "processes (%(default)s)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        type=_format,
+        help="the file's format (the one that its content looks like)",
+    )
+    add_access_arguments(parser, without="the ACLs go to the store itself")
+
+
+def is_over_http(arguments: argparse.Namespace) -> bool:
+    """Whether the ACLs go to a running service. Raises UsageError for flags that go with the other way only."""
+    service = ("as_principal", "command_config", "token_file", "ca", "timeout")
+    if arguments.klamm is None:
+        if any(getattr(arguments, each) is not None for each in service):
+            raise UsageError(
+                "--as, --command-config, --token-file, --ca, --timeout: to which service? name it, --klamm"
+            )
+        return False
+    if arguments.actor is not None:
+        raise UsageError("--actor: a service names its callers itself; leave it out, or --klamm")
+    if arguments.data_dir is not None:
+        raise UsageError("--data-dir: a service has its own; leave it out, or --klamm")
+    return True
+
+
+def run_import_over_http(arguments: argparse.Namespace) -> str:
+    """Gives the ACLs to a running service; what came of it, for standard output.
+
+    Raises AclFileError, ImportInterruptedError, UsageError or ServiceError; each says how far it came.
+    """
+    began_at = time.monotonic()
+    counts = HttpImportCounts()
+    how_far = "nothing was written"
+    warnings = Warnings()
+    try:
+        with (
+            Service(access_of(arguments)) as service,
+            ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress,
+            open_acls(arguments.file, arguments.format) as file,
+        ):
+            progress.stage("checking", file.size)
+            total = file.check(progress.done)
+            progress.stage("importing", total)
+            importer = HttpImporter(
+                service,
+                lambda now: progress.done(now.read, now.read),
+                batch_acls=arguments.batch,
+                acls_per_s=arguments.rate,
+            )
+            counts = importer.counts
+            try:
+                importer.run(warnings.watch(file.bindings()))
+            finally:
+                how_far = _how_far(counts.read, file.name, total)
+    except KeyboardInterrupt:
+        # The batch under way may be there as well.
+        least = "at least " if counts.read else ""
+        raise ImportInterruptedError(f"interrupted; {least}{how_far}; {_AGAIN}") from None
+    except ServiceError as error:
+        if error.outcome_unknown:
+            # To create twice is as good as once, so there is nothing to look at first.
+            why = f"`{arguments.klamm}` did not answer in time (--timeout); at least {how_far}; {_AGAIN}"
+            raise ServiceError(why, status=error.status) from None
+        raise ServiceError(f"{error}; {how_far}; {_MENDED}", code=error.code, status=error.status) from None
+    except AclFileError as error:
+        raise AclFileError(f"{error}; {how_far}; {_MENDED}" if counts.read else str(error)) from None
+    warnings.tell("klamm import", sys.stderr)
+    return f"created: {counts.created}\nalready there: {counts.there}\nseconds: {time.monotonic() - began_at:.1f}" + (
+        "" if counts.token is None else f"\ntoken: {counts.token}"
+    )
+
+
+def run_import(arguments: argparse.Namespace, open_database: Database) -> str:
+    """Runs it to its end; what came of it, for standard output.
+
+    Raises AclFileError, ImportInterruptedError, or an ApiException if PostgreSQL refused; each says how far it came.
+    """
+    began_at = time.monotonic()
+    if arguments.rate:
+        # Replicas on the same machine decide meanwhile, and have each record to apply.
+        os.nice(_STEP_BACK)
+    try:
+        with (
+            ProgressDisplay(sys.stderr, quiet=arguments.quiet) as progress,
+            open_acls(arguments.file, arguments.format) as file,
+        ):
+            progress.stage("checking", file.size)
+            total = file.check(progress.done)
+            with open_database() as (dsn, each_second):
+                progress.stage("importing", total)
+                importer = Importer(
+                    PostgresBulkStore(dsn),
+                    arguments.actor or f"Import:{_login()}",
+                    lambda counts: progress.done(counts.read, counts.read, counts.trouble),
+                    ImportOptions(batch_acls=arguments.batch, acls_per_s=arguments.rate),
+                )
+                _run(importer, file, total, each_second)
+    except KeyboardInterrupt:
+        raise ImportInterruptedError("interrupted; nothing was written") from None
+    return _summary(importer.counts, time.monotonic() - began_at)
+
+
+def _principal(text: str) -> str:
+    if ":" not in text or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"`{ascii(text)[1:-1]}` is no principal such as User:admin")
+    return text
+
+
+def _format(text: str) -> AclFormat:
+    try:
+        return format_named(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _number(text: str, least: int, most: int) -> int:
+    number = int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}")
+    return number
+
+
+def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond) -> None:
+    try:
+        asyncio.run(_until_told_to_stop(importer, file.bindings(), each_second))
+    except asyncio.CancelledError:
+        importer.counts.interrupted = True
+    except (ApiException, TimeoutError) as error:
+        why = error.message if isinstance(error, ApiException) else "PostgreSQL does not answer in time"
+        raise StoreUnavailableException(
+            f"{why}; {_how_far(importer.counts.read, file.name, total)}; {_MENDED}"
+        ) from None
+    except AclFileError as error:
+        raise AclFileError(f"{error}; {_how_far(importer.counts.read, file.name, total)}; {_MENDED}") from None
+    if importer.counts.interrupted:
+        raise ImportInterruptedError(f"interrupted; {_how_far(importer.counts.read, file.name, total)}; {_AGAIN}")
+
+
+async def _until_told_to_stop(importer: Importer, bindings: Iterator[AclBinding], each_second: EachSecond) -> None:
+    """The first signal ends it after the batch under way, a second one in its midst."""
+    work = asyncio.ensure_future(importer.run(bindings))
+
+    def end() -> None:
+        if importer.stopping:
+            work.cancel()
+        importer.stop()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, end)
+    while not work.done():
+        await asyncio.wait({work}, timeout=1)
+        if each_second is not None:
+            each_second()
+    await work
+
+
+def _how_far(read: int, name: str, total: int) -> str:
+    return f"{read:,} of the {total:,} ACLs in `{name}` are in the store"
+
+
+def _summary(counts: ImportCounts, seconds: float) -> str:
+    return (
+        f"created: {counts.created}\nalready there: {counts.there}\nrepeated in the file: {counts.repeated}\n"
+        f"seconds: {seconds:.1f}\ntoken: {counts.token}"
+    )
+
+
+def _login() -> str:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        name = ""
+    return name if name and name.isprintable() else str(os.getuid())

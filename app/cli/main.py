@@ -1,0 +1,199 @@
+"""The composition root: settings in, a replica out that can be served."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from starlette.types import Receive, Scope, Send
+
+from app import __version__
+from app.cli.credentials import callers_of, certificate_of
+from app.logs.audit import AuditLog
+from app.logs.decision_files import DecisionFiles, FileBounds
+from app.logs.decision_log import DecisionLog
+from app.logs.tracing import Tracing
+from app.metrics.declared import Metrics
+from app.process.output import SharedOutput
+from app.process.siblings import Siblings
+from app.rest.app import RestApp, Surroundings, create_rest_app
+from app.rest.callers.authentication import Callers
+from app.rest.callers.certificates import CertificateWatch
+from app.rest.http.admission import Admission
+from app.rest.http.bounds import Connections
+from app.rest.openapi import build_openapi
+from app.runtime.authorizer import Authorizer
+from app.runtime.collection import Collector
+from app.runtime.options import RuntimeOptions
+from app.runtime.retention import Retention
+from app.settings.model import Settings
+from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.writing.acl_store import PostgresAclStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a replica is made of."""
+
+    rest: RestApp
+    authorizer: Authorizer
+    audit: AuditLog
+    callers: Callers
+    connections: Connections
+    certificate: CertificateWatch | None = None
+    """What it speaks TLS with; None: it does not."""
+    retention: Retention | None = None
+    siblings: Siblings | None = None
+    tracing: Tracing | None = None
+    decision_log: DecisionLog | None = None
+
+
+def create_app(
+    settings: Settings,
+    siblings: Siblings | None = None,
+    output: SharedOutput = SharedOutput(),  # noqa: B008 - it has no state
+) -> "Replica":
+    """One replica on the PostgreSQL of `settings.database_url`; it loads and follows from the ASGI lifespan's start on.
+
+    `siblings` are the other workers of the service, if it has any. Raises ValueError if there is no database URL,
+    SettingsError if the files of tokens or certificates can't be used.
+    """
+    if settings.database_url is None:
+        raise ValueError("a replica needs a database URL")
+    dsn = settings.database_url.get_secret_value()
+    options = RuntimeOptions(
+        enabled=settings.authorizer_enabled,
+        request_timeout_s=settings.request_timeout_ms / 1000,
+        poll_s=settings.feed_poll_ms / 1000,
+        load_turn=nullcontext if siblings is None else siblings.load_turn,
+    )
+    feed = PostgresChangeFeed(dsn)
+    authorizer = Authorizer(PostgresAclStore(dsn), feed, settings.authorizer_config, options)
+    metrics = Metrics()
+    audit = AuditLog(output.write, metrics, form=settings.log_format)
+    callers = callers_of(settings, metrics)
+    connections = Connections(metrics, settings.connections_max)
+    admission = Admission(metrics, connections.is_late)
+    tracing = Tracing(__version__) if settings.otel_enabled else None
+    decision_log = _decision_log(settings, metrics)
+    around = Surroundings(
+        siblings=siblings,
+        callers=callers,
+        admission=admission,
+        tracing=tracing,
+        decision_log=decision_log,
+        document=build_openapi if settings.has_docs else None,
+    )
+    return Replica(
+        Parts(
+            rest=create_rest_app(authorizer, metrics, audit, around),
+            authorizer=authorizer,
+            audit=audit,
+            callers=callers,
+            connections=connections,
+            certificate=certificate_of(settings),
+            retention=_retention(settings, feed, options),
+            siblings=siblings,
+            tracing=tracing,
+            decision_log=decision_log,
+        )
+    )
+
+
+def _decision_log(settings: Settings, metrics: Metrics) -> DecisionLog | None:
+    if settings.decision_log_path is None:
+        return None
+    bounds = FileBounds(
+        folder=settings.decision_log_path,
+        rotate_bytes=settings.decision_log_rotate_bytes,
+        rotate_s=settings.decision_log_rotate_ms / 1000,
+        retention_bytes=settings.decision_log_retention_bytes,
+    )
+    return DecisionLog(
+        DecisionFiles(bounds, metrics),
+        metrics,
+        sample=settings.decision_log_sample,
+        capacity=settings.decision_log_buffer_bytes,
+    )
+
+
+def _retention(settings: Settings, feed: PostgresChangeFeed, options: RuntimeOptions) -> Retention | None:
+    age_ms, records = settings.feed_retention_ms, settings.feed_retention_records
+    if age_ms is None and records is None:
+        return None
+    keep_age = None if age_ms is None else timedelta(milliseconds=age_ms)
+    exporters = timedelta(milliseconds=settings.feed_retention_exporters_ms)
+    trim = partial(feed.trim, keep_age=keep_age, keep_count=records, exporters_known_for=exporters)
+    return Retention(trim, options)
+
+
+class Replica:
+    """The REST application with the life of what it stands on, as the ASGI lifespan protocol tells it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.answer = parts.rest.answer
+        self.connections = parts.connections
+        self._parts = parts
+        self._collector = Collector(parts.authorizer.metrics)
+
+    @property
+    def tls(self) -> Callable[[], ssl.SSLContext] | None:
+        """What a server of this replica encrypts with; None: nothing."""
+        certificate = self._parts.certificate
+        return None if certificate is None else lambda: certificate.context
+
+    def draining(self) -> None:
+        """Be ready for nobody from now on; whoever comes is answered as before."""
+        self._parts.authorizer.readiness.draining()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or live through the lifespan."""
+        if scope["type"] != "lifespan":
+            await self._parts.rest(scope, receive, send)
+            return
+        await receive()
+        await self._open()
+        await send({"type": "lifespan.startup.complete"})
+        try:
+            await receive()
+        except asyncio.CancelledError:
+            # A second Ctrl-C: nobody waits for an end in order, and a traceback would say no more than that.
+            return
+        await self._close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _open(self) -> None:
+        parts = self._parts
+        if parts.siblings is not None:
+            await parts.siblings.open(parts.rest.face)
+        parts.audit.start()
+        if parts.decision_log is not None:
+            parts.decision_log.start()
+        self._collector.open()
+        parts.callers.open()
+        if parts.certificate is not None:
+            parts.certificate.open()
+        # Doesn't wait for PostgreSQL: until the first load, readiness says so and super users are answered.
+        parts.authorizer.open()
+        if parts.retention is not None:
+            parts.retention.open()
+
+    async def _close(self) -> None:
+        parts = self._parts
+        if parts.retention is not None:
+            await parts.retention.close()
+        await parts.authorizer.close()
+        if parts.certificate is not None:
+            await parts.certificate.close()
+        await parts.callers.close()
+        await self._collector.close()
+        await asyncio.to_thread(parts.audit.close)
+        if parts.decision_log is not None:
+            await asyncio.to_thread(parts.decision_log.close)
+        if parts.tracing is not None:
+            await parts.tracing.close()
+        if parts.siblings is not None:
+            await parts.siblings.close()

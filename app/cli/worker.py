@@ -1,0 +1,54 @@
+"""One worker of `klamm serve --workers N`: a replica of its own, started by the supervisor and ended with it."""
+
+import os
+import signal
+import socket
+import sys
+
+from app.cli.credentials import begin_logging
+from app.cli.main import create_app
+from app.cli.server import serve
+from app.process.output import SharedOutput
+from app.process.processes import end_with, receive_order, release_signals
+from app.process.siblings import Siblings
+
+
+def main() -> None:
+    """Serves as the order says that comes through the socket whose descriptor is the second argument."""
+    end = socket.socket(fileno=int(sys.argv[2]))
+    try:
+        order = receive_order(end)
+        end_with(order.supervisor)
+    except EOFError:
+        sys.exit(1)
+    try:
+        # As in `klamm serve`: what comes before the server has its own handlers unwinds.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        release_signals()
+        begin_logging(order.settings, order.number)
+        siblings = Siblings(end, orphaned=_end_at_once)
+        app = create_app(order.settings, siblings, SharedOutput(order.output_lock))
+        with socket.socket(fileno=order.listener) as listener:
+            serve(
+                app,
+                listener,
+                answer=app.answer,
+                connections=app.connections,
+                admission=siblings.admission(),
+                drain_s=order.settings.drain_ms / 1000,
+                tls=app.tls,
+                draining=app.draining,
+                supervision=siblings,
+            )
+    except KeyboardInterrupt:
+        pass
+
+
+def _end_at_once() -> None:
+    # Without the supervisor there is no order to end in: PostgreSQL may be gone, and the port is the next one's.
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""`klamm acls`: kafka-acls' options, rules, texts and exit codes over a running Klamm.
+
+A door of its own, with no parser of argparse's: kafka-acls reads its options by other rules, and refuses in its own
+words.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from app import __version__
+from app.client.acls.help import DESCRIPTION, help_text
+from app.client.acls.meaning import (
+    acls_to_add,
+    acls_to_remove,
+    check_options,
+    patterns_to_list,
+    principals_to_list,
+)
+from app.client.acls.options import ExecutionError, Given, parse_options
+from app.client.acls.output import writer_named
+from app.client.acls.work import Add, Console, List, Remove, Work
+from app.client.faults import ServiceError, UsageError, one_line
+from app.client.http.access import AccessFlags, make_access
+from app.client.http.service import Service
+from app.client.warning_lines import warn_of
+from app.client.words import utf_8
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import AclBinding
+
+__all__ = ["DESCRIPTION", "add_arguments", "run", "run_acls"]
+
+_NAME = "klamm acls"
+_FAILED = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take every word as it comes, `--help` and `--version` too: `run` reads them by the rules of kafka-acls."""
+    # To argparse no word is an option then.
+    parser.prefix_chars = "\0"
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Runs the command; the exit codes are those of `run_acls`."""
+    return run_acls(arguments.words, out)
+
+
+def run_acls(words: Sequence[str], out: TextIO, err: TextIO | None = None, answers: TextIO | None = None) -> int:
+    """Runs the command of these words. 0: done, or not wanted after all; 1: refused or failed, as kafka-acls has it.
+
+    `err` and `answers`, to what is asked back, are the standard error and the standard input if they are not given.
+    """
+    err = sys.stderr if err is None else err
+    try:
+        given = parse_options([utf_8(word) for word in words])
+        if given.has("help") or not words:
+            out.write(help_text())
+            return 0 if words else _FAILED
+        if given.has("version"):
+            out.write(f"klamm {__version__}\n")
+            return 0
+        answers = sys.stdin if answers is None else answers
+        if given.has("output"):
+            return _for_programs(given, out, err, answers)
+        return _for_people(given, out, err, answers)
+    except UsageError as error:
+        question = "" if error.did_you_mean is None else f"Did you mean {error.did_you_mean}? "
+        err.write(f"{error}\n{_hint(error.hint)}{question}klamm acls --help tells the options.\n")
+        return _FAILED
+
+
+def _for_people(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
+    """Prints what kafka-acls prints, failures too. Raises UsageError for what is refused."""
+    try:
+        _carry_out(given, Console(out, out, answers), err)
+    except (ServiceError, ExecutionError) as error:
+        out.write(_failure(error))
+        if isinstance(error, ExecutionError):
+            err.write(_hint(error.hint))
+        return _FAILED
+    return 0
+
+
+def _for_programs(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
+    """Prints the ACLs alone; questions and failures go to `err`. Raises UsageError for what is refused."""
+    try:
+        write = writer_named(given.value("output") or "")
+        found = _carry_out(given, Console(None, err, answers), err)
+    except (ServiceError, ExecutionError) as error:
+        err.write(_failure(error))
+        if isinstance(error, ExecutionError):
+            err.write(_hint(error.hint))
+        return _FAILED
+    write(sorted(found, key=sort_key), out)
+    return 0
+
+
+def _carry_out(given: Given, console: Console, err: TextIO) -> Iterable[AclBinding]:
+    work = _work(given)
+    err.writelines(
+        f"{_NAME}: `{one_line(stray)}` is no option and is passed over, as by kafka-acls\n" for stray in given.strays
+    )
+    if isinstance(work, Add):
+        acls = [pattern.with_entry(entry) for pattern, entries in work.meant.items() for entry in sorted(entries)]
+        warn_of(acls, _NAME, err, with_acl=False)
+    with Service(make_access(_access_flags(given))) as service:
+        return work.carry_out(service, console)
+
+
+def _work(given: Given) -> Work:
+    """What is to be done, with all that can be refused before the service is asked."""
+    match check_options(given):
+        case "list":
+            return List(patterns_to_list(given), principals_to_list(given))
+        case "add":
+            return Add(acls_to_add(given))
+        case _:
+            return Remove(acls_to_remove(given), force=given.has("force"))
+
+
+def _access_flags(given: Given) -> AccessFlags:
+    return AccessFlags(
+        url=given.value("klamm"),
+        principal=given.value("as"),
+        command_config=given.value("command-config"),
+        token_file=given.value("token-file"),
+        ca_file=given.value("ca"),
+        timeout=given.value("timeout"),
+    )
+
+
+def _hint(text: str | None) -> str:
+    """Kafka's texts stay as they are; what they leave out is told beside them."""
+    return "" if text is None else f"{_NAME}: {text}\n"
+
+
+def _failure(error: Exception) -> str:
+    return f"Error while executing ACL command: {error}\n"

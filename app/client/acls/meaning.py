@@ -1,0 +1,278 @@
+"""Which ACLs the options of kafka-acls mean: rules, refusals and defaults of Kafka's AclCommand, in its order."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.client.acls.options import ExecutionError, Given
+from app.client.faults import UsageError, one_line
+from app.client.spelling import nearest
+from app.core.kafka.acl_command import operation_word
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.operations import supported_operations
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Pattern:
+    """A resource pattern, or a filter for some (ANY, MATCH); sorted as lists of ACLs are."""
+
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType
+
+    def with_entry(self, entry: "Entry") -> AclBinding:
+        """The ACL that the two make."""
+        return AclBinding(
+            self.resource_type,
+            self.name,
+            self.pattern_type,
+            entry.principal,
+            entry.host,
+            entry.operation,
+            entry.permission_type,
+        )
+
+    def filter(self, entry: "Entry | None" = None, principal: str | None = None) -> AclBindingFilter:
+        """The filter for this entry on it; without one for every entry, or every one of this principal."""
+        if entry is None:
+            return AclBindingFilter(self.resource_type, self.name, self.pattern_type, principal)
+        return AclBindingFilter(
+            self.resource_type,
+            self.name,
+            self.pattern_type,
+            entry.principal,
+            entry.host,
+            entry.operation,
+            entry.permission_type,
+        )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """An access control entry: the fields of an ACL that are not its pattern."""
+
+    principal: str
+    host: str
+    operation: AclOperation
+    permission_type: AclPermissionType
+
+
+Meant = dict[Pattern, frozenset[Entry]]
+"""What is to be added or removed; patterns in order. To remove no entries at all means all that are there."""
+
+_ACTIONS = ("add", "remove", "list")
+_PRODUCER_ON_TOPIC = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
+_PRODUCER_ON_TRANSACTIONAL_ID = (AclOperation.WRITE, AclOperation.DESCRIBE)
+_CONSUMER_ON_TOPIC = (AclOperation.READ, AclOperation.DESCRIBE)
+_CONSUMER_ON_GROUP = (AclOperation.READ,)
+_CLUSTER = Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+_SHOWN = 100
+_HINTS = 3
+_JAVA_TRIMS = "".join(map(chr, range(0x21)))
+_OPERATIONS = {operation_word(each).upper(): each for each in AclOperation}
+
+
+def check_options(given: Given) -> str:
+    """Refuse what does not go together (UsageError); the action comes back: `add`, `remove` or `list`."""
+    for name in ("bootstrap-server", "bootstrap-controller"):
+        if given.has(name):
+            raise UsageError(f"--{name} names a Kafka broker, which is not asked here; name Klamm instead: --klamm URL")
+    actions = [name for name in _ACTIONS if given.has(name)]
+    if len(actions) != 1:
+        raise UsageError("Command must include exactly one action: --list, --add, --remove. ")
+    _exclude(given, "list", ("producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"))
+    _exclude(given, "producer", ("operation", "deny-principal", "deny-host"))
+    _exclude(given, "consumer", ("operation", "deny-principal", "deny-host"))
+    if given.has("principal") and not given.has("list"):
+        raise UsageError("The --principal option is only available if --list is set")
+    if given.has("producer") and not given.has("topic"):
+        raise UsageError("With --producer you must specify a --topic")
+    if given.has("idempotent") and not given.has("producer"):
+        raise UsageError("The --idempotent option is only available if --producer is set")
+    if given.has("consumer") and not _is_consumer(given):
+        raise UsageError(
+            "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option "
+            "should be specified."
+        )
+    return actions[0]
+
+
+def acls_to_add(given: Given) -> Meant:
+    """The ACLs that --add names. Raises UsageError or ExecutionError for what can't be added."""
+    pattern_type = _pattern_type(given)
+    if pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise UsageError(f"A '--resource-pattern-type' value of '{pattern_type.name}' is not valid when adding acls.")
+    meant = acls_to_remove(given)
+    if not all(meant.values()):
+        raise UsageError("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
+    return meant
+
+
+def acls_to_remove(given: Given) -> Meant:
+    """The ACLs that --remove names. Raises UsageError or ExecutionError for what can't be."""
+    meant: dict[Pattern, frozenset[Entry]] = {}
+    if not given.has("producer") and not given.has("consumer"):
+        entries = _entries(given, _operations(given))
+        meant = dict.fromkeys(_patterns_or_refusal(given), entries)
+    if given.has("producer"):
+        meant |= _of_producers(given)
+    if given.has("consumer"):
+        for pattern, entries in _of_consumers(given).items():
+            meant[pattern] = meant.get(pattern, frozenset()) | entries
+    for pattern, entries in sorted(meant.items()):
+        _check_operations(pattern.resource_type, entries, _hint_at_operations(given))
+    return dict(sorted(meant.items()))
+
+
+def patterns_to_list(given: Given) -> list[Pattern]:
+    """The filters that --list names, in order; none stands for every ACL."""
+    return sorted(_patterns(given))
+
+
+def principals_to_list(given: Given) -> list[str]:
+    """The principals that --principal names, in order; none stands for all."""
+    return sorted(_principals(given, "principal"))
+
+
+def _exclude(given: Given, used: str, others: Sequence[str]) -> None:
+    for other in others:
+        if given.has(used) and given.has(other):
+            raise UsageError(f'Option "[{used}]" can\'t be used with option "[{other}]"')
+
+
+def _is_consumer(given: Given) -> bool:
+    more = given.has("cluster") or given.has("transactional-id")
+    return given.has("topic") and given.has("group") and (given.has("producer") or not more)
+
+
+def _pattern_type(given: Given) -> PatternType:
+    found = [_pattern_type_named(word) for word in given.values("resource-pattern-type")]
+    # Only now, for of several Kafka tells first what it can't read.
+    given.value("resource-pattern-type")
+    return found[0] if found else PatternType.LITERAL
+
+
+def _pattern_type_named(word: str) -> PatternType:
+    for member in PatternType:
+        if member is not PatternType.UNKNOWN and [*map(_folded, word)] == [*map(_folded, member.name)]:
+            return member
+    meant = nearest(word[:_SHOWN], [each.name for each in PatternType if each is not PatternType.UNKNOWN])
+    question = "" if meant is None else f"; did you mean {meant}?"
+    raise ExecutionError(
+        f"Cannot parse argument '{word}' of option resource-pattern-type",
+        hint=f"--resource-pattern-type is LITERAL or PREFIXED, or to list and remove also ANY or MATCH{question}",
+    )
+
+
+def _folded(character: str) -> str:
+    """What Java's `equalsIgnoreCase` compares: one character for one, so `İ` is an I, and `ﬁ` is not FI."""
+    upper = character.upper()
+    return (upper if len(upper) == 1 else character).lower()[0]
+
+
+def _operations(given: Given) -> list[AclOperation]:
+    if not given.has("operation"):
+        return [AclOperation.ALL]
+    return [_OPERATIONS.get(_trimmed(word).upper(), AclOperation.UNKNOWN) for word in given.values("operation")]
+
+
+def _entries(given: Given, operations: Sequence[AclOperation]) -> frozenset[Entry]:
+    found: set[Entry] = set()
+    sides = {
+        (side, permission_type): _principals(given, f"{side}-principal")
+        for side, permission_type in (("allow", AclPermissionType.ALLOW), ("deny", AclPermissionType.DENY))
+    }
+    for (side, permission_type), principals in sides.items():
+        if principals and AclOperation.ANY in operations:
+            raise ExecutionError("operation must not be ANY")
+        hosts = {_trimmed(host) for host in given.values(f"{side}-host")} or {WILDCARD}
+        found |= {
+            Entry(principal, host, operation, permission_type)
+            for principal in principals
+            for host in hosts
+            for operation in operations
+        }
+    return frozenset(found)
+
+
+def _principals(given: Given, option: str) -> set[str]:
+    found = set()
+    for text in given.values(option):
+        principal = _trimmed(text)
+        if ":" not in principal:
+            raise ExecutionError(f"expected a string in format principalType:principalName but got {principal}")
+        found.add(principal)
+    return found
+
+
+def _patterns(given: Given) -> set[Pattern]:
+    pattern_type = _pattern_type(given)
+    options = {
+        "topic": ResourceType.TOPIC,
+        "group": ResourceType.GROUP,
+        "transactional-id": ResourceType.TRANSACTIONAL_ID,
+        "delegation-token": ResourceType.DELEGATION_TOKEN,
+        "user-principal": ResourceType.USER,
+    }
+    found = {
+        # Kafka takes transactional ids as they are.
+        Pattern(resource_type, name if option == "transactional-id" else _trimmed(name), pattern_type)
+        for option, resource_type in options.items()
+        for name in given.values(option)
+    }
+    if pattern_type is PatternType.LITERAL and (given.has("cluster") or given.has("idempotent")):
+        found.add(_CLUSTER)
+    return found
+
+
+def _patterns_or_refusal(given: Given) -> set[Pattern]:
+    patterns = _patterns(given)
+    if not patterns:
+        raise UsageError(
+            "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
+            "--delegation-token <Delegation Token ID>"
+        )
+    return patterns
+
+
+def _of_producers(given: Given) -> Meant:
+    patterns = _patterns_or_refusal(given)
+    meant = _on(patterns, ResourceType.TOPIC, _entries(given, _PRODUCER_ON_TOPIC))
+    meant |= _on(patterns, ResourceType.TRANSACTIONAL_ID, _entries(given, _PRODUCER_ON_TRANSACTIONAL_ID))
+    if given.has("idempotent"):
+        meant[_CLUSTER] = _entries(given, (AclOperation.IDEMPOTENT_WRITE,))
+    return meant
+
+
+def _of_consumers(given: Given) -> Meant:
+    patterns = _patterns_or_refusal(given)
+    meant = _on(patterns, ResourceType.TOPIC, _entries(given, _CONSUMER_ON_TOPIC))
+    return meant | _on(patterns, ResourceType.GROUP, _entries(given, _CONSUMER_ON_GROUP))
+
+
+def _on(patterns: Iterable[Pattern], resource_type: ResourceType, entries: frozenset[Entry]) -> Meant:
+    return {pattern: entries for pattern in patterns if pattern.resource_type is resource_type}
+
+
+def _hint_at_operations(given: Given) -> str | None:
+    """Which words are no operations at all; Kafka's refusal speaks of operations that the resource does not have."""
+    known = [operation_word(each) for each in AclOperation if each not in (AclOperation.UNKNOWN, AclOperation.ANY)]
+    hints = []
+    for word in given.values("operation"):
+        if _OPERATIONS.get(_trimmed(word).upper(), AclOperation.UNKNOWN) is AclOperation.UNKNOWN:
+            meant = nearest(_trimmed(word)[:_SHOWN].replace("_", "").replace("-", ""), known)
+            question = f"one of {', '.join(known)}" if meant is None else f"did you mean {meant}?"
+            hints.append(f"--operation: `{one_line(word[:_SHOWN])}` is no operation; {question}")
+    return "; ".join(hints[:_HINTS]) or None
+
+
+def _check_operations(resource_type: ResourceType, entries: Iterable[Entry], hint: str | None) -> None:
+    valid = (AclOperation.ALL, *supported_operations(resource_type))
+    if any(entry.operation not in valid for entry in entries):
+        words = ", ".join(operation.name for operation in valid)
+        raise UsageError(f"ResourceType {resource_type.name} only supports operations [{words}]", hint=hint)
+
+
+def _trimmed(text: str) -> str:
+    return text.strip(_JAVA_TRIMS)

@@ -1,0 +1,222 @@
+"""Which service a command speaks to, as whom, and how it proves that: flags and a file of properties, no variables."""
+
+import argparse
+import socket
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from app.client.faults import UsageError
+from app.client.http.address import UNIX, checked_url
+from app.client.http.properties import parse_properties
+from app.client.http.secret_files import refuse_if_open
+from app.client.words import utf_8
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+DEFAULT_TIMEOUT_S = 30.0
+MAX_TIMEOUT_S = 3_600.0
+LOOPBACK = "127.0.0.1"
+
+_MAX_FILE_BYTES = 64 * 1024
+_PROPERTIES = (
+    "principal",
+    "token",
+    "token.file",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "request.timeout.ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A service, the principal that is spoken for, and the proofs of the caller.
+
+    `url` is http://host:port, https://host:port or unix:/path; `timeout_s` is all the time that one call has, repeats
+    included. `client_address` is this side's address, as the service is told it.
+    """
+
+    url: str
+    principal: str
+    client_address: str = LOOPBACK
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    named_by: str = "--token-file"
+    """What has named the token's file, for errors."""
+    ca_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+    @property
+    def socket_path(self) -> str | None:
+        """The Unix socket; None if the service is on a network."""
+        return self.url.removeprefix(UNIX) if self.url.startswith(UNIX) else None
+
+
+@dataclass(frozen=True, slots=True)
+class AccessFlags:
+    """What stood on the command line about it; None: nothing did. Flags stand over the file."""
+
+    url: str | None = None
+    principal: str | None = None
+    command_config: str | None = None
+    token_file: str | None = None
+    ca_file: str | None = None
+    timeout: str | None = None
+
+
+def add_access_arguments(parser: argparse.ArgumentParser, *, without: str = DEFAULT_URL) -> None:
+    """The flags that every command has which speaks to a service; `without` is what happens without --klamm."""
+    group = parser.add_argument_group("service")
+    group.add_argument(
+        "--klamm",
+        metavar="URL",
+        help=f"the service: http://host:port, https://host:port or unix:/path/to/socket ({without})",
+    )
+    group.add_argument(
+        "--as",
+        dest="as_principal",
+        metavar="PRINCIPAL",
+        help="the principal that asks, such as User:admin; its ACLs decide whether it may",
+    )
+    group.add_argument(
+        "--command-config", metavar="FILE", help=f"file of key=value lines; keys: {', '.join(_PROPERTIES)}"
+    )
+    group.add_argument("--token-file", metavar="FILE", help="file that holds the caller's token and nothing else")
+    group.add_argument("--ca", metavar="FILE", help="PEM file of the authorities to trust, instead of the system's")
+    group.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        help="how long one call to the service (of import: one batch) may take in all, repeats included "
+        f"({DEFAULT_TIMEOUT_S:g})",
+    )
+
+
+def access_of(arguments: argparse.Namespace) -> Access:
+    """The access that these arguments and their file describe. Raises UsageError for what can't be."""
+    return make_access(
+        AccessFlags(
+            url=arguments.klamm,
+            principal=arguments.as_principal,
+            command_config=arguments.command_config,
+            token_file=arguments.token_file,
+            ca_file=arguments.ca,
+            timeout=arguments.timeout,
+        )
+    )
+
+
+def make_access(flags: AccessFlags) -> Access:
+    """The access that these flags and their file describe. Raises UsageError for what can't be."""
+    properties = {} if flags.command_config is None else _read_properties(Path(flags.command_config))
+    access = Access(
+        url=checked_url(flags.url or DEFAULT_URL),
+        principal=_checked_principal(flags.principal, properties.get("principal")),
+        timeout_s=_timeout(flags.timeout, properties.get("request.timeout.ms")),
+        ca_file=_path(flags.ca_file or properties.get("ssl.ca.location")),
+        certificate=_path(properties.get("ssl.certificate.location")),
+        key=_path(properties.get("ssl.key.location")),
+    )
+    if flags.ca_file is not None and not access.url.startswith("https://"):
+        raise UsageError(f"--ca: nothing would be checked by it at `{access.url}`; leave it out, or use https://")
+    access = replace(access, client_address=_own_address(access))
+    if flags.token_file is not None:
+        return replace(access, token_file=Path(flags.token_file))
+    if "token" in properties and "token.file" in properties:
+        raise UsageError(
+            f"--command-config: `token` and `token.file` both stand in `{flags.command_config}`; keep one of them"
+        )
+    return replace(
+        access,
+        token=properties.get("token"),
+        token_file=_path(properties.get("token.file")),
+        named_by="--command-config: `token.file`",
+    )
+
+
+def _checked_principal(flag: str | None, from_file: str | None) -> str:
+    where = "--as" if flag is not None else "--command-config: `principal`"
+    principal = flag if flag is not None else from_file
+    if principal is None:
+        raise UsageError(
+            "as whom? name the principal that asks with --as, such as --as User:admin, or as `principal` in a file "
+            "(--command-config)"
+        )
+    if ":" not in principal:
+        raise UsageError(f"{where}: `{principal[:200]}` has no type; write for example User:{principal[:200]}")
+    return utf_8(principal)
+
+
+def _timeout(flag: str | None, from_file_ms: str | None) -> float:
+    if flag is not None:
+        return _seconds("--timeout", flag, 1.0)
+    if from_file_ms is not None:
+        return _seconds("--command-config: `request.timeout.ms`", from_file_ms, 1_000.0)
+    return DEFAULT_TIMEOUT_S
+
+
+def _seconds(where: str, text: str, units_a_second: float) -> float:
+    try:
+        seconds = float(text) / units_a_second
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= MAX_TIMEOUT_S:
+        highest = MAX_TIMEOUT_S * units_a_second
+        raise UsageError(f"{where}: expected a number above 0 and up to {highest:g}, not `{text[:50]}`")
+    return seconds
+
+
+def _path(text: str | None) -> Path | None:
+    return None if not text else Path(text)
+
+
+def _read_properties(path: Path) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    for number, key, value in parse_properties(_read_config(path)):
+        where = f"--command-config: `{path}` line {number}"
+        if key not in _PROPERTIES:
+            raise UsageError(f"{where}: there is no property `{key[:100]}`; there are {', '.join(_PROPERTIES)}")
+        if key in properties:
+            raise UsageError(f"{where}: `{key}` stands there a second time; keep one of them")
+        properties[key] = value
+    return properties
+
+
+def _read_config(path: Path) -> str:
+    """The file's text, if nobody else can get at a token in it."""
+    try:
+        with path.open("rb") as file:
+            text = _decoded(file.read(_MAX_FILE_BYTES + 1), path)
+            if any(key == "token" for _, key, _ in parse_properties(text)):
+                refuse_if_open(file, path, "--command-config", "the token")
+    except OSError as error:
+        raise UsageError(f"--command-config: can't read `{path}` ({error.strerror})") from None
+    return text
+
+
+def _decoded(raw: bytes, path: Path) -> str:
+    if len(raw) > _MAX_FILE_BYTES:
+        raise UsageError(f"--command-config: `{path}` is longer than {_MAX_FILE_BYTES} bytes; is it the right file?")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"--command-config: `{path}` is not UTF-8; save it as UTF-8") from None
+
+
+def _own_address(access: Access) -> str:
+    """The address that this machine has towards the service, which ACLs with hosts are about; nothing is sent."""
+    if access.socket_path is not None:
+        return LOOPBACK
+    import httpx  # noqa: PLC0415 - takes long to load, and help needs none of it
+
+    url = httpx.URL(access.url)
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(url.host, url.port or 80, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as towards:
+            towards.connect(address)
+            own: str = towards.getsockname()[0]
+    except (OSError, UnicodeError):
+        # The call itself will say why nobody can be reached.
+        return LOOPBACK
+    return own.partition("%")[0]

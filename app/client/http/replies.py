@@ -1,0 +1,158 @@
+"""What the ACL calls answer with, as values (KIP-140)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.client.faults import ServiceError
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.filters import AclBindingFilter
+
+_NONE = "NONE"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one entry was refused: Kafka's error name and number, and the text for its maker."""
+
+    code: str
+    error_code: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateResult:
+    """What came of one binding. `created` is False if the ACL was there already, or was refused."""
+
+    id: UUID | None
+    created: bool
+    refusal: Refusal | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """What came of one filter: the ACLs that it met, which are gone; or why it was refused."""
+
+    matches: tuple[StandardAcl, ...]
+    refusal: Refusal | None
+
+
+@dataclass(frozen=True, slots=True)
+class AclListing:
+    """Every ACL that a filter meets, in list order, all of them as of `token`."""
+
+    acls: list[StandardAcl]
+    token: str
+
+
+def binding_body(binding: AclBinding) -> dict[str, str]:
+    """The binding as createAcls takes it."""
+    return {
+        "resource_type": binding.resource_type.name,
+        "resource_name": binding.resource_name,
+        "pattern_type": binding.pattern_type.name,
+        "principal": binding.principal,
+        "host": binding.host,
+        "operation": binding.operation.name,
+        "permission_type": binding.permission_type.name,
+    }
+
+
+def filter_body(acl_filter: AclBindingFilter) -> dict[str, str | None]:
+    """The filter as deleteAcls and acls take it."""
+    return {
+        "resource_type": acl_filter.resource_type.name,
+        "resource_name": acl_filter.resource_name,
+        "pattern_type": acl_filter.pattern_type.name,
+        "principal": acl_filter.principal,
+        "host": acl_filter.host,
+        "operation": acl_filter.operation.name,
+        "permission_type": acl_filter.permission_type.name,
+    }
+
+
+def parse_acl(body: object) -> StandardAcl:
+    """A stored ACL. Words from the future become UNKNOWN. Raises ServiceError for what is no ACL."""
+    return StandardAcl(_id(parse_object(body)), parse_binding(body))
+
+
+def parse_binding(body: object) -> AclBinding:
+    """The seven fields of an ACL. Words from the future become UNKNOWN. Raises ServiceError for what is no ACL."""
+    fields = parse_object(body)
+    return AclBinding(
+        ResourceType.from_string(parse_text(fields, "resource_type")),
+        parse_text(fields, "resource_name"),
+        PatternType.from_string(parse_text(fields, "pattern_type")),
+        parse_text(fields, "principal"),
+        parse_text(fields, "host"),
+        AclOperation.from_string(parse_text(fields, "operation")),
+        AclPermissionType.from_string(parse_text(fields, "permission_type")),
+    )
+
+
+def parse_created(body: object) -> CreateResult:
+    """One result of createAcls."""
+    fields = parse_object(body)
+    refusal = _refusal(fields)
+    acl_id = None if refusal is not None else _id(fields)
+    return CreateResult(acl_id, fields.get("created") is True, refusal)
+
+
+def parse_deleted(body: object) -> DeleteResult:
+    """One result of deleteAcls. A match that was refused on its own makes the result a refused one."""
+    fields = parse_object(body)
+    refusal = _refusal(fields)
+    matches = []
+    for each in parse_list(fields, "matches"):
+        own = _refusal(parse_object(each))
+        if own is None:
+            matches.append(parse_acl(each))
+        refusal = refusal or own
+    return DeleteResult(tuple(matches), refusal)
+
+
+def parse_object(body: object) -> Mapping[str, object]:
+    """The JSON object. Raises ServiceError for anything else."""
+    if not isinstance(body, dict):
+        raise strange_reply("an object is missing")
+    return body
+
+
+def parse_list(fields: Mapping[str, object], name: str) -> list[object]:
+    """The JSON array in this field. Raises ServiceError for anything else."""
+    value = fields.get(name)
+    if not isinstance(value, list):
+        raise strange_reply(f"the list `{name}` is missing")
+    return value
+
+
+def parse_text(fields: Mapping[str, object], name: str) -> str:
+    """The text in this field. Raises ServiceError for anything else."""
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise strange_reply(f"the text `{name}` is missing")
+    return value
+
+
+def strange_reply(what: str) -> ServiceError:
+    """The error for an answer that no Klamm gives."""
+    return ServiceError(f"the answer is not one of Klamm's: {what}; is --klamm the service's address?")
+
+
+def _id(fields: Mapping[str, object]) -> UUID:
+    try:
+        return UUID(parse_text(fields, "id"))
+    except ValueError:
+        raise strange_reply("`id` is no UUID") from None
+
+
+def _refusal(fields: Mapping[str, object]) -> Refusal | None:
+    code = parse_text(fields, "code")
+    if code == _NONE:
+        return None
+    number, message = fields.get("error_code"), fields.get("error_message")
+    return Refusal(code, number if isinstance(number, int) else -1, message if isinstance(message, str) else code)

@@ -1,0 +1,199 @@
+"""A running Klamm, as a command sees it: the calls, and what they answer with.
+
+with Service(access) as service:
+    listing = service.acls(AclBindingFilter())
+"""
+
+import json
+import random
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from app.client.faults import ServiceError, ServiceUnreachableError
+from app.client.http.access import Access
+from app.client.http.replies import (
+    AclListing,
+    CreateResult,
+    DeleteResult,
+    Refusal,
+    binding_body,
+    filter_body,
+    parse_acl,
+    parse_created,
+    parse_deleted,
+    parse_list,
+    parse_text,
+    strange_reply,
+)
+from app.client.http.request import Request
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.filters import AclBindingFilter
+
+__all__ = [
+    "AclListing",
+    "CreateResult",
+    "DeleteResult",
+    "Refusal",
+    "Service",
+    "ServiceError",
+    "ServiceUnreachableError",
+]
+
+PAGE_ACLS = 1_000
+"""The largest page that the service gives."""
+
+_MAX_LISTINGS = 8
+"""How often a listing is begun anew because the ACLs changed meanwhile."""
+
+_PAUSE_S = 0.2
+_MAX_SERVICE_TIMEOUT_MS = 300_000
+_SERVICE_SHARE = 0.9
+"""The part of a call's time that the service may take, so that it is the one to say that time is over."""
+
+
+class Service:
+    """One Klamm that runs, spoken to as `access` says. Each call may take `access.timeout_s`, repeats included.
+
+    Reads are repeated whatever became of them, updates only if nothing of them can have been done. All calls raise
+    ServiceError; UsageError if a token can't be read.
+    """
+
+    def __init__(self, access: Access) -> None:
+        """Connects at the first call. Raises UsageError if a certificate, a key or an authority can't be used."""
+        from app.client.http.exchange import Exchange  # noqa: PLC0415 - httpx takes long to load, and help needs none of it
+
+        self._access = access
+        self._exchange = Exchange(access)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._exchange.close()
+
+    @property
+    def url(self) -> str:
+        """Where the service is, as it was named."""
+        return self._access.url
+
+    @property
+    def principal(self) -> str:
+        """Whom the calls are made for."""
+        return self._access.principal
+
+    @property
+    def timeout_s(self) -> float:
+        """All the time that a call has, in seconds."""
+        return self._access.timeout_s
+
+    @property
+    def context(self) -> dict[str, str]:
+        """The context that calls carry: the principal that asks, from this side's address."""
+        return {"principal": self._access.principal, "client_address": self._access.client_address}
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The object that a GET answers with."""
+        return self._exchange.answer(Request("GET", path, None, idempotent=True), self._access.timeout_s)
+
+    def post(
+        self, path: str, body: Mapping[str, object], *, timeout_s: float | None = None, idempotent: bool = False
+    ) -> dict[str, Any]:
+        """The object that a POST answers with; `context` is added if the body has none.
+
+        `idempotent`: doing it twice is as good as once (all that only reads is), so that it may be sent again when
+        nobody knows what became of it. `timeout_s` is all the time it has, in seconds.
+        """
+        content = json.dumps({"context": self.context, **body}, separators=(",", ":")).encode()
+        request = Request("POST", path, content, idempotent)
+        return self._exchange.answer(request, self.timeout_s if timeout_s is None else timeout_s)
+
+    def create_acls(
+        self,
+        bindings: Sequence[AclBinding],
+        *,
+        if_unchanged_since: str | None = None,
+        timeout_s: float | None = None,
+    ) -> tuple[list[CreateResult], str]:
+        """One result a binding, in order, and the token of the state that has them (KIP-140).
+
+        With `if_unchanged_since` nothing is created unless the store still stands at that token. `timeout_s` is all the
+        time it has, in seconds.
+        """
+        body = {"bindings": [binding_body(each) for each in bindings]}
+        reply = self._update("/v1/acls", body, if_unchanged_since, timeout_s)
+        return [parse_created(each) for each in _results(reply, len(bindings))], parse_text(reply, "token")
+
+    def delete_acls(
+        self, filters: Sequence[AclBindingFilter], *, if_unchanged_since: str | None = None
+    ) -> tuple[list[DeleteResult], str]:
+        """One result a filter, in order, and the token of the state without what they met (KIP-140).
+
+        With `if_unchanged_since` nothing is deleted unless the store still stands at that token.
+        """
+        body = {"filters": [filter_body(each) for each in filters]}
+        reply = self._update("/v1/acls/delete", body, if_unchanged_since)
+        return [parse_deleted(each) for each in _results(reply, len(filters))], parse_text(reply, "token")
+
+    def acls(self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS) -> AclListing:
+        """Every ACL that the filter meets, sorted by the seven fields, all of them as of one offset.
+
+        `limit` is how many come in one page (1 to 1,000), not how many are returned. Raises ServiceError if the ACLs
+        change faster than they can be listed.
+        """
+        for attempt in range(1, _MAX_LISTINGS + 1):
+            listing = self._listed(filter_body(acl_filter), limit)
+            if listing is not None:
+                return listing
+            # A burst of changes has passed by then, and replicas that follow each other have met.
+            time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt)  # noqa: S311 - no secret
+        raise ServiceError(
+            f"the ACLs at `{self.url}` change faster than they can be listed; ask for fewer of them, or try again later"
+        )
+
+    def _listed(self, wanted: Mapping[str, object], limit: int) -> AclListing | None:
+        """None if the ACLs have changed between the first page and the last."""
+        found: list[StandardAcl] = []
+        first, cursor = self._page(wanted, limit, None, found)
+        if cursor is None:
+            # One page is one look at the ACLs, unless they changed while the service was searching.
+            return AclListing(found, first)
+        while cursor is not None:
+            token, cursor = self._page(wanted, limit, cursor, found)
+            if token != first:
+                return None
+        # What changed while the last page was searched may stand in it.
+        last, _ = self._page(wanted, 1, None, [])
+        return AclListing(found, first) if last == first else None
+
+    def _page(
+        self, wanted: Mapping[str, object], limit: int, cursor: str | None, found: list[StandardAcl]
+    ) -> tuple[str, str | None]:
+        """Adds the page's ACLs to `found`; its token and the cursor of the next one come back."""
+        body = {"filter": wanted, "limit": limit, **({} if cursor is None else {"cursor": cursor})}
+        reply = self.post("/v1/acls/search", body, idempotent=True)
+        found += [parse_acl(each) for each in parse_list(reply, "acls")]
+        following = reply.get("next_cursor")
+        return parse_text(reply, "token"), following if isinstance(following, str) else None
+
+    def _update(
+        self, path: str, body: Mapping[str, object], if_unchanged_since: str | None, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        guard = {} if if_unchanged_since is None else {"if_unchanged_since": if_unchanged_since}
+        timeout_ms = int((self.timeout_s if timeout_s is None else timeout_s) * 1_000 * _SERVICE_SHARE)
+        body = {**body, **guard, "timeout_ms": max(1, min(timeout_ms, _MAX_SERVICE_TIMEOUT_MS))}
+        return self.post(path, body, timeout_s=timeout_s)
+
+
+def _results(reply: Mapping[str, object], expected: int) -> list[object]:
+    results = parse_list(reply, "results")
+    if len(results) != expected:
+        raise strange_reply(f"{len(results)} results for {expected} entries")
+    return results

@@ -1,0 +1,97 @@
+"""A plan for a pull request: tables in the Markdown of GitHub and GitLab, which no name in them can break."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from app.client.faults import one_line
+from app.client.plan.output import (
+    CONFIG_UNKNOWN,
+    MAX_LINES,
+    acl_parts,
+    change_parts,
+    summary_text,
+    unresolved_parts,
+)
+from app.client.plan.planning import Plan
+from app.core.access.diff import AccessDiff
+from app.core.kafka.bindings import AclBinding
+
+MAX_CHARACTERS = 60_000
+"""A comment on GitHub takes 65,536. What does not fit is counted."""
+
+MAX_CELL = 300
+
+_PLAIN = re.compile(r"[A-Za-z0-9._:/@*,=+#()$%&~^;?!\[\]{}<>\"' -]+\Z")
+"""What stands in a code span as it is: nothing there is a link, a tag or emphasis, and none of it ends the span."""
+_CHANGES = ("Who", "Operations", "Resource", "From")
+_ACLS = ("Permission", "Who", "Operation", "Resource", "From")
+
+
+def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_known: bool, files: int) -> str:
+    """All of it: what access changes first, then the ACLs. `refusal` is why apply won't do it."""
+    page = _Page()
+    page.text(f"### klamm plan\n\n{summary_text(plan, files)}")
+    if refusal is not None:
+        page.text(f"> **apply will refuse this:** {refusal}")
+    if plan.is_empty:
+        return page.whole()
+    if not config_known:
+        page.text(f"> {CONFIG_UNKNOWN}")
+    for title, gained in (("Access lost", False), ("Access gained", True)):
+        page.table(title, _CHANGES, [change_parts(each) for each in access.changes if each.gained is gained])
+    unknown = "Too much to be worked out; this may be gained and lost as well"
+    page.table(unknown, ("Who", "What"), [unresolved_parts(each) for each in access.unresolved])
+    if not access.changes and not access.unresolved:
+        page.text("Nobody gains or loses any access.")
+    page.table("ACLs to delete", _ACLS, _rows(plan.delete))
+    page.table("ACLs to create", _ACLS, _rows(plan.create))
+    return page.whole()
+
+
+def code(text: str) -> str:
+    r"""The text in a table's cell, as it is and on one line; what can't be seen comes as an escape (`\n`)."""
+    short = one_line(text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}... ({len(text)} characters)")
+    if not short:
+        return ""
+    # Neighbouring blanks would be shown as one.
+    spread = re.sub(" {2,}", lambda found: "\\x20" * len(found[0]), short)
+    if _PLAIN.match(spread) and spread == spread.strip():
+        return f"`{spread}`"
+    # INVARIANT: whatever could end the cell or begin a tag, a link or emphasis stands there as a number.
+    return f"<code>{''.join(each if each.isalnum() else f'&#{ord(each)};' for each in spread)}</code>"
+
+
+def _rows(acls: Iterable[AclBinding]) -> list[tuple[str, ...]]:
+    return [(acl.permission_type.name, *acl_parts(acl)) for acl in acls]
+
+
+class _Page:
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._left = MAX_CHARACTERS
+
+    def text(self, text: str) -> None:
+        self._parts.append(f"{text}\n")
+        self._left -= len(text)
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Nothing if there are no rows; as many of them as there is room for."""
+        if not rows:
+            return
+        lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+        shown = 0
+        for row in rows[:MAX_LINES]:
+            line = f"| {' | '.join(map(code, row))} |"
+            if len(line) > self._left:
+                break
+            self._left -= len(line) + 1
+            lines.append(line)
+            shown += 1
+        self.text(f"**{title}** ({len(rows)})")
+        if shown:
+            self._parts.append("\n".join(lines) + "\n")
+        if shown < len(rows):
+            self.text(f"... and {len(rows) - shown} more; `--output json` tells all")
+
+    def whole(self) -> str:
+        return "\n".join(self._parts)

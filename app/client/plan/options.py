@@ -1,0 +1,133 @@
+"""What `klamm plan` and `klamm apply` take alike, and the plan that comes of it."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from app.client.faults import UsageError
+from app.client.http.service import Service
+from app.client.plan.desired import StoreState, read_state
+from app.client.plan.output import plan_body, write_json
+from app.client.plan.planning import DEFAULT_MAX_DELETE_PERCENT, DEFAULT_MAX_DELETES, Limits, Plan, Prune, make_plan
+from app.client.plan.sources import Wanted
+from app.client.words import principal_named
+from app.core.access.diff import AccessDiff, access_diff
+from app.core.kafka.configs import AuthorizerConfig
+from app.formats.registry import FORMAT_NAMES
+
+FILES_HELP = "the ACLs that are wanted: files, a folder for all files in it; - for standard input"
+
+_NUMBER = re.compile(r"[0-9]{1,9}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan, what it means for access, and whether the configuration that this depends on is known."""
+
+    plan: Plan
+    access: AccessDiff
+    config_known: bool
+    files: int = 1
+    """How many files the wanted ACLs come from."""
+
+    def show(self, out: TextIO, form: str, refusal: str | None = None) -> None:
+        """To people or programs (`--output`); `refusal` is why it won't be applied."""
+        if form == "json":
+            write_json(self.body(), out)
+        elif form == "markdown":
+            from app.client.plan.markdown import plan_page  # noqa: PLC0415 - as below
+
+            out.write(plan_page(self.plan, self.access, refusal, config_known=self.config_known, files=self.files))
+        else:
+            from app.client.plan.console import print_plan  # noqa: PLC0415 - rich is slow to load; help needs none of it
+
+            print_plan(self.plan, self.access, out, config_known=self.config_known, files=self.files)
+            if refusal is not None:
+                out.write(f"\napply will refuse this: {refusal}\n")
+
+    def body(self) -> dict[str, object]:
+        """As JSON has it."""
+        return plan_body(self.plan, self.access, config_known=self.config_known)
+
+
+def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) -> None:
+    """Declare what both commands take."""
+    parser.add_argument(
+        "--format", metavar="NAME", help=f"the files' format, if it is not recognised: {', '.join(FORMAT_NAMES)}"
+    )
+    parser.add_argument("--output", choices=outputs, default="text", help="how to print (%(default)s)")
+    group = parser.add_argument_group("deleting")
+    group.add_argument(
+        "--prune", action="store_true", help="delete ACLs that the files do not have (they stay otherwise)"
+    )
+    group.add_argument(
+        "--prune-principal",
+        metavar="PRINCIPAL",
+        action="append",
+        default=[],
+        help="prune only ACLs of this principal; may be repeated",
+    )
+    group.add_argument(
+        "--prune-prefix",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="prune only ACLs on resource names and prefixes that begin so; may be repeated",
+    )
+    group.add_argument(
+        "--max-deletes",
+        metavar="N",
+        help=f"refuse to delete more ACLs than this ({DEFAULT_MAX_DELETES})",
+    )
+    group.add_argument(
+        "--max-delete-percent",
+        metavar="N",
+        help="refuse to delete more than this part of the ACLs that pruning looks at, in percent "
+        f"({DEFAULT_MAX_DELETE_PERCENT})",
+    )
+
+
+def prune_of(arguments: argparse.Namespace) -> Prune:
+    """Which ACLs may go. Raises UsageError."""
+    if not arguments.prune:
+        for flag, given in (
+            ("--prune-principal", arguments.prune_principal),
+            ("--prune-prefix", arguments.prune_prefix),
+        ):
+            if given:
+                raise UsageError(f"{flag} narrows --prune down, which is not there; add --prune")
+    if "" in arguments.prune_prefix:
+        raise UsageError("--prune-prefix: every name begins with an empty text; leave it out to prune all")
+    principals = frozenset(principal_named(each) for each in arguments.prune_principal)
+    return Prune(arguments.prune, principals, tuple(arguments.prune_prefix))
+
+
+def limits_of(arguments: argparse.Namespace) -> Limits:
+    """How many may go. Raises UsageError."""
+    return Limits(
+        _number("--max-deletes", arguments.max_deletes, DEFAULT_MAX_DELETES, 999_999_999),
+        _number("--max-delete-percent", arguments.max_delete_percent, DEFAULT_MAX_DELETE_PERCENT, 100),
+    )
+
+
+def propose(service: Service, wanted: Wanted, prune: Prune) -> Proposal:
+    """The plan for what files want. Raises ServiceError."""
+    state = read_state(service)
+    plan = make_plan(wanted.acls, state.acls, state.token, prune)
+    return proposal_of(plan, state, files=len(wanted.sources))
+
+
+def proposal_of(plan: Plan, state: StoreState, *, files: int = 1) -> Proposal:
+    """The plan with what it means for the store in this state."""
+    access = access_diff(state.acls, plan.after(state.acls), state.config or AuthorizerConfig())
+    return Proposal(plan, access, state.config is not None, files)
+
+
+def _number(flag: str, text: str | None, default: int, highest: int) -> int:
+    if text is None:
+        return default
+    if _NUMBER.match(text) is None or int(text) > highest:
+        raise UsageError(f"{flag}: expected a whole number from 0 to {highest}, not `{text[:50]}`")
+    return int(text)

@@ -1,0 +1,188 @@
+"""What a plan says: each of its parts as one line, and all of it as JSON for programs."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from app.client.faults import one_line
+from app.client.http.replies import binding_body
+from app.client.plan.planning import Plan, Prune
+from app.client.words import counted
+from app.core.access.diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
+from app.core.kafka.operations import supported_operations
+
+MAX_LINES = 100
+"""Of each kind; JSON tells all."""
+
+_MAX_EXCEPTIONS = 8
+CONFIG_UNKNOWN = (
+    "The caller may not read the service's configuration: super users and allow.everyone.if.no.acl.found are not "
+    "considered in what follows."
+)
+_QUOTED = " ,'\"`()"
+
+
+def plan_body(plan: Plan, access: AccessDiff, *, config_known: bool) -> dict[str, object]:
+    """For programs: everything."""
+    return {
+        "token": plan.token,
+        "create": [binding_body(each) for each in plan.create],
+        "delete": [binding_body(each) for each in plan.delete],
+        "unchanged": plan.unchanged,
+        "left_alone": plan.left_alone,
+        "config_known": config_known,
+        "access": [_change_body(each) for each in access.changes],
+        "unresolved": [
+            {
+                "principal": each.principal,
+                "resource_type": each.resource_type.name,
+                "changed_acls": each.changed_acls,
+            }
+            for each in access.unresolved
+        ],
+    }
+
+
+def write_json(body: dict[str, object], out: TextIO) -> None:
+    """One JSON object, in ASCII."""
+    json.dump(body, out, indent=2)
+    out.write("\n")
+
+
+def acl_text(acl: AclBinding) -> str:
+    """An ACL on one line that moves no cursor, whole."""
+    who, operation, resource, where = acl_parts(acl)
+    return f"{acl.permission_type.name} {who} {operation} on {resource}{f' from {where}' if where else ''}"
+
+
+def acl_parts(acl: AclBinding) -> tuple[str, str, str, str]:
+    """As `change_parts`."""
+    return (
+        _shown(acl.principal),
+        acl.operation.name,
+        f"{acl.resource_type.name} {_pattern(acl.pattern_type, acl.resource_name)}",
+        _where(Hosts(acl.host)),
+    )
+
+
+def change_text(change: AccessChange) -> str:
+    """A row of the access diff on one line."""
+    who, operations, resource, where = change_parts(change)
+    return f"{who}: {operations} on {resource}{f' from {where}' if where else ''}"
+
+
+def change_parts(change: AccessChange) -> tuple[str, str, str, str]:
+    """Who, which operations, on what and from where; nothing for everywhere."""
+    return (
+        _principals(change.principals),
+        _operations(change.operations, change.resource_type),
+        f"{change.resource_type.name} {_names(change.names)}",
+        _where(change.hosts),
+    )
+
+
+def unresolved_text(unresolved: Unresolved) -> str:
+    """What is not known, on one line."""
+    who, what = unresolved_parts(unresolved)
+    return f"{who}: {what}"
+
+
+def unresolved_parts(unresolved: Unresolved) -> tuple[str, str]:
+    """Whose access it is, and what has changed."""
+    principal = unresolved.principal
+    who = "all principals" if principal == WILDCARD_PRINCIPAL else _shown(principal)
+    return who, f"{counted(unresolved.changed_acls, 'changed ACL')} on {unresolved.resource_type.name}"
+
+
+def summary_text(plan: Plan, files: int = 1) -> str:
+    """How much there is to do, in a sentence or two. `files` is how many files the wanted ACLs come from."""
+    if plan.is_empty:
+        text = f"Nothing to do: {_all_of_the_files(plan.unchanged, files)}."
+    else:
+        text = f"{len(plan.create)} to create, {len(plan.delete)} to delete, {plan.unchanged} unchanged."
+    if plan.left_alone:
+        are = "is" if plan.left_alone == 1 else "are"
+        have = "the file does not have" if files == 1 else "the files do not have"
+        text += f" {counted(plan.left_alone)} that {have} {are} left alone ({_why_left_alone(plan.prune)})."
+    return text
+
+
+def _why_left_alone(prune: Prune) -> str:
+    narrowed = [("--prune-principal", prune.principals), ("--prune-prefix", prune.prefixes)]
+    flags = " and ".join(flag for flag, given in narrowed if given)
+    return f"outside of {flags}" if prune.wanted else "see --prune"
+
+
+def _all_of_the_files(count: int, files: int) -> str:
+    which = "the file" if files == 1 else f"the {files} files"
+    if not count:
+        return f"{which} {'has' if files == 1 else 'have'} no ACLs"
+    return f"the one ACL of {which} is there" if count == 1 else f"all {count} ACLs of {which} are there"
+
+
+def _principals(principals: Principals) -> str:
+    if principals.name != WILDCARD_PRINCIPAL:
+        return _shown(principals.name)
+    return "every principal" + _besides(map(_shown, principals.besides))
+
+
+def _operations(operations: Sequence[AclOperation], resource_type: ResourceType) -> str:
+    known = supported_operations(resource_type)
+    told = [each.name for each in operations if each in known]
+    if len(told) == len(known):
+        return "ALL"
+    if told:
+        return ", ".join(told)
+    return f"{', '.join(each.name for each in operations)} (which nobody asks of a {resource_type.name})"
+
+
+def _names(names: Names) -> str:
+    return _pattern(names.pattern_type, names.name) + _besides(_pattern(*each) for each in names.besides)
+
+
+def _pattern(pattern_type: PatternType, name: str) -> str:
+    if pattern_type is PatternType.PREFIXED:
+        return f"prefix {_shown(name)}"
+    return "of any name" if name == WILDCARD else _shown(name)
+
+
+def _where(hosts: Hosts) -> str:
+    if hosts.host == WILDCARD and not hosts.besides:
+        return ""
+    return ("anywhere" if hosts.host == WILDCARD else _shown(hosts.host)) + _besides(map(_shown, hosts.besides))
+
+
+def _besides(texts: Iterable[str]) -> str:
+    every = list(texts)
+    more = f" and {len(every) - _MAX_EXCEPTIONS} more" if len(every) > _MAX_EXCEPTIONS else ""
+    return f" except {', '.join(every[:_MAX_EXCEPTIONS])}{more}" if every else ""
+
+
+def _shown(text: str) -> str:
+    """The text, in quotes if it could be taken for something else."""
+    plain = text.isprintable() and not any(each in text for each in _QUOTED)
+    return text if plain else one_line(json.dumps(text, ensure_ascii=False))
+
+
+def _change_body(change: AccessChange) -> dict[str, object]:
+    return {
+        "change": "gain" if change.gained else "lose",
+        "principal": change.principals.name,
+        "principals_except": list(change.principals.besides),
+        "host": change.hosts.host,
+        "hosts_except": list(change.hosts.besides),
+        "operations": [each.name for each in change.operations],
+        "resource_type": change.resource_type.name,
+        "pattern_type": change.names.pattern_type.name,
+        "resource_name": change.names.name,
+        "names_except": [
+            {"pattern_type": pattern_type.name, "resource_name": name} for pattern_type, name in change.names.besides
+        ],
+        "example": {
+            "principal": change.witness.principal,
+            "client_address": change.witness.client_address,
+            "resource_name": change.witness.resource_name,
+        },
+    }

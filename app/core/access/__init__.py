@@ -1,0 +1,4 @@
+"""core/access: who gains and who loses what, if the ACLs change?
+
+Names and hosts as regions that nest, each region decided once. May import: core. Called by: client and pipeline.
+"""

@@ -1,0 +1,136 @@
+"""Regions that nest: the names that resource patterns cover, and the clients that hosts cover, as keys (KIP-290).
+
+One key is a prefix of another if and only if its pattern covers the other's. So a set of keys is a tree, and each key
+stands for a region: all that it covers, without what the keys below it cover.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from app.core.kafka.codes import WILDCARD, PatternType
+
+EVERYTHING = ""
+"""The key that begins every other: all names, or all clients."""
+
+_END = "\0"
+_FIRST_LETTERS = "xabcdefghijklmnopqrstuvwyz0123456789"
+_SURROGATES = range(0xD800, 0xE000)
+_CODE_POINTS = 0x110000
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What a key covers, without what the keys of `holes` cover."""
+
+    key: str
+    holes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Node:
+    """A key in the tree of its set; `below` are the keys right below it."""
+
+    key: str
+    parent: "Node | None"
+    below: list[str] = field(default_factory=list)
+
+    @property
+    def region(self) -> Region:
+        """What is this key's alone."""
+        return Region(self.key, tuple(self.below))
+
+
+def name_key(pattern_type: PatternType, name: str) -> str:
+    """The key of a resource pattern. A literal's has an end that no name can hold: U+0000 is refused in names."""
+    if pattern_type is PatternType.PREFIXED:
+        return name
+    return EVERYTHING if name == WILDCARD else name + _END
+
+
+def pattern_of(key: str) -> tuple[PatternType, str]:
+    """The resource pattern of a `name_key`."""
+    if key == EVERYTHING:
+        return PatternType.LITERAL, WILDCARD
+    return (PatternType.LITERAL, key[:-1]) if key.endswith(_END) else (PatternType.PREFIXED, key)
+
+
+def name_within(region: Region) -> str:
+    """A resource name of the region. There always is one: names are many more than patterns."""
+    key = region.key
+    if key.endswith(_END):
+        return key[:-1]
+    if key and key + _END not in region.holes:
+        return key
+    taken = {hole[len(key)] for hole in region.holes}
+    return key + next(letter for letter in _letters() if letter not in taken)
+
+
+def tree(keys: Iterable[str]) -> list[Node]:
+    """The keys in order, each after the one above it."""
+    nodes: list[Node] = []
+    above: list[Node] = []
+    for key in sorted(set(keys)):
+        while above and not key.startswith(above[-1].key):
+            above.pop()
+        parent = above[-1] if above else None
+        if parent is not None:
+            parent.below.append(key)
+        nodes.append(Node(key, parent))
+        above.append(nodes[-1])
+    return nodes
+
+
+def coalesced(values: Mapping[str, V]) -> list[tuple[Region, V]]:
+    """The widest regions of one value each, of what is known key by key: no region lies next to one of its own value.
+
+    `values` is what holds for each key without those below it, and must know EVERYTHING.
+    """
+    kept: list[tuple[str, V, list[str]]] = []
+    above: list[tuple[str, V, list[str]]] = []
+    for key in sorted(values):
+        while above and not key.startswith(above[-1][0]):
+            above.pop()
+        if above:
+            if above[-1][1] == values[key]:
+                continue
+            above[-1][2].append(key)
+        above.append((key, values[key], []))
+        kept.append(above[-1])
+    return [(Region(key, tuple(holes)), value) for key, value, holes in kept]
+
+
+class Nested:
+    """A set of keys, to be asked which of them cover another key, and which are covered by it."""
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self.keys = frozenset(keys)
+        self._sorted = sorted(self.keys)
+        self._lengths = sorted({len(key) for key in self.keys if not key.endswith(_END)})
+
+    def below(self, key: str) -> Iterator[str]:
+        """Those that the key covers; it may be one of them itself."""
+        at = bisect_left(self._sorted, key)
+        while at < len(self._sorted) and self._sorted[at].startswith(key):
+            yield self._sorted[at]
+            at += 1
+
+    def above(self, key: str) -> Iterator[str]:
+        """Those, but for literals, that cover the key; it may be one of them itself."""
+        for length in self._lengths:
+            if length <= len(key) and key[:length] in self.keys:
+                yield key[:length]
+
+    def meets(self, key: str) -> bool:
+        """Whether the key has a name in common with any of them."""
+        return any(True for _ in self.below(key)) or any(True for _ in self.above(key))
+
+
+def _letters() -> Iterator[str]:
+    yield from _FIRST_LETTERS
+    for code in range(1, _CODE_POINTS):
+        if code not in _SURROGATES:
+            yield chr(code)

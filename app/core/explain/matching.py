@@ -1,0 +1,144 @@
+"""The ACLs that speak for or against just one question: the first of them, and how many there are.
+
+Looked for in short steps. Rows of the table are held from step to step, so none may be taken after the image changed.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
+
+from app.core.authorize import Authorization
+from app.core.explain.misses import Question
+from app.core.index.buckets import Bucket, HotBucket
+from app.core.index.packing import operation_in, permission_type_in
+from app.core.index.table import AclTable
+from app.core.index.tree import AclIndex
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import WILDCARD, AclPermissionType
+from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
+
+MAX_LISTED = 100
+"""So many matching ACLs, and so many denying ones, are listed; their counts say how many there are."""
+
+MAX_LISTED_TEXT = 200_000
+"""Of ACLs with names of many thousand characters fewer are listed: what is together longer than this, but for one."""
+
+LONG = 1_000
+"""So many characters of a name cost about as much as one more row."""
+
+_STEP = 100
+_ALLOW, _DENY = int(AclPermissionType.ALLOW), int(AclPermissionType.DENY)
+
+
+def listed(acls: Iterable[StandardAcl]) -> tuple[StandardAcl, ...]:
+    """As many of these as are listed."""
+    found: list[StandardAcl] = []
+    left = MAX_LISTED_TEXT
+    for acl in islice(acls, MAX_LISTED):
+        left -= len(acl.binding.resource_name) + len(acl.binding.principal) + len(acl.binding.host)
+        if left < 0 and found:
+            break
+        found.append(acl)
+    return tuple(found)
+
+
+class First:
+    """The first rows of a walk from pattern to pattern, in list order on each, and how many it has met."""
+
+    def __init__(self, table: AclTable) -> None:
+        self.count = 0
+        self._table = table
+        self._rows: list[int] = []
+        self._of_pattern: list[int] = []
+
+    def add(self, rows: list[int]) -> None:
+        """Some more rows of the pattern that the walk is at."""
+        self.count += len(rows)
+        room = MAX_LISTED - len(self._rows)
+        if rows and room:
+            self._of_pattern = sorted(self._of_pattern + rows, key=self._table.key)[:room]
+
+    def go_on(self) -> None:
+        """To the next pattern."""
+        self._rows += self._of_pattern
+        self._of_pattern = []
+
+    def acls(self) -> tuple[StandardAcl, ...]:
+        """The first of them as ACLs."""
+        return listed(map(self._table.acl, self._rows))
+
+
+class Matching:
+    """The DENYs and the ALLOWs that match a question, each the most specific first. First every step of `steps`."""
+
+    def __init__(self, index: AclIndex, authorization: Authorization, question: Question) -> None:
+        self.denying = First(index.table)
+        self.allowing = First(index.table)
+        self._index = index
+        self._authorization = authorization
+        self._question = question
+        self._looked = 0
+
+    def steps(self) -> Iterator[None]:
+        """Look further, some hundred ACLs at a time."""
+        name = self._question.resource_name
+        for rows in self._authorization.speaking_rows(self._question.resource_type, name):
+            self._looked += 1 + len(name) // LONG
+            while some := list(islice(rows, _STEP)):
+                self._take(some)
+                yield from self._pause(len(some))
+            yield from self._pause(0)
+            self.denying.go_on()
+            self.allowing.go_on()
+
+    def denies_are_all(self) -> Generator[None, None, bool]:
+        """Whether no other ACL than the DENYs that match is on the resource, whoever's it is. After `steps`."""
+        # The DENYs that match are among those on the resource: if there are no more than these, there are no others.
+        count = 0
+        for bucket in self._covering():
+            yield from self._pause(1 + len(self._question.resource_name) // LONG)
+            for packed in () if bucket is None else _packs_in(bucket):
+                count += len(packed) // 4
+                if count > self.denying.count:
+                    return False
+                yield from self._pause(1)
+        return True
+
+    def _take(self, rows: list[int]) -> None:
+        codes, operation = self._index.table.codes, self._question.operation
+        denying: list[int] = []
+        allowing: list[int] = []
+        for row in rows:
+            named, permission_type = operation_in(codes[row]), permission_type_in(codes[row])
+            if permission_type == _DENY and DENY_MASK[named] >> operation & 1:
+                denying.append(row)
+            if permission_type == _ALLOW and ALLOW_MASK[named] >> operation & 1:
+                allowing.append(row)
+        self.denying.add(denying)
+        self.allowing.add(allowing)
+
+    def _covering(self) -> Iterator[Bucket | None]:
+        """The rows on each pattern that covers the resource; None where there is no such literal pattern."""
+        name, names = self._question.resource_name, self._index.types[self._question.resource_type]
+        if names is None:
+            return
+        yield names.literals.get(name)
+        if name != WILDCARD:
+            yield names.literals.get(WILDCARD)
+        for prefix in names.prefixes_of(name):
+            yield names.prefixes.get(prefix)
+
+    def _pause(self, looked: int) -> Iterator[None]:
+        self._looked += looked
+        if self._looked >= _STEP:
+            self._looked = 0
+            yield
+
+
+def _packs_in(bucket: Bucket) -> Iterable[bytes]:
+    if not isinstance(bucket, HotBucket):
+        return (bucket,)
+    return (
+        pack
+        for rows in bucket.by_principal.values()
+        for pack in ((rows,) if isinstance(rows, bytes) else rows.values())
+    )

@@ -1,0 +1,283 @@
+"""The ACLs that nearly match: found by the index, in short steps, without a scan of the store (KIP-140).
+
+Looked at are the ACLs on the resource, whoever they are for, and the caller's own and those of `User:*`, whatever they
+are on. Where these are few they are looked at one and all; where they are many, those with names like the ones asked
+for are, so that the work stays the same at a million ACLs. Which ones depends on what ACLs there are and on nothing
+else: every replica finds the same.
+
+The index may change between two steps; what is found is to be looked up again before it is shown (`still_there`).
+"""
+
+from bisect import insort
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import chain
+from uuid import UUID
+
+from app.core.explain.matching import LONG
+from app.core.explain.misses import PRINCIPAL, Question, dimensions_in, distance, hosts_around, words_for
+from app.core.index.buckets import Bucket, HotBucket, rows_of, unpack
+from app.core.index.containers import SortedNames
+from app.core.index.packing import permission_type_in
+from app.core.index.table import SortKey
+from app.core.index.tree import AclIndex, TypeNode
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
+from app.core.kafka.validation import MAX_TEXT_BYTES
+
+MAX_NEAR_MISSES = 10
+"""So many are shown of one question."""
+
+MAX_OF_A_KIND = 3
+"""So many of those that miss in the same dimensions, so that one kind does not hide the others."""
+
+_STEP = 50
+_FEW = 256
+"""So many patterns of a principal, or principals on a pattern, or ACLs of a principal there, are looked at."""
+
+_MOST_LOOKED_AT = 20_000
+"""Once so many ACLs have been looked at, no further pattern is."""
+
+_MOST_HOSTS = 2_000
+"""Among so many hosts of a principal's ACLs on a pattern the first in order are looked at; among more, likely ones."""
+
+_LONGEST_HOST = 128
+_NEIGHBOURS = 32
+_MOST_PATTERNS = 256
+_MOST_PIECES = 250
+_TYPES = tuple(int(each) for each in ResourceType if each > ResourceType.ANY)
+_PATTERN_TYPES = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
+_LITERAL, _PREFIXED = _PATTERN_TYPES
+_SPELLINGS = (str.lower, str.upper, str.capitalize, str.swapcase, str.strip)
+
+_Pattern = tuple[int, int, str]
+"""Resource type, pattern type and name, as `AclIndex.rows_at` takes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """An ACL that misses a question in one dimension or two.
+
+    `missed` names them (principal, host, operation, resource); `detail` says what would have to be so for it to match.
+    """
+
+    acl: StandardAcl
+    missed: tuple[str, ...]
+    detail: str
+
+
+class NearMissSearch:
+    """A search for near misses of one permission type. First every step of `steps`, then `found`.
+
+    Without `of_others` only ACLs that speak of the caller's principal are looked at.
+    """
+
+    def __init__(
+        self, index: AclIndex, question: Question, permission_type: AclPermissionType, *, of_others: bool = True
+    ) -> None:
+        self._index = index
+        self._table = index.table
+        self._question = question
+        self._permission = int(permission_type)
+        self._of_others = of_others
+        self._principals = tuple(dict.fromkeys((question.principal, WILDCARD_PRINCIPAL)))
+        self._kept: dict[int, list[tuple[int, SortKey, bytes]]] = {}
+        self._looked = 0
+        self._left = _MOST_LOOKED_AT
+
+    def steps(self) -> Iterator[None]:
+        """Look further, some dozen ACLs at a time."""
+        yield from self._on_the_resource()
+        for principal in self._principals:
+            yield from self._of_principal(principal)
+
+    def found(self) -> list[NearMiss]:
+        """The nearest, nearest first; at equal distance in list order."""
+        nearest = sorted(chain.from_iterable(self._kept.values()), key=_place)[:MAX_NEAR_MISSES]
+        question = self._question
+        return [
+            NearMiss(acl, dimensions_in(question.missed_by(key)), words_for(question, acl.binding))
+            for _, key, acl_id in nearest
+            for acl in (_acl(key, acl_id),)
+        ]
+
+    def _on_the_resource(self) -> Iterator[None]:
+        """The ACLs whose patterns cover the resource."""
+        for pattern in (yield from self._covering_patterns()):
+            if self._left <= 0:
+                return
+            bucket = self._bucket(pattern)
+            if self._of_others and bucket is not None and not isinstance(bucket, HotBucket):
+                yield from self._look_at(unpack(bucket))
+                continue
+            for principal in self._principals_like_it(bucket):
+                yield from self._look_at_those_of(principal, pattern)
+
+    def _of_principal(self, principal: str) -> Iterator[None]:
+        """The ACLs of this principal on other resources of the type, and on those of other types with the same name."""
+        for pattern in chain.from_iterable(self._patterns_like_it(principal, each) for each in _TYPES):
+            if self._left <= 0:
+                return
+            if not self._question.covered_by(*pattern):
+                yield from self._look_at_those_of(principal, pattern)
+            yield from self._pause(1)
+
+    def _covering_patterns(self) -> Generator[None, None, list[_Pattern]]:
+        """The patterns that cover the resource, the most specific first, as far as the asker may see ACLs on them."""
+        name, resource_type = self._question.resource_name, int(self._question.resource_type)
+        names = self._index.types[resource_type]
+        if names is None:
+            return []
+        # INVARIANT: without `of_others`, what is looked at does not depend on ACLs of others.
+        if self._of_others:
+            prefixes = names.prefixes_of(name)
+        else:
+            nodes = [node for each in self._principals if (node := self._node(each, resource_type)) is not None]
+            own = {prefix for node in nodes for prefix in node.prefixes_of(name)}
+            prefixes = sorted(own, key=len, reverse=True)
+        yield from self._pause(1 + len(prefixes) // _MOST_PATTERNS + len(name) // LONG)
+        patterns = [(_LITERAL, name), *((_PREFIXED, each) for each in prefixes[:_MOST_PATTERNS]), (_LITERAL, WILDCARD)]
+        return [(resource_type, *each) for each in dict.fromkeys(patterns)]
+
+    def _patterns_like_it(self, principal: str, resource_type: int) -> list[_Pattern]:
+        """Patterns of this type on which the principal has ACLs: all, or those with a name like the one asked for."""
+        types = self._node(principal, resource_type)
+        if types is None:
+            return []
+        if resource_type != self._question.resource_type:
+            names: Iterable[str] = (self._question.resource_name,)
+        elif len(types.literals) + len(types.prefixes) <= _FEW:
+            names = sorted({*types.literals, *types.prefixes})
+        else:
+            names = self._names_like_it(resource_type)
+        return [(resource_type, each, name) for name in names for each in _PATTERN_TYPES if name in types.entries(each)]
+
+    def _names_like_it(self, resource_type: int) -> dict[str, None]:
+        """Names that look like the one asked for; whoever has ACLs on them."""
+        name = self._question.resource_name
+        pieces = [name[:length] for length in range(1, min(len(name), _MOST_PIECES) + 1)]
+        found = dict.fromkeys(chain((WILDCARD,), pieces, (piece + WILDCARD for piece in pieces)))
+        found.update(dict.fromkeys(_spellings(name)))
+        names = self._index.types[resource_type]
+        # INVARIANT: what stands between two names of the caller's own is others' business.
+        if names is not None and self._of_others:
+            found.update(dict.fromkeys(_neighbours(names.names, name)))
+        return found
+
+    def _principals_like_it(self, bucket: Bucket | None) -> list[str]:
+        """Principals with ACLs on this pattern: the caller's, and others, all if they are few."""
+        if not self._of_others or not isinstance(bucket, HotBucket):
+            return list(self._principals)
+        if len(bucket.by_principal) <= _FEW:
+            return sorted(bucket.by_principal)
+        principal = self._question.principal
+        kind, _, name = principal.partition(":")
+        spelled = (f"{kind}:{each}" for each in _spellings(name))
+        return list(dict.fromkeys(chain(self._principals, spelled, _neighbours(bucket.principals, principal))))
+
+    def _node(self, principal: str, resource_type: int) -> TypeNode | None:
+        node = self._index.principal(principal)
+        return None if node is None else node.types[resource_type]
+
+    def _bucket(self, pattern: _Pattern) -> Bucket | None:
+        resource_type, pattern_type, name = pattern
+        names = self._index.types[resource_type]
+        return None if names is None else names.buckets(pattern_type).get(name)
+
+    def _look_at_those_of(self, principal: str, pattern: _Pattern) -> Iterator[None]:
+        """The principal's ACLs on this pattern; of very many those for the caller's address, and some others."""
+        bucket = self._bucket(pattern)
+        rows = bucket.by_principal.get(principal, b"") if isinstance(bucket, HotBucket) else b""
+        if isinstance(rows, bytes):
+            yield from self._look_at(rows_of(bucket, principal, self._table))
+            return
+        enough = self._left - _FEW
+        for host in self._hosts_like_it(rows):
+            yield from self._look_at(self._index.rows_at(pattern, principal, host))
+            if self._left <= enough:
+                return
+
+    def _hosts_like_it(self, rows: Mapping[str, bytes]) -> list[str]:
+        """Hosts of these rows: those that mean the caller's address or lie near it, and others, all if they are few."""
+        others: Iterable[str] = ()
+        if len(rows) <= _FEW:
+            others = sorted(rows)
+        elif len(rows) <= _MOST_HOSTS:
+            others = nsmallest(_FEW, (each for each in rows if len(each) <= _LONGEST_HOST))
+        return [each for each in dict.fromkeys(chain(hosts_around(self._question.address), others)) if each in rows]
+
+    def _look_at(self, rows: list[int]) -> Iterator[None]:
+        # INVARIANT: no row number is held over a yield; rows are used again.
+        table = self._table
+        wanted = [
+            (table.key(at), bytes(table.ids[16 * at : 16 * at + 16]))
+            for at in rows
+            if permission_type_in(table.codes[at]) == self._permission
+        ]
+        self._left -= len(rows)
+        yield from self._pause(1)
+        for key, acl_id in wanted:
+            self._consider(key, acl_id)
+            yield from self._pause(1 + (len(key[1]) + len(key[3]) + len(key[4])) // LONG)
+
+    def _consider(self, key: SortKey, acl_id: bytes) -> None:
+        question = self._question
+        missed = question.missed_by(key)
+        if missed & PRINCIPAL and not self._of_others:
+            return
+        far = distance(question, key, missed)
+        if far is None:
+            return
+        kept = self._kept.setdefault(missed, [])
+        if len(kept) < MAX_OF_A_KIND or (far, key) < kept[-1][:2]:
+            insort(kept, (far, key, acl_id), key=_place)
+            del kept[MAX_OF_A_KIND:]
+
+    def _pause(self, looked: int) -> Iterator[None]:
+        self._looked += looked
+        if self._looked >= _STEP:
+            self._looked = 0
+            yield
+
+
+def still_there(index: AclIndex, near: Iterable[NearMiss]) -> list[NearMiss]:
+    """Those whose ACL the index holds."""
+    return [each for each in near if index.find(each.acl.binding) == each.acl]
+
+
+def _acl(key: SortKey, acl_id: bytes) -> StandardAcl:
+    resource_type, name, pattern_type, principal, host, operation, permission_type = key
+    binding = AclBinding(
+        ResourceType(resource_type),
+        name,
+        PatternType(pattern_type),
+        principal,
+        host,
+        AclOperation(operation),
+        AclPermissionType(permission_type),
+    )
+    return StandardAcl(UUID(bytes=acl_id), binding)
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """The name in other spellings; none of one that is too long for any ACL."""
+    return (spelled(name) for spelled in _SPELLINGS if len(name) <= MAX_TEXT_BYTES)
+
+
+def _place(kept: tuple[int, SortKey, bytes]) -> tuple[int, SortKey]:
+    return kept[:2]
+
+
+def _neighbours(names: SortedNames, name: str) -> Iterator[str]:
+    """Names that begin as this one does, by ever less of it."""
+    length = len(name)
+    for stem in (name, name[: length * 3 // 4], name[: length // 2], name[: length // 4]):
+        yield from names.first(_NEIGHBOURS, stem, including=True)

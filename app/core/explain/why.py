@@ -1,0 +1,201 @@
+"""Why a caller is allowed or denied something, and what would change it: one question against one image.
+
+The answer is `authorize`'s own; all else is said about it. What takes long is done in short steps: the near misses are
+looked for beforehand (`near_misses`), the matching ACLs while the image stays the same (`matching`).
+
+Who has no right to see ACLs of others is told nothing that depends on them beyond what authorize answers: neither
+whether there are any, nor how many. A test holds that.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+
+from app.core.authorize import Authorization, Verdict
+from app.core.explain.matching import Matching, listed
+from app.core.explain.misses import Question
+from app.core.explain.near_misses import NearMiss, NearMissSearch, still_there
+from app.core.explain.smallest_acl import SmallestAcl, smallest_acl
+from app.core.image import AuthorizerImage
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, ResourceType
+from app.core.kafka.operations import supported_operations
+
+_NOTHING = SmallestAcl(None, None)
+
+_UNRESTRICTED = "`authorizer.enabled` is false: everyone is allowed everything, as super users are, and no ACL is asked"
+_SUPER_USER = "the principal is a super user: it is allowed everything before any ACL is asked"
+_DEFAULT_ALLOW = (
+    "allowed only because there is no ACL on this resource and `allow.everyone.if.no.acl.found` is true; the first "
+    "ACL on it, whoever it is for, ends that for everybody"
+)
+_DENY_STANDS = "a DENY beats every ALLOW: each of the denying ACLs has to go"
+_ALLOW_STANDS = "; an ALLOW that matches is there already"
+_DEFAULT_STEPS_IN = (
+    "; no other ACL is on this resource, so `allow.everyone.if.no.acl.found` lets everybody in once they are gone"
+)
+_ALLOW_LACKS = "; and then it still takes the ALLOW that is needed besides"
+_ALLOW_MAY_LACK = (
+    "; and then it takes the ALLOW that is needed besides, unless no other ACL is on this resource and "
+    "`allow.everyone.if.no.acl.found` is true"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A verdict, and what brought it about.
+
+    `acl` is the ACL that decided; None unless the rule is MatchingAcl. `matching_acls` are those that match in
+    principal, host, operation and resource, so speak for or against just this: every DENY before every ALLOW, each the
+    most specific first. ACLs on the resource that name another operation are near misses.
+
+    `near_misses` are the ACLs that would have turned the answer had they matched: ALLOWs if it is denied for lack of
+    one, DENYs if it is allowed; none where nothing that matched could.
+
+    `smallest_acl` is what to create for it to be allowed: that alone is enough. `denying_acls` are the DENYs that
+    forbid it: they all have to go first; then `acl_needed_besides`, if there is one, has to be created as well.
+    """
+
+    verdict: Verdict
+    acl: StandardAcl | None = None
+    matching_acls: tuple[StandardAcl, ...] = ()
+    matching_acl_count: int = 0
+    near_misses: tuple[NearMiss, ...] = ()
+    smallest_acl: AclBinding | None = None
+    denying_acls: tuple[StandardAcl, ...] = ()
+    denying_acl_count: int = 0
+    acl_needed_besides: AclBinding | None = None
+    note: str | None = None
+
+
+def near_misses_of(
+    image: AuthorizerImage, authorization: Authorization, question: Question, *, of_others: bool
+) -> NearMissSearch | None:
+    """The search for what `explain` takes as `near`; None where no ACL could turn the answer."""
+    if authorization.is_super_user:
+        return None
+    verdict = authorization.decide(question.operation, question.resource_type, question.resource_name)
+    wanted = AclPermissionType.DENY if verdict.allowed else AclPermissionType.ALLOW
+    return NearMissSearch(image.index, question, wanted, of_others=of_others)
+
+
+class Explaining:
+    """An explanation in the making: first every step of `steps`, then `found`.
+
+    Without `of_others` the asker may see only ACLs of the question's principal and of `User:*`; so may `near` hold only
+    those.
+    """
+
+    def __init__(
+        self,
+        image: AuthorizerImage,
+        authorization: Authorization,
+        question: Question,
+        near: Iterable[NearMiss] = (),
+        *,
+        of_others: bool = True,
+    ) -> None:
+        """`authorization` is the question's caller against this image."""
+        self._image = image
+        self._question = question
+        self._of_others = of_others
+        self._near = tuple(near)
+        self._verdict = authorization.decide(question.operation, question.resource_type, question.resource_name)
+        self._unrestricted = authorization.is_super_user and question.principal not in image.config.super_users
+        self._matching = Matching(image.index, authorization, question)
+        self._denying: tuple[StandardAcl, ...] = ()
+        self._allowing: tuple[StandardAcl, ...] = ()
+        self._lacks_allow = False
+
+    def steps(self) -> Iterator[None]:
+        """Look at what the image holds, some hundred ACLs at a time."""
+        # INVARIANT: the image in use is the same from the first step to the last. Whoever takes them looks; where it
+        # is not, what was found is thrown away.
+        if self._unrestricted:
+            return
+        matching = self._matching
+        yield from matching.steps()
+        self._denying, self._allowing = matching.denying.acls(), matching.allowing.acls()
+        if not (self._verdict.allowed or self._allowing):
+            self._lacks_allow = not (yield from self._would_default_step_in())
+        self._near = self._of_use()
+
+    def found(self) -> Explanation:
+        """The explanation. It asks the image nothing."""
+        verdict, question = self._verdict, self._question
+        if self._unrestricted:
+            return Explanation(verdict, note=_UNRESTRICTED)
+        forbids = verdict is Verdict.DENIED_BY_ACL
+        least = smallest_acl(question) if self._lacks_allow else _NOTHING
+        matching = self._matching
+        return Explanation(
+            verdict,
+            acl=self._deciding(),
+            matching_acls=self._listed(),
+            matching_acl_count=matching.denying.count + matching.allowing.count,
+            near_misses=self._near,
+            smallest_acl=None if forbids else least.binding,
+            denying_acls=self._denying if forbids else (),
+            denying_acl_count=matching.denying.count if forbids else 0,
+            acl_needed_besides=least.binding if forbids else None,
+            note="; ".join([*self._notes(least), *_odd(question)]) or None,
+        )
+
+    def _would_default_step_in(self) -> Generator[None, None, bool]:
+        """Whether allow.everyone.if.no.acl.found would speak if the DENYs that forbid it were gone."""
+        # INVARIANT: whoever may not see others' ACLs is told nothing that depends on them, but what authorize answers.
+        # Where a DENY forbids it, authorize answers DENIED whoever else has ACLs on the resource, and so does this.
+        forbids = self._verdict is Verdict.DENIED_BY_ACL
+        if not (forbids and self._of_others and self._image.config.allow_everyone_if_no_acl_found):
+            return False
+        return (yield from self._matching.denies_are_all())
+
+    def _of_use(self) -> tuple[NearMiss, ...]:
+        """The near misses that would have turned this verdict, and that are there at its offset."""
+        verdict = self._verdict
+        if verdict is Verdict.SUPER_USER or not (verdict.allowed or self._lacks_allow):
+            return ()
+        wanted = AclPermissionType.DENY if verdict.allowed else AclPermissionType.ALLOW
+        there = still_there(self._image.index, self._near)
+        return tuple(each for each in there if each.acl.binding.permission_type is wanted)
+
+    def _listed(self) -> tuple[StandardAcl, ...]:
+        if len(self._denying) < self._matching.denying.count:
+            return self._denying
+        return listed(self._denying + self._allowing)
+
+    def _deciding(self) -> StandardAcl | None:
+        """The ACL behind the verdict: the first of those that match."""
+        if self._verdict is Verdict.DENIED_BY_ACL:
+            return self._denying[0]
+        return self._allowing[0] if self._verdict is Verdict.ALLOWED_BY_ACL else None
+
+    def _notes(self, least: SmallestAcl) -> Iterator[str]:
+        if self._verdict is Verdict.SUPER_USER:
+            yield _SUPER_USER
+        if self._verdict is Verdict.DEFAULT_ALLOW:
+            yield _DEFAULT_ALLOW
+        if self._verdict is Verdict.DENIED_BY_ACL:
+            lacks = _ALLOW_LACKS if self._of_others else _ALLOW_MAY_LACK
+            rest = lacks if least.binding is not None else "" if self._lacks_allow else _DEFAULT_STEPS_IN
+            yield _DENY_STANDS + (_ALLOW_STANDS if self._allowing else rest)
+        if least.note is not None:
+            yield least.note
+
+
+def explain(
+    image: AuthorizerImage, authorization: Authorization, question: Question, near: Iterable[NearMiss] = ()
+) -> Explanation:
+    """All that `Explaining` finds for who may see ACLs of others, in one go."""
+    explaining = Explaining(image, authorization, question, near)
+    for _ in explaining.steps():
+        pass
+    return explaining.found()
+
+
+def _odd(question: Question) -> Iterator[str]:
+    """What is odd about the question itself."""
+    resource_type, operation = question.resource_type, question.operation
+    if resource_type <= ResourceType.ANY:
+        yield f"{resource_type.name} is no type that a resource has"
+    elif operation is not AclOperation.ALL and operation not in supported_operations(resource_type):
+        yield f"{operation.name} is not among the operations of a {resource_type.name}"

@@ -1,0 +1,178 @@
+"""The rows that stand on one resource pattern: packed while they are few, by principal and host as they grow many.
+
+However many ACLs share a pattern, or even a pattern and a principal, finding and removing one looks at some dozens.
+"""
+
+from collections.abc import Iterable, Iterator, MutableMapping
+
+from app.core.index.containers import SortedNames
+from app.core.index.table import AclTable
+
+HOT = 64
+"""So many rows are looked through one by one; a pattern with more keeps them by principal."""
+
+Rows = bytes | MutableMapping[str, bytes]
+"""One principal's rows on a pattern: packed row numbers of 4 bytes, or such packs by host."""
+
+
+class HotBucket:
+    """The rows of a pattern that carries many ACLs."""
+
+    __slots__ = ("by_principal", "principals")
+
+    def __init__(self) -> None:
+        self.by_principal: MutableMapping[str, Rows] = {}
+        self.principals = SortedNames()
+
+    def add(self, principal: str, row: int, table: AclTable) -> None:
+        """Add this principal's row."""
+        rows = self.by_principal.get(principal)
+        if rows is None:
+            self.principals.add(principal)
+        self.by_principal[principal] = _with(rows or b"", row, table)
+
+    def remove(self, principal: str, row: int, table: AclTable) -> None:
+        """Take this principal's row out."""
+        rows = _without(self.by_principal[principal], row, table)
+        if rows:
+            self.by_principal[principal] = rows
+        else:
+            del self.by_principal[principal]
+            self.principals.remove(principal)
+
+
+Bucket = bytes | HotBucket
+"""The rows of one resource pattern."""
+
+
+def pack(rows: Iterable[int], before: bytes = b"") -> bytes:
+    """Append row numbers to packed ones."""
+    return before + b"".join(row.to_bytes(4, "little") for row in rows)
+
+
+def unpack(packed: bytes) -> list[int]:
+    """The row numbers in this pack."""
+    return [int.from_bytes(packed[at : at + 4], "little") for at in range(0, len(packed), 4)]
+
+
+def with_row(bucket: Bucket | None, principal: str, row: int, table: AclTable) -> Bucket:
+    """The bucket with one more row; turns hot when it has grown large."""
+    if isinstance(bucket, HotBucket):
+        bucket.add(principal, row, table)
+        return bucket
+    packed = pack((row,), bucket or b"")
+    if len(packed) <= 4 * HOT:
+        return packed
+    hot = HotBucket()
+    for each in unpack(packed):
+        hot.add(table.principals[each], each, table)
+    return hot
+
+
+def without_row(bucket: Bucket, principal: str, row: int, table: AclTable) -> Bucket | None:
+    """The bucket with one row less; None when it is empty. A hot bucket stays hot until then."""
+    if isinstance(bucket, HotBucket):
+        bucket.remove(principal, row, table)
+        return bucket if bucket.by_principal else None
+    return _without_packed(bucket, row) or None
+
+
+def rows_of(bucket: Bucket | None, principal: str, table: AclTable) -> list[int]:
+    """The rows of this principal in the bucket."""
+    if isinstance(bucket, HotBucket):
+        rows = bucket.by_principal.get(principal, b"")
+        return unpack(rows if isinstance(rows, bytes) else b"".join(rows.values()))
+    return [row for row in unpack(bucket or b"") if table.principals[row] == principal]
+
+
+def rows_at(bucket: Bucket | None, principal: str, host: str, table: AclTable) -> list[int]:
+    """The rows of this principal with this host in the bucket: some dozens at most, by operation and permission."""
+    if isinstance(bucket, HotBucket):
+        rows = bucket.by_principal.get(principal, b"")
+        if not isinstance(rows, bytes):
+            return unpack(rows.get(host, b""))
+        return [row for row in unpack(rows) if table.hosts[row] == host]
+    return [row for row in rows_of(bucket, principal, table) if table.hosts[row] == host]
+
+
+def first_row(bucket: Bucket) -> int:
+    """Any row of the bucket (it is never empty)."""
+    packed: Rows | HotBucket = bucket
+    if isinstance(packed, HotBucket):
+        packed = next(iter(packed.by_principal.values()))
+    if not isinstance(packed, bytes):
+        packed = next(iter(packed.values()))
+    return int.from_bytes(packed[:4], "little")
+
+
+def ordered_rows(
+    bucket: Bucket, principal: str | None, after: tuple[str, str] | None, table: AclTable
+) -> Iterator[list[int]]:
+    """The rows of one principal, or of all, in list order and in lists of bounded size.
+
+    From the principal and host `after` on; some rows before it may come again.
+    """
+    if not isinstance(bucket, HotBucket):
+        rows = unpack(bucket) if principal is None else rows_of(bucket, principal, table)
+        yield sorted(rows, key=table.key)
+        return
+    if principal is not None:
+        yield from _ordered_rows_of(bucket, (principal,), after, table)
+        return
+    last, including = None if after is None else after[0], True
+    while principals := bucket.principals.first(HOT, last, including=including):
+        yield from _ordered_rows_of(bucket, principals, after, table)
+        last, including = principals[-1], False
+
+
+def _ordered_rows_of(
+    bucket: HotBucket, principals: Iterable[str], after: tuple[str, str] | None, table: AclTable
+) -> Iterator[list[int]]:
+    few: list[int] = []
+    # INVARIANT: `few` is empty at a yield's return; row numbers would not survive it.
+    for principal in principals:
+        rows = bucket.by_principal.get(principal, b"")
+        if isinstance(rows, bytes):
+            few += unpack(rows)
+        if few and (len(few) > HOT or not isinstance(rows, bytes)):
+            rows_now, few = few, []
+            yield sorted(rows_now, key=table.key)
+        if isinstance(rows, bytes):
+            continue
+        from_host = after[1] if after is not None and after[0] == principal else ""
+        hosts = sorted(host for host in rows if host >= from_host)
+        for at in range(0, len(hosts), HOT):
+            some = [row for host in hosts[at : at + HOT] for row in unpack(rows.get(host, b""))]
+            yield sorted(some, key=table.key)
+    if few:
+        yield sorted(few, key=table.key)
+
+
+def _with(rows: Rows, row: int, table: AclTable) -> Rows:
+    if not isinstance(rows, bytes):
+        host = table.hosts[row]
+        rows[host] = pack((row,), rows.get(host, b""))
+        return rows
+    packed = pack((row,), rows)
+    if len(packed) <= 4 * HOT:
+        return packed
+    by_host: Rows = {}
+    for each in unpack(packed):
+        by_host = _with(by_host, each, table)
+    return by_host
+
+
+def _without(rows: Rows, row: int, table: AclTable) -> Rows:
+    if isinstance(rows, bytes):
+        return _without_packed(rows, row)
+    host = table.hosts[row]
+    left = _without_packed(rows[host], row)
+    if left:
+        rows[host] = left
+    else:
+        del rows[host]
+    return rows
+
+
+def _without_packed(packed: bytes, row: int) -> bytes:
+    return pack(other for other in unpack(packed) if other != row)

@@ -1,0 +1,172 @@
+"""What ACLs with one principal on one resource pattern amount to, as bits (KIP-140's rules, compiled).
+
+A packed mask holds the requested operations that are allowed (bits 0-15, implications and ALL expanded), those
+that are denied (bits 16-31, ALL expanded), and whether DESCRIBE and DESCRIBE_CONFIGS are allowed without an
+implication (bits 32 and 33), which authorizeByResourceType asks for.
+"""
+
+from collections.abc import MutableMapping
+
+from app.core.index.packing import insist_on_room
+from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.hosts import Cidr, ClientAddress, parse_cidr
+from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
+
+DENY_SHIFT = 16
+ANY_DENIED = 0xFFFF << DENY_SHIFT
+# INVARIANT: no operation's ALLOW is another one's DENY.
+insist_on_room(AclOperation, DENY_SHIFT - 1)
+_BITS = {4: 32, 6: 128}
+_NO_RANGE: dict[str, int] = {}
+_FEW = 4
+"""So many lengths of ranges, or spellings of one range, cost less than to remember what they amount to."""
+
+
+def plain_allow_bit(operation: int) -> int:
+    """The bit that tells whether an ALLOW names this operation itself or ALL."""
+    if operation == AclOperation.DESCRIBE:
+        return 1 << 32
+    if operation == AclOperation.DESCRIBE_CONFIGS:
+        return 1 << 33
+    return 1 << operation
+
+
+def _packed(operation: int, permission_type: int) -> int:
+    if permission_type == AclPermissionType.DENY:
+        return DENY_MASK[operation] << DENY_SHIFT
+    mask = ALLOW_MASK[operation]
+    for plain in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS):
+        if operation in (plain, AclOperation.ALL):
+            mask |= plain_allow_bit(plain)
+    return mask
+
+
+PACKED_MASKS: dict[tuple[int, int], int] = {
+    (operation, int(permission_type)): _packed(operation, permission_type)
+    for operation in range(AclOperation.ALL, AclOperation.TWO_PHASE_COMMIT + 1)
+    for permission_type in (AclPermissionType.DENY, AclPermissionType.ALLOW)
+}
+"""The packed mask of one ACL by (operation, permission type)."""
+
+
+Texts = MutableMapping[str, int]
+"""The masks of one range, by the texts that mean it."""
+
+Networks = MutableMapping[int, Texts]
+"""The ranges of one prefix length, by their network without the bits behind it."""
+
+
+class HostMasks:
+    """Packed masks by client host: for every host, for exact ones, and for CIDR ranges (KIP-1276)."""
+
+    __slots__ = ("any_host", "asked", "asked_mask", "costly", "exact", "ranges")
+
+    def __init__(self, any_host: int) -> None:
+        self.any_host = any_host
+        # A request has one address for all its names: what the entry amounts to there is remembered if it costs much.
+        # INVARIANT: every change forgets it.
+        self.asked: ClientAddress | None = None
+        self.asked_mask = 0
+        self.costly = False
+        self.exact: MutableMapping[str, int] = {}
+        # (IP version, bits to drop) -> network without them -> mask by the text of the range: one look-up a prefix
+        # length, however many ranges. Several texts may mean one range.
+        self.ranges: MutableMapping[tuple[int, int], Networks] = {}
+
+    def at(self, address: ClientAddress) -> int:
+        """The packed mask for a client at this address."""
+        if self.asked is address:
+            return self.asked_mask
+        mask = self.any_host | self.exact.get(address.text, 0)
+        for (version, drop), networks in self.ranges.items():
+            if version == address.version:
+                for each in networks.get(address.value >> drop, _NO_RANGE).values():
+                    mask |= each
+        if self.costly:
+            self.asked, self.asked_mask = address, mask
+        return mask
+
+    def kept_at(self, address: ClientAddress) -> int:
+        """As `at`, and remembered in any case: for entries of which many are asked for with each name."""
+        if self.asked is not address:
+            self.asked_mask = self.at(address)
+            self.asked = address
+        return self.asked_mask
+
+    def texts_at(self, address: ClientAddress) -> list[str]:
+        """The hosts of ACLs that match this client, as they are spelled; `*` and the address in any case."""
+        texts = [WILDCARD, address.text]
+        for (version, drop), networks in self.ranges.items():
+            if version == address.version:
+                texts += networks.get(address.value >> drop, _NO_RANGE)
+        return texts
+
+    def first_text_at(self, address: ClientAddress, bit: int) -> str:
+        """Of `texts_at` the first in list order whose mask has this bit, as `at` has it."""
+        masks = {WILDCARD: self.any_host, address.text: self.exact.get(address.text, 0)}
+        found = [text for text, mask in masks.items() if mask & bit]
+        for (version, drop), networks in self.ranges.items():
+            if version == address.version:
+                ranges = networks.get(address.value >> drop, _NO_RANGE)
+                found += [text for text, mask in ranges.items() if mask & bit]
+        return min(found)
+
+    def put(self, host: str, mask: int) -> None:
+        """Set what all ACLs with this host bring together; 0 takes the host out."""
+        self.asked = None
+        cidr = _range(host) if "/" in host else None
+        if host == WILDCARD:
+            self.any_host = mask
+        elif cidr is None:
+            # Also what is no range for all its slash: no address is spelled like that, so it matches nobody.
+            _put(self.exact, host, mask)
+        else:
+            drop = _BITS[cidr.version] - cidr.prefix_length
+            networks = self.ranges.setdefault((cidr.version, drop), {})
+            texts = networks.setdefault(cidr.network >> drop, {})
+            _put(texts, host, mask)
+            self.costly = self.costly or len(texts) > _FEW or len(self.ranges) > _FEW
+            if not texts:
+                del networks[cidr.network >> drop]
+            if not networks:
+                del self.ranges[cidr.version, drop]
+
+
+Entry = int | HostMasks
+"""The packed mask of a principal on a pattern: one number where every ACL is for every host."""
+
+
+def with_host(entry: Entry | None, host: str, mask: int) -> Entry | None:
+    """The entry in which the ACLs with this host bring this mask together (0: there are none any more).
+
+    None if the entry is left without any ACL.
+    """
+    if host == WILDCARD and not isinstance(entry, HostMasks):
+        return mask or None
+    if not isinstance(entry, HostMasks):
+        entry = HostMasks(entry or 0)
+    entry.put(host, mask)
+    return entry if entry.exact or entry.ranges else entry.any_host or None
+
+
+def host_matches(host: str, address: ClientAddress) -> bool:
+    """Whether an ACL with this host speaks of a client at this address: the one-ACL form of `HostMasks`."""
+    masks = HostMasks(0)
+    masks.put(host, 1)
+    return masks.at(address) == 1
+
+
+def _range(host: str) -> Cidr | None:
+    try:
+        return parse_cidr(host)
+    except InvalidRequestException:
+        # Written by an older version that did not check: such an ACL matches nobody (authorize_quirks.jsonl).
+        return None
+
+
+def _put(masks: MutableMapping[str, int], host: str, mask: int) -> None:
+    if mask:
+        masks[host] = mask
+    else:
+        masks.pop(host, None)

@@ -1,0 +1,54 @@
+"""The four codes of an ACL in one number of 16 bits; nobody else knows which bits are whose."""
+
+from enum import IntEnum
+
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+
+_PATTERN_TYPE_AT, _OPERATION_AT, _PERMISSION_TYPE_AT, _BITS = 4, 7, 12, 16
+_RESOURCE_TYPE = (1 << _PATTERN_TYPE_AT) - 1
+_PATTERN_TYPE = (1 << _OPERATION_AT - _PATTERN_TYPE_AT) - 1
+_OPERATION = (1 << _PERMISSION_TYPE_AT - _OPERATION_AT) - 1
+_PERMISSION_TYPE = (1 << _BITS - _PERMISSION_TYPE_AT) - 1
+
+
+def insist_on_room(codes: type[IntEnum], highest: int) -> None:
+    """Raise ValueError if there is a code above the highest that there is room for."""
+    if max(codes) > highest:
+        raise ValueError(f"{codes.__name__} has code {max(codes)}, and there is room up to {highest}: make more")
+
+
+# INVARIANT: no code spills over into its neighbour's bits, where a DENY would be read as an ALLOW.
+insist_on_room(ResourceType, _RESOURCE_TYPE)
+insist_on_room(PatternType, _PATTERN_TYPE)
+insist_on_room(AclOperation, _OPERATION)
+insist_on_room(AclPermissionType, _PERMISSION_TYPE)
+
+
+def pack_codes(resource_type: int, pattern_type: int, operation: int, permission_type: int) -> int:
+    """The four codes as one number."""
+    return (
+        resource_type
+        | pattern_type << _PATTERN_TYPE_AT
+        | operation << _OPERATION_AT
+        | permission_type << _PERMISSION_TYPE_AT
+    )
+
+
+def unpack_codes(packed: int) -> tuple[int, int, int, int]:
+    """Resource type, pattern type, operation and permission type."""
+    return (
+        packed & _RESOURCE_TYPE,
+        packed >> _PATTERN_TYPE_AT & _PATTERN_TYPE,
+        packed >> _OPERATION_AT & _OPERATION,
+        packed >> _PERMISSION_TYPE_AT,
+    )
+
+
+def operation_in(packed: int) -> int:
+    """The operation alone."""
+    return packed >> _OPERATION_AT & _OPERATION
+
+
+def permission_type_in(packed: int) -> int:
+    """The permission type alone."""
+    return packed >> _PERMISSION_TYPE_AT

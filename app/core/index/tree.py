@@ -1,0 +1,304 @@
+"""The ACLs compiled for decisions: principal first, then resource type and name, then host (DESIGN: two flows).
+
+The cost of a decision does not grow with the ACLs of other principals or on other names. The index changes in
+place; whoever changes it does so in one step of the event loop, so that no reader sees half a transaction.
+"""
+
+from collections.abc import Iterable, Iterator, MutableMapping
+
+from app.core.index.buckets import Bucket, first_row, rows_at, with_row, without_row
+from app.core.index.containers import ShardedDict, Slots, SortedNames
+from app.core.index.masks import ANY_DENIED, PACKED_MASKS, Entry, HostMasks, with_host
+from app.core.index.packing import operation_in, pack_codes, permission_type_in
+from app.core.index.prefixes import PrefixSet
+from app.core.index.table import AclTable
+from app.core.kafka.bindings import AclBinding, AclRow, StandardAcl
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, ResourceType
+from app.core.kafka.hosts import ClientAddress
+
+_LITERAL = int(PatternType.LITERAL)
+_TYPES = len(ResourceType)
+_NOBODY = ClientAddress("", 0, 0)
+
+
+class TypeNode(PrefixSet):
+    """What one principal's ACLs on one resource type amount to."""
+
+    __slots__ = ("literals", "may_deny", "prefixes", "wildcard")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.literals: MutableMapping[str, Entry] = {}
+        self.prefixes: MutableMapping[str, Entry] = {}
+        self.wildcard: Entry = 0
+        # INVARIANT: while this is False, no entry denies anything. It may stay True for longer than one does.
+        self.may_deny = False
+
+    def mask(self, name: str, address: ClientAddress, enough: int = 0) -> int:
+        """Packed mask of every ACL of this principal that covers the name, for a client at this address.
+
+        With one of the bits `enough` in it, it may be short of others.
+        """
+        entry = self.wildcard
+        mask = entry if entry.__class__ is int else entry.at(address)  # type: ignore[union-attr]  # int is the fast case
+        found = self.literals.get(name)
+        if found is not None:
+            mask |= found if found.__class__ is int else found.at(address)  # type: ignore[union-attr]  # the same
+        if mask & enough:
+            return mask
+        for length in self.lengths:
+            found = self.prefixes.get(name[:length])
+            if found is not None:
+                mask |= found if found.__class__ is int else found.at(address)  # type: ignore[union-attr]  # the same
+                if mask & enough:
+                    return mask
+        if self.nested is not None:
+            mask |= self.nested.mask(name, self.prefixes.__getitem__, address, enough)
+        return mask
+
+    def prefix_mask(self, name: str, address: ClientAddress, enough: int) -> int:
+        """As `mask`, of the prefixes alone."""
+        mask = 0
+        for length in self.lengths:
+            mask |= mask_at(self.prefixes.get(name[:length], 0), address)
+            if mask & enough:
+                return mask
+        if self.nested is not None:
+            mask |= self.nested.mask(name, self.prefixes.__getitem__, address, enough)
+        return mask
+
+    def prefixes_of(self, name: str) -> list[str]:
+        """The prefixes of this name on which there are ACLs, longest first."""
+        return self.covering(name, self.prefixes.__contains__)
+
+    def longest_with(self, bit: int, name: str, address: ClientAddress) -> str | None:
+        """The longest prefix of this name whose entry has this bit for a client at this address."""
+        found = None
+        if self.nested is not None:
+            found = self.nested.longest_with(bit, name, self.prefixes.__getitem__, address)
+        for length in reversed(self.lengths):
+            if found is not None and length < len(found):
+                break
+            entry = self.prefixes.get(name[:length])
+            if length <= len(name) and entry is not None and mask_at(entry, address) & bit:
+                return name[:length]
+        return found
+
+    def grants(self, bit: int, name: str, address: ClientAddress) -> int:
+        """As `mask`, and complete wherever this principal is denied something; else `bit` is enough."""
+        return self.mask(name, address, 0 if self.may_deny else bit)
+
+    def put(self, pattern_type: int, name: str, entry: Entry | None) -> None:
+        """Set the entry of a pattern; None takes it out."""
+        if entry is not None and (isinstance(entry, HostMasks) or entry & ANY_DENIED):
+            self.may_deny = True
+        if pattern_type == _LITERAL:
+            if name == WILDCARD:
+                self.wildcard = 0 if entry is None else entry
+            _put(self.literals, name, entry)
+        else:
+            known = name in self.prefixes
+            _put(self.prefixes, name, entry)
+            if entry is None:
+                self.prefix_gone(name)
+            elif known:
+                self.prefix_changed(name)
+            else:
+                self.prefix_came(name)
+
+    def entries(self, pattern_type: int) -> MutableMapping[str, Entry]:
+        """The entries of one pattern type by name."""
+        return self.literals if pattern_type == _LITERAL else self.prefixes
+
+
+class PrincipalNode:
+    """One principal's ACLs by resource type."""
+
+    __slots__ = ("principal", "types")
+
+    def __init__(self, principal: str) -> None:
+        self.principal = principal
+        self.types: Slots[TypeNode | None] = [None] * _TYPES
+
+
+class TypeNames(PrefixSet):
+    """The resource patterns of one type, whoever has ACLs on them."""
+
+    __slots__ = ("literals", "names", "prefixes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.literals: ShardedDict[Bucket] = ShardedDict()
+        self.prefixes: ShardedDict[Bucket] = ShardedDict()
+        self.names = SortedNames()
+
+    def buckets(self, pattern_type: int) -> ShardedDict[Bucket]:
+        """The rows by name of one pattern type."""
+        return self.literals if pattern_type == _LITERAL else self.prefixes
+
+    def prefixes_of(self, name: str) -> list[str]:
+        """The names of the prefixed patterns that cover this name, longest first."""
+        return self.covering(name, self._has_prefix)
+
+    def covers(self, name: str) -> bool:
+        """Whether any ACL's pattern covers this name, whatever its principal, host, operation or permission."""
+        return (
+            self.literals.get(name) is not None
+            or self.literals.get(WILDCARD) is not None
+            or any(self._has_prefix(name[:length]) for length in self.lengths if length <= len(name))
+            or (self.nested is not None and self.nested.mask(name, _any_mask, _NOBODY, 1) == 1)
+        )
+
+    def _has_prefix(self, name: str) -> bool:
+        return self.prefixes.get(name) is not None
+
+    def put(self, pattern_type: int, name: str, bucket: Bucket | None) -> None:
+        """Set the rows of a pattern; None takes the pattern out."""
+        buckets = self.buckets(pattern_type)
+        other = self.prefixes if pattern_type == _LITERAL else self.literals
+        known = buckets.get(name) is not None
+        if bucket is not None:
+            buckets.put(name, bucket)
+        else:
+            buckets.remove(name)
+        if known == (bucket is not None):
+            return
+        if other.get(name) is None:
+            (self.names.add if bucket is not None else self.names.remove)(name)
+        if pattern_type != _LITERAL:
+            (self.prefix_came if bucket is not None else self.prefix_gone)(name)
+
+
+class AclIndex:
+    """All ACLs of an image, to be decided on, found and listed."""
+
+    __slots__ = ("everyone", "masks", "principals", "table", "types")
+
+    def __init__(self) -> None:
+        self.table = AclTable()
+        self.types: Slots[TypeNames | None] = [None] * _TYPES
+        self.everyone = PrincipalNode(WILDCARD_PRINCIPAL)
+        self.principals: ShardedDict[PrincipalNode] = ShardedDict()
+        self.principals.put(WILDCARD_PRINCIPAL, self.everyone)
+        self.masks: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def principal(self, principal: str) -> PrincipalNode | None:
+        """What this principal's own ACLs amount to (those of `User:*` stand in `everyone`)."""
+        return self.principals.get(principal)
+
+    def covers(self, resource_type: int, name: str) -> bool:
+        """Whether any ACL's pattern covers this resource (allow.everyone.if.no.acl.found asks)."""
+        names = self.types[resource_type]
+        return names is not None and names.covers(name)
+
+    def add(self, row: AclRow) -> None:
+        """Add an ACL that is not there yet (`find` tells)."""
+        acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
+        names = self.types[resource_type]
+        if names is None:
+            names = self.types[resource_type] = TypeNames()
+        bucket = names.buckets(pattern_type).get(name)
+        if bucket is not None:
+            name = self.table.names[first_row(bucket)]
+        node = self.principals.get(principal)
+        if node is None:
+            node = PrincipalNode(principal)
+            self.principals.put(principal, node)
+        principal = node.principal
+        shared = (acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host)
+        at = self.table.add(shared)
+        bucket = with_row(bucket, principal, at, self.table)
+        names.put(pattern_type, name, bucket)
+        types = node.types[resource_type]
+        if types is None:
+            types = node.types[resource_type] = TypeNode()
+        self._compile(types, pattern_type, name, host, rows_at(bucket, principal, host, self.table))
+
+    def remove(self, binding: AclBinding) -> None:
+        """Take out an ACL that is there; what is left is compiled anew for its principal and pattern alone."""
+        at = self._find(binding)
+        names, node = self.types[binding.resource_type], self.principals.get(binding.principal)
+        types = None if node is None else node.types[binding.resource_type]
+        if at is None or names is None or node is None or types is None:
+            raise KeyError(binding)
+        pattern_type, name = int(binding.pattern_type), binding.resource_name
+        bucket = names.buckets(pattern_type).get(name)
+        left = None if bucket is None else without_row(bucket, binding.principal, at, self.table)
+        names.put(pattern_type, name, left)
+        self.table.remove(at)
+        rows = rows_at(left, binding.principal, binding.host, self.table)
+        self._compile(types, pattern_type, name, binding.host, rows)
+        if not types.literals and not types.prefixes:
+            node.types[binding.resource_type] = None
+        if node is not self.everyone and not any(node.types):
+            self.principals.remove(binding.principal)
+
+    def find(self, binding: AclBinding) -> StandardAcl | None:
+        """The stored ACL with these seven fields, or None."""
+        at = self._find(binding)
+        return None if at is None else self.table.acl(at)
+
+    def get(self, acl_id: bytes) -> StandardAcl | None:
+        """The ACL with this id (16 bytes), or None."""
+        at = self.table.find(acl_id)
+        return None if at is None else self.table.acl(at)
+
+    def rows_at(self, pattern: tuple[int, int, str], principal: str, host: str) -> list[int]:
+        """The table's rows of this principal, with this host, on a pattern (types and name), in no order."""
+        resource_type, pattern_type, name = pattern
+        names = self.types[resource_type]
+        return rows_at(None if names is None else names.buckets(pattern_type).get(name), principal, host, self.table)
+
+    def dismantle(self) -> Iterator[None]:
+        """Free everything in short steps; the index is of no use afterwards."""
+        for names in self.types:
+            if names is not None:
+                for part in (names.literals, names.prefixes, names.names):
+                    yield from part.dismantle()
+        yield from self.principals.dismantle()
+        yield from self.table.dismantle()
+
+    def _find(self, binding: AclBinding) -> int | None:
+        names = self.types[binding.resource_type]
+        if names is None:
+            return None
+        bucket = names.buckets(binding.pattern_type).get(binding.resource_name)
+        codes = pack_codes(binding.resource_type, binding.pattern_type, binding.operation, binding.permission_type)
+        for at in rows_at(bucket, binding.principal, binding.host, self.table):
+            if self.table.codes[at] == codes:
+                return at
+        return None
+
+    def _compile(self, types: TypeNode, pattern_type: int, name: str, host: str, rows: Iterable[int]) -> None:
+        """Set what a principal's ACLs on this pattern with this host amount to; these are their rows."""
+        mask = 0
+        for at in rows:
+            codes = self.table.codes[at]
+            mask |= PACKED_MASKS[operation_in(codes), permission_type_in(codes)]
+        entry = with_host(types.entries(pattern_type).get(name), host, mask)
+        types.put(pattern_type, name, None if entry is None else self.share(entry))
+
+    def share(self, entry: Entry) -> Entry:
+        """The same entry; equal masks become one object."""
+        # A million entries need some hundred numbers.
+        return entry if isinstance(entry, HostMasks) else self.masks.setdefault(entry, entry)
+
+
+def mask_at(entry: Entry, address: ClientAddress) -> int:
+    """What the entry amounts to for a client at this address."""
+    return entry.at(address) if isinstance(entry, HostMasks) else entry
+
+
+def _any_mask(_: str) -> int:
+    """Of what is only asked whether it is there."""
+    return 1
+
+
+def _put(entries: MutableMapping[str, Entry], name: str, entry: Entry | None) -> None:
+    if entry is None:
+        del entries[name]
+    else:
+        entries[name] = entry

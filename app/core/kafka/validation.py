@@ -1,0 +1,108 @@
+"""What createAcls, deleteAcls and acls refuse, in Kafka's order and words (KIP-140, KIP-290, KIP-1276).
+
+Kafka spreads these checks over four layers (wire, binding, AclApis, AclControlManager) and fails the whole request in
+the first two. Klamm refuses the one entry with INVALID_REQUEST instead, in the same order and with the same text where
+Kafka's text does not quote its wire format. The order: what can't be kept at all; filter words (ANY, MATCH) where a
+concrete one is needed; resource name; UNKNOWN words; principal; host.
+"""
+
+from collections.abc import Iterator
+
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import ApiException, InvalidRequestException
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.hosts import parse_cidr
+
+MAX_TEXT_BYTES = 32_767
+"""The longest resource name, principal or host, in UTF-8 bytes: what Kafka's wire format can carry."""
+
+
+def validate_new_acl(binding: AclBinding) -> ApiException | None:
+    """Why this ACL can't be created, or None."""
+    refusal = next(_refusals_of_acl(binding), None)
+    return None if refusal is None else InvalidRequestException(refusal)
+
+
+def validate_filter(acl_filter: AclBindingFilter) -> ApiException | None:
+    """Why this filter can't be asked or deleted by, or None. A filter that matches nothing is fine."""
+    refusal = next(_refusals_of_filter(acl_filter), None)
+    return None if refusal is None else InvalidRequestException(refusal)
+
+
+def _refusals_of_acl(binding: AclBinding) -> Iterator[str]:
+    yield from _unkeepable("resourceName", binding.resource_name)
+    yield from _unkeepable("principal", binding.principal)
+    yield from _unkeepable("host", binding.host)
+    yield from _filter_words(binding)
+    yield from _bad_name(binding)
+    yield from _unknown_words(binding)
+    if ":" not in binding.principal:
+        yield (
+            f"Could not parse principal from `{binding.principal}` "
+            "(no colon is present separating the principal type from the principal name)"
+        )
+    yield from _bad_host(binding.host)
+
+
+def _refusals_of_filter(acl_filter: AclBindingFilter) -> Iterator[str]:
+    yield from _unkeepable("resourceNameFilter", acl_filter.resource_name)
+    yield from _unkeepable("principalFilter", acl_filter.principal)
+    yield from _unkeepable("hostFilter", acl_filter.host)
+    if acl_filter.resource_type is ResourceType.UNKNOWN or acl_filter.pattern_type is PatternType.UNKNOWN:
+        yield "Unknown patternFilter."
+    if acl_filter.operation is AclOperation.UNKNOWN or acl_filter.permission_type is AclPermissionType.UNKNOWN:
+        yield "Unknown entryFilter."
+
+
+def _unkeepable(field: str, text: str | None) -> Iterator[str]:
+    if text is None:
+        return
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        yield f"'{field}' field contains half of a surrogate pair, which can't be stored; send it without"
+    else:
+        if size > MAX_TEXT_BYTES:
+            yield f"'{field}' field is too long to be serialized"
+        if "\0" in text:
+            yield f"'{field}' field contains U+0000, which can't be stored; send it without"
+
+
+def _filter_words(binding: AclBinding) -> Iterator[str]:
+    if binding.resource_type is ResourceType.ANY:
+        yield "resourceType must not be ANY"
+    if binding.pattern_type in (PatternType.ANY, PatternType.MATCH):
+        yield f"patternType must not be {binding.pattern_type.name}"
+    if binding.operation is AclOperation.ANY:
+        yield "operation must not be ANY"
+    if binding.permission_type is AclPermissionType.ANY:
+        yield "permissionType must not be ANY"
+
+
+def _bad_name(binding: AclBinding) -> Iterator[str]:
+    if binding.resource_type is ResourceType.CLUSTER and binding.resource_name != CLUSTER_NAME:
+        yield f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not binding.resource_name:
+        yield "Invalid empty resource name"
+
+
+def _unknown_words(binding: AclBinding) -> Iterator[str]:
+    if binding.resource_type is ResourceType.UNKNOWN:
+        yield "Invalid resourceType UNKNOWN"
+    if binding.pattern_type is PatternType.UNKNOWN:
+        yield "Invalid patternType UNKNOWN"
+    if binding.operation is AclOperation.UNKNOWN:
+        yield "Invalid operation UNKNOWN"
+    if binding.permission_type is AclPermissionType.UNKNOWN:
+        yield "Invalid permissionType UNKNOWN"
+
+
+def _bad_host(host: str) -> Iterator[str]:
+    if not host:
+        yield "Host pattern cannot be null or empty"
+    if "/" in host:
+        try:
+            parse_cidr(host)
+        except InvalidRequestException as refusal:
+            yield refusal.message

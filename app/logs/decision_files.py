@@ -1,0 +1,304 @@
+"""The files of the decision log: one open file a process, closed and renamed by size and age, the oldest deleted.
+
+`_decisions-<UTC start>-<pid>-<number>.jsonl` is open, and locked (flock) by the process that writes it. Closed, it is
+`decisions-...` and never changes again.
+"""
+
+import errno
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.metrics.declared import Metrics
+from app.settings.sources import SettingsError
+
+_LOG = logging.getLogger(__name__)
+_OPEN, _CLOSED, _END = "_decisions-", "decisions-", ".jsonl"
+_FILE_MODE, _FOLDER_MODE = 0o640, 0o750
+_ATTEMPTS = 100
+_SELDOM_S = 60.0
+# What the smallest file takes on most disks, so that a great many small ones count for what they are.
+_LEAST_BYTES = 4_096
+_LOOKS_PER_KEPT = 64
+# What systems say that have no hard links, or none to this file.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileBounds:
+    """Where the files are, when one is closed, and how much of closed ones is kept."""
+
+    folder: Path
+    rotate_bytes: int
+    rotate_s: float
+    retention_bytes: int
+
+
+class Seldom:
+    """Says once a minute at most that something may be told."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = float("-inf")
+
+    def is_due(self) -> bool:
+        """Whether it may be told now; then not again for a minute."""
+        now = self._clock()
+        if now < self._next:
+            return False
+        self._next = now + _SELDOM_S
+        return True
+
+
+class _OpenFile:
+    """A file that this process alone writes."""
+
+    __slots__ = ("_descriptor", "opened_at", "path", "size")
+
+    def __init__(self, path: Path, descriptor: int, opened_at: float) -> None:
+        self.path = path
+        self.opened_at = opened_at
+        self.size = 0
+        self._descriptor = descriptor
+
+    def is_there(self) -> bool:
+        """Whether whoever opens its path finds it."""
+        return _is_at(self.path, self._descriptor)
+
+    def append(self, lines: bytes) -> None:
+        """Write all of this. Raises OSError; then the file ends as before, unless the disk refuses even that."""
+        rest = memoryview(lines)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self.size)
+            raise
+        self.size += len(lines)
+
+    def finish(self) -> None:
+        """Close it for good, under its closed name. Raises OSError: then it is a left-over."""
+        try:
+            # INVARIANT: the lock is held until nobody can take the file for a left-over any more.
+            _finish(self.path, self._descriptor)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of it as it is."""
+        with suppress(OSError):
+            os.close(self._descriptor)
+
+
+class DecisionFiles:
+    """The folder, as one process writes to it; for one thread. `clock` tells seconds that never run backwards."""
+
+    def __init__(self, bounds: FileBounds, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._bounds = bounds
+        self._metrics = metrics
+        self._clock = clock
+        self._file: _OpenFile | None = None
+        self._number = 0
+        self._left_over = True
+        """Whether there may be files that nobody writes and nobody has closed."""
+        self._closed_bytes = bounds.retention_bytes
+        """What was closed since the last look at all closed files; at first, enough to look."""
+        self._deleted = 0
+        self._may_tell = Seldom(clock)
+
+    def append(self, lines: bytes) -> None:
+        """Write whole lines, to a new file if none is open. Raises OSError; then they are not written."""
+        file = self._file
+        if file is not None and not file.is_there():
+            # It may come back with its folder.
+            self._file, self._left_over = None, True
+            file.abandon()
+            raise FileNotFoundError(errno.ENOENT, "the open file was taken away", str(file.path))
+        if file is None:
+            file = self._file = self._opened()
+        try:
+            file.append(lines)
+        except OSError:
+            # What comes next may be on another disk; what is there is worth reading.
+            with suppress(OSError):
+                self.finish()
+            raise
+
+    def tidy_s(self) -> float | None:
+        """In how many seconds `tidy` has something to do; None: not before the next line."""
+        if self._left_over:
+            return 0.0
+        return None if self._file is None else max(0.0, self._ends_in_s(self._file))
+
+    def _ends_in_s(self, file: _OpenFile) -> float:
+        return file.opened_at + self._bounds.rotate_s - self._clock()
+
+    def tidy(self) -> None:
+        """Close the open file if it is large or old enough, and left-overs; delete what is too much. Raises OSError."""
+        file = self._file
+        if file is not None and (file.size >= self._bounds.rotate_bytes or self._ends_in_s(file) <= 0):
+            self.finish()
+        if self._left_over:
+            self._adopt()
+        if self._closed_bytes * _LOOKS_PER_KEPT >= self._bounds.retention_bytes:
+            self._delete_oldest()
+
+    def finish(self) -> None:
+        """Close the open file. Raises OSError if it could not be renamed: then a later `tidy` does it."""
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            file.finish()
+        except OSError:
+            self._left_over = True
+            raise
+        self._closed_bytes += max(file.size, _LEAST_BYTES)
+
+    def _opened(self) -> _OpenFile:
+        for _ in range(_ATTEMPTS):
+            self._number += 1
+            path = self._bounds.folder / f"{_OPEN}{_start()}-{os.getpid()}-{self._number}{_END}"
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+                descriptor = os.open(path, flags, _FILE_MODE)
+            except FileExistsError:
+                continue
+            # Between these two, a process that is being started may have taken it for a left-over.
+            if _is_locked(descriptor) and _is_at(path, descriptor):
+                return _OpenFile(path, descriptor, self._clock())
+            os.close(descriptor)
+        raise OSError(errno.EBUSY, "no name is free", str(self._bounds.folder))
+
+    def _adopt(self) -> None:
+        """Close what processes that have died left open: nobody holds its lock."""
+        own = None if self._file is None else self._file.path.name
+        for name in _names(self._bounds.folder, _OPEN, (_END,)):
+            # A second lock on the own file would end the first one where locks go by process (NFS).
+            if name != own:
+                _adopt(self._bounds.folder / name)
+        self._left_over = False
+
+    def _delete_oldest(self) -> None:
+        """Keep the newest closed files, the very newest in any case. Names sort by the time of their beginning."""
+        folder, kept, failed, deleted = self._bounds.folder, 0, 0, self._deleted
+        self._closed_bytes = 0
+        names = _names(folder, _CLOSED, (_END, f"{_END}.gz"))
+        for at, name in enumerate(reversed(names)):
+            # Another process may delete as well.
+            with suppress(FileNotFoundError):
+                size = (folder / name).stat().st_size
+                kept += max(size, _LEAST_BYTES)
+                if at and kept > self._bounds.retention_bytes:
+                    try:
+                        (folder / name).unlink()
+                    except PermissionError:
+                        failed += 1
+                    else:
+                        self._deleted += 1
+                        self._metrics.decision_log_files_deleted += 1
+        if (failed or self._deleted > deleted) and self._may_tell.is_due():
+            why = "all closed files are more than decision.log.retention.bytes; some may not have been ingested"
+            extra = {"files": self._deleted, "not_permitted": failed, "folder": folder, "why": why}
+            _LOG.warning("decision_log_files_deleted", extra=extra)
+            self._deleted = 0
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder if only it is missing. Raises SettingsError if files can't be made, locked and renamed in it."""
+    probe = folder / f"_klamm-probe-{os.getpid()}-{time.time_ns()}"
+    try:
+        folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            _is_locked(descriptor)
+            _rename(probe, probe.with_suffix(".renamed"))
+        finally:
+            os.close(descriptor)
+            for each in (probe, probe.with_suffix(".renamed")):
+                each.unlink(missing_ok=True)
+    except OSError as fault:
+        raise SettingsError(
+            f"decision.log.path: can't make, lock and rename files in `{folder}` ({fault.strerror}); name a folder "
+            "that this user may write to, or leave decision.log.path out"
+        ) from None
+
+
+def _start() -> str:
+    now_ns = time.time_ns()
+    seconds, rest = divmod(now_ns, 1_000_000_000)
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest // 1_000:06d}Z"
+
+
+def _names(folder: Path, start: str, ends: tuple[str, ...]) -> list[str]:
+    with os.scandir(folder) as entries:
+        named = [each for each in entries if each.name.startswith(start) and each.name.endswith(ends)]
+        return sorted(each.name for each in named if each.is_file(follow_symlinks=False))
+
+
+def _adopt(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except (FileNotFoundError, PermissionError):
+        # Gone meanwhile, or of another user, whose services will see to it.
+        return
+    try:
+        if _is_locked(descriptor) and _is_at(path, descriptor):
+            _finish(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _finish(path: Path, descriptor: int) -> None:
+    """Give a file its closed name; one that is empty is deleted. The caller holds its lock."""
+    if not os.fstat(descriptor).st_size:
+        path.unlink(missing_ok=True)
+        return
+    name = path.name.removeprefix("_")
+    for number in range(_ATTEMPTS):
+        target = path.with_name(name if not number else f"{name.removesuffix(_END)}-{number}{_END}")
+        with suppress(FileExistsError):
+            _rename(path, target)
+            return
+    raise FileExistsError(errno.EEXIST, "no name is free", str(path))
+
+
+def _rename(source: Path, target: Path) -> None:
+    """Raises FileExistsError rather than overwrite: a rename would."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        # Whoever was to rename it may have died between the two steps.
+        if not source.samefile(target):
+            raise
+    except OSError as fault:
+        if fault.errno not in _NO_LINKS:
+            raise
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, "the name is taken", str(target)) from None
+        source.rename(target)
+        return
+    source.unlink()
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether the lock is this process's now; it ends with the process. Raises OSError where there are no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        there = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))

@@ -1,0 +1,249 @@
+"""The service's own log on standard error: one event a line, a static name and then its fields.
+
+In JSON or as text (log.format). Every field, message and traceback goes through `app.logs.redaction`.
+"""
+
+import json
+import logging
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+from types import TracebackType
+from typing import IO
+
+import msgspec
+
+from app.logs.json_text import json_string
+from app.logs.redaction import MASK, is_secret_by_name, redacted
+from app.settings.log_format import LogFormat
+
+LIBRARY_MESSAGE = "library_message"
+"""The event of whatever is not Klamm's own; the text is its field `message`."""
+
+_LOG = logging.getLogger(__name__)
+_LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
+# What these say of their own lives repeats our lines.
+_TALKATIVE = ("uvicorn", "httpx", "httpcore", "alembic", "urllib3")
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+RESERVED = frozenset({"time", "level", "logger", "event", "message", "request_id", "trace_id", "exception"})
+"""Names that an event's own fields can't have; a test holds every call to it."""
+
+
+class RequestMark(msgspec.Struct, gc=False, eq=False):
+    """One request, as every line about it shows it. `caller` is set once the credentials are known."""
+
+    request_id: str
+    traceparent: str | None = None
+    """W3C trace context, version 00; None if the request is part of no trace."""
+    caller: str | None = None
+
+    @property
+    def trace_id(self) -> str | None:
+        """32 hexadecimal digits, or None."""
+        traceparent = self.traceparent
+        return None if traceparent is None else traceparent[3:35]
+
+
+REQUEST_MARK: ContextVar[RequestMark | None] = ContextVar("klamm_request_mark", default=None)
+"""The request that the running task works for; None outside of requests."""
+
+
+def configure_logging(
+    level: str, stream: IO[str] | None = None, *, worker: int | None = None, form: LogFormat = "JSON"
+) -> None:
+    """Sends every logger's lines from `level` (DEBUG, INFO, WARN, ERROR) on to `stream`, by default standard error.
+
+    So go warnings of Python's, and exceptions that nobody has caught. A process that has siblings says in each line
+    which `worker` it is.
+    """
+    handler = LineHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter(worker) if form == "JSON" else TextFormatter(worker))
+    logging.basicConfig(level=_LEVELS[level], handlers=[handler], force=True)
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(max(_LEVELS[level], logging.WARNING))
+    logging.captureWarnings(capture=True)
+    _take_over_hooks()
+
+
+class LineHandler(logging.StreamHandler[IO[str]]):
+    """Writes each line whole: in one call to the system where it can, as siblings write to the same pipe."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record's line; one that can't be made or written is replaced by one that says so, or lost."""
+        try:
+            self._put(f"{self.format(record)}\n")
+        except RecursionError:
+            raise
+        except Exception:  # noqa: BLE001 - nobody is there to be told
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging names it
+        """Say which line is missing. Logging's own way would print the arguments, over several lines."""
+        fault = sys.exc_info()[0]
+        if fault is not None and issubclass(fault, OSError):
+            return
+        extra = {"from_logger": record.name, "line": record.lineno, "fault": "" if fault is None else fault.__name__}
+        instead = logging.makeLogRecord(
+            {"name": __name__, "levelno": logging.ERROR, "levelname": "ERROR", "msg": "log_line_not_made", **extra}
+        )
+        instead.lineno = record.lineno
+        try:
+            self._put(f"{self.format(instead)}\n")
+        except Exception:  # noqa: BLE001 - as above
+            return
+
+    def _put(self, line: str) -> None:
+        self.stream.flush()
+        try:
+            descriptor = self.stream.fileno()
+        except (OSError, AttributeError):
+            self.stream.write(line)
+            self.stream.flush()
+            return
+        rest = memoryview(line.encode("utf-8", "backslashreplace"))
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+
+
+class _EventFormatter(logging.Formatter):
+    """What both forms share: which parts a line has, and that none of them shows a secret."""
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def _event(self, record: logging.LogRecord) -> str:
+        return redacted(str(record.msg)) if _is_ours(record) else LIBRARY_MESSAGE
+
+    def _fields(self, record: logging.LogRecord) -> Iterator[tuple[str, object]]:
+        """Name and value of what follows the event: the call's own fields, then worker and request."""
+        if not _is_ours(record):
+            yield "message", redacted(_message(record))
+        for name, value in vars(record).items():
+            if name not in _STANDARD and name not in RESERVED:
+                yield name, _shown(name, value)
+        if self._worker is not None:
+            yield "worker", self._worker
+        mark = REQUEST_MARK.get()
+        if mark is not None:
+            yield "request_id", redacted(mark.request_id)
+            if mark.traceparent is not None:
+                yield "trace_id", mark.trace_id
+            if mark.caller is not None and "caller" not in vars(record):
+                yield "caller", redacted(mark.caller)
+
+    def _exception(self, record: logging.LogRecord) -> str | None:
+        parts = [self.formatException(record.exc_info)] if record.exc_info and record.exc_info[0] else []
+        if record.stack_info:
+            parts.append(self.formatStack(record.stack_info))
+        return redacted("\n".join(parts)) if parts else None
+
+
+class JsonFormatter(_EventFormatter):
+    """`{"time": "2026-11-21T14:00:00.123Z", "level": "INFO", "logger": "app.cli.server", "event": "serving", ...}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, one JSON object; a traceback is its last member."""
+        members: dict[str, object] = {
+            "time": _clock(record),
+            "level": record.levelname,
+            "logger": redacted(record.name),
+            "event": self._event(record),
+        }
+        members.update(self._fields(record))
+        exception = self._exception(record)
+        if exception is not None:
+            members["exception"] = exception
+        return "{" + ",".join([f"{json_string(name)}:{_json(value)}" for name, value in members.items()]) + "}"
+
+
+class TextFormatter(_EventFormatter):
+    """`2026-11-21T14:00:00.123Z INFO app.store.embedded.server embedded_postgres_started port=5433`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line; what an exception adds follows on lines of its own, which are indented."""
+        fields = [f"{name}={_quoted(value)}" for name, value in self._fields(record)]
+        head = (
+            f"{_clock(record)} {record.levelname} {_one_line(redacted(record.name))} {_one_line(self._event(record))}"
+        )
+        line = " ".join([head, *fields])
+        exception = self._exception(record)
+        if exception is None:
+            return line
+        # INVARIANT: no line of an event begins as the next event's does, whatever an exception's text holds.
+        return "\n  ".join([line, *[_escaped(each) for each in exception.split("\n")]])
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return record.name == "app" or record.name.startswith("app.")
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - a library's slip of the pen: its words without what belongs in them
+        return str(record.msg)
+
+
+def _shown(name: str, value: object) -> object:
+    """A field's value: numbers and truth values as they are, everything else as text without secrets."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    text = str(value)
+    return MASK if text and is_secret_by_name(name) else redacted(text)
+
+
+def _clock(record: logging.LogRecord) -> str:
+    clock = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{clock}.{int(record.msecs):03d}Z"
+
+
+def _json(value: object) -> str:
+    return json_string(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return repr(text) if not text or not text.isprintable() or set(text) & set(" =\"'") else text
+
+
+def _one_line(text: str) -> str:
+    # INVARIANT: what a caller sent can't begin a line of its own in the log.
+    return text if text.isprintable() else repr(text)
+
+
+def _escaped(text: str) -> str:
+    return text if text.isprintable() else json_string(text)[1:-1]
+
+
+def _take_over_hooks() -> None:
+    # Only from the interpreter: whoever has set hooks before wants to know.
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _log_uncaught
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _log_uncaught_in_thread
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _log_unraisable
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    # Like SystemExit, Ctrl-C is no fault; the interpreter ends by it all the same.
+    if not issubclass(kind, KeyboardInterrupt):
+        _LOG.critical("uncaught_exception", exc_info=(kind, error, trace))
+
+
+def _log_uncaught_in_thread(failed: threading.ExceptHookArgs) -> None:
+    if failed.exc_value is not None and not isinstance(failed.exc_value, SystemExit):
+        name = "" if failed.thread is None else failed.thread.name
+        _LOG.critical("uncaught_exception", exc_info=failed.exc_value, extra={"thread_of": name})
+
+
+def _log_unraisable(failed: "sys.UnraisableHookArgs") -> None:
+    where = failed.err_msg or "exception ignored in"
+    _LOG.error("unraisable_exception", exc_info=failed.exc_value, extra={"where": where, "what": repr(failed.object)})

@@ -1,0 +1,123 @@
+"""Core's answers for one bucket of the replay: its ACLs come first, then its questions. Plain Python, no Spark.
+
+A change is asked about in the same go: every ACL says whether it is there before it, after it, or both.
+"""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from app.core.authorize import Authorization, Verdict
+from app.core.image import AuthorizerImage, ImageBuilder
+from app.core.kafka.bindings import AclRow
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.hosts import parse_address
+from app.core.records import GENESIS_HASH, FeedHead
+
+BEFORE, AFTER = 1, 2
+"""Bits that say on which side of a change an ACL is there."""
+
+BOTH = BEFORE | AFTER
+
+Answer = tuple[str, str, str | None]
+"""Result, rule and the id of the deciding ACL, if any."""
+
+Question = tuple[str, str, int, int, str]
+"""Principal, host, operation, resource type, resource name."""
+
+SUPER_USER: Answer = (Verdict.SUPER_USER.result.value, Verdict.SUPER_USER.rule_word, None)
+DEFAULT_ALLOW: Answer = (Verdict.DEFAULT_ALLOW.result.value, Verdict.DEFAULT_ALLOW.rule_word, None)
+
+_PLAIN: dict[Verdict, Answer] = {each: (each.result.value, each.rule_word, None) for each in Verdict}
+_HEAD = FeedHead("", UUID(int=0), 0, GENESIS_HASH, 1)
+_KEPT_CALLERS = 10_000
+
+
+class Side:
+    """One state of the bucket's ACLs, and what core says on it."""
+
+    def __init__(self) -> None:
+        self._builder = ImageBuilder(AuthorizerConfig())
+        self._image: AuthorizerImage | None = None
+        self._with_hosts: set[str] = set()
+        self._last: tuple[str, int, int, str] | None = None
+        self._last_answer: Answer = SUPER_USER
+        self._callers: dict[str, Authorization] = {}
+        self._ids: dict[int, str] = {}
+        self._caller: str | None = None
+        self._by_host = False
+
+    def add(self, rows: Sequence[AclRow]) -> None:
+        """Add ACLs, before anything is asked; fast where those on one pattern stand together."""
+        self._builder.add_rows(rows)
+        self._with_hosts.update(row[6] for row in rows if row[7] != WILDCARD)
+
+    def answer(self, question: Question) -> Answer:
+        """What core answers; fast where questions with the same principal, resource and operation follow each other."""
+        principal, host, operation, resource_type, name = question
+        if principal != self._caller or len(self._callers) > _KEPT_CALLERS:
+            self._meet(principal)
+        # INVARIANT: a host matters only through an ACL of the caller or of `User:*` with another host than `*`.
+        key = (principal, operation, resource_type, name)
+        if key == self._last and not self._by_host:
+            return self._last_answer
+        caller = self._callers.get(host)
+        if caller is None:
+            caller = self._callers[host] = Authorization(self._loaded(), principal, parse_address(host))
+        verdict = caller.decide(operation, resource_type, name)
+        row = caller.deciding_row(verdict, operation, resource_type, name)
+        answer = _PLAIN[verdict]
+        if row is not None:
+            answer = (answer[0], answer[1], self._ids.get(row) or self._id(caller, row))
+        self._last, self._last_answer = key, answer
+        return answer
+
+    def _id(self, caller: Authorization, row: int) -> str:
+        text = self._ids[row] = str(UUID(bytes=caller.acl_id_at(row)))
+        return text
+
+    def _meet(self, principal: str) -> None:
+        self._caller = principal
+        self._callers = {}
+        self._by_host = principal in self._with_hosts or WILDCARD_PRINCIPAL in self._with_hosts
+
+    def _loaded(self) -> AuthorizerImage:
+        if self._image is None:
+            self._image = self._builder.build(_HEAD)
+        return self._image
+
+
+class Bucket:
+    """Both sides of a change for one bucket. First the ACLs that it touches, then the others, then the questions."""
+
+    def __init__(self) -> None:
+        self.before = Side()
+        self.after = Side()
+        self._changed: set[str] = set()
+
+    def add_changed(self, rows: Sequence[AclRow], sides: Sequence[int]) -> None:
+        """Add ACLs that are on one side only."""
+        self.before.add([row for row, side in zip(rows, sides, strict=True) if side & BEFORE])
+        self.after.add([row for row, side in zip(rows, sides, strict=True) if side & AFTER])
+        self._changed.update(row[6] for row in rows)
+
+    def add(self, rows: Sequence[AclRow]) -> None:
+        """Add ACLs that are on both sides."""
+        self.before.add(rows)
+        # Whose ACLs stay, and `User:*`'s too, gets the answer from before: no second image for those.
+        if WILDCARD_PRINCIPAL in self._changed:
+            self.after.add(rows)
+        elif self._changed:
+            wanted = self._changed | {WILDCARD_PRINCIPAL}
+            self.after.add([row for row in rows if row[6] in wanted])
+
+    def answers(self, questions: Iterable[Question]) -> tuple[list[Answer], list[Answer]]:
+        """Answers before and after the change."""
+        ask_before, ask_after, changed = self.before.answer, self.after.answer, self._changed
+        before, after = [], []
+        everybody = WILDCARD_PRINCIPAL in changed
+        for question in questions:
+            answer = ask_before(question)
+            before.append(answer)
+            after.append(ask_after(question) if everybody or question[0] in changed else answer)
+        return before, after

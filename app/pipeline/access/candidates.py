@@ -1,0 +1,134 @@
+"""A change of ACLs that is tried before it is made, and what becomes of an ACL by it, as core says.
+
+The files of a change take effect in order. A binding that is there already is not created again. Python workers of
+Spark load this module, so it needs nothing that Spark does not bring.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import WILDCARD, PatternType
+from app.core.kafka.filters import AclBindingFilter
+from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.pipeline.history.schemas import BINDING_FIELDS
+from app.pipeline.spark.errors import PipelineError
+
+_WORDS = ("resource_type", "pattern_type", "operation", "permission_type")
+_ANY = "ANY"
+
+
+class FilterSet:
+    """Many filters at once: a look-up for each combination of fields that they name, however many filters."""
+
+    def __init__(self, filters: Sequence[AclBindingFilter]) -> None:
+        # By the combination of fields: by their values: the names of MATCH filters sorted, or just that there are any.
+        self._exact: dict[tuple[str, ...], set[tuple[object, ...]]] = {}
+        self._match: dict[tuple[str, ...], dict[tuple[object, ...], list[str]]] = {}
+        for each in filters:
+            named = {name: value for name in BINDING_FIELDS if (value := _exact_value(each, name)) is not None}
+            key, values = tuple(named), tuple(named.values())
+            if each.pattern_type is PatternType.MATCH and each.resource_name is not None:
+                self._match.setdefault(key, {}).setdefault(values, []).append(each.resource_name)
+            else:
+                self._exact.setdefault(key, set()).add(values)
+        for cells in self._match.values():
+            for names in cells.values():
+                names.sort()
+
+    def matches(self, binding: AclBinding) -> bool:
+        """Whether any of the filters matches, as `AclBindingFilter.matches` says."""
+        for key, cells in self._exact.items():
+            if tuple(getattr(binding, name) for name in key) in cells:
+                return True
+        for key, named in self._match.items():
+            names = named.get(tuple(getattr(binding, name) for name in key))
+            if names is not None and _any_covered(names, binding):
+                return True
+        return False
+
+
+@dataclass(frozen=True)
+class Step:
+    """A file, or half of a saved plan.
+
+    `bindings` (by their place in it) are to be created, or else what `filters` match is to be deleted. `is_one_call`:
+    the service would get it as it is.
+    """
+
+    path: str
+    bindings: Mapping[AclBinding, str] = field(default_factory=dict)
+    filters: FilterSet | None = None
+    is_one_call: bool = True
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of a binding: whether it is there in the end, whether it has gone meanwhile, and in which files."""
+
+    there: bool
+    gone: bool
+    deleted_by: int | None = None
+    created_by: int | None = None
+
+
+class Candidate:
+    """A candidate change: its files in order."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+
+    @property
+    def bindings(self) -> list[AclBinding]:
+        """Every binding that any file would create, once."""
+        return list(dict.fromkeys(binding for step in self.steps for binding in step.bindings))
+
+    def fate(self, binding: AclBinding, *, there: bool) -> Fate:
+        """What becomes of this binding, which is there before the change, or not."""
+        gone, deleted_by, created_by = False, None, None
+        for number, step in enumerate(self.steps):
+            if step.filters is None:
+                if not there and binding in step.bindings:
+                    there, created_by = True, number
+            elif there and step.filters.matches(binding):
+                there, gone, deleted_by = False, True, number
+        return Fate(there, gone, deleted_by, created_by)
+
+
+def new_id(binding: AclBinding) -> UUID:
+    """The id of an ACL that is not there yet: always the same for the same binding."""
+    return UUID(bytes=binding.natural_key[:16])
+
+
+def refuse_excessive(step: Step, created: int, deleted: int) -> None:
+    """Raise PipelineError if the service would refuse a call with so many new or removed ACLs."""
+    for number, what in ((created, "creates"), (deleted, "deletes")):
+        if step.is_one_call and number > MAX_RECORDS_PER_USER_OP:
+            raise PipelineError(
+                f"{step.path}: {what} {number:,} ACLs, and the service refuses more than "
+                f"{MAX_RECORDS_PER_USER_OP:,} in one call; split the file"
+            )
+
+
+def _exact_value(acl_filter: AclBindingFilter, name: str) -> object | None:
+    """What a binding's field must be equal to; None if any will do (or more than that has to be looked at)."""
+    value = getattr(acl_filter, name)
+    if name == "pattern_type":
+        return None if value in (PatternType.ANY, PatternType.MATCH) else value
+    if name == "resource_name" and acl_filter.pattern_type is PatternType.MATCH:
+        return None
+    return None if value is None or (name in _WORDS and value.name == _ANY) else value
+
+
+def _any_covered(names: Sequence[str], binding: AclBinding) -> bool:
+    """Whether this binding's pattern covers any of the sorted names."""
+    if binding.pattern_type is PatternType.LITERAL and binding.resource_name == WILDCARD:
+        return True
+    at = bisect_left(names, binding.resource_name)
+    if at == len(names):
+        return False
+    if binding.pattern_type is PatternType.PREFIXED:
+        return names[at].startswith(binding.resource_name)
+    return names[at] == binding.resource_name

@@ -1,0 +1,121 @@
+"""What a change of ACLs would do to the decisions of the log."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from app.core.authorize import AuthorizationResult
+from app.core.kafka.bindings import AclBinding
+from app.pipeline.access.answers import AFTER, BEFORE, BOTH
+from app.pipeline.access.candidates import Candidate, new_id
+from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FLIPS
+
+MAX_HOSTS = 10
+"""Hosts that a row of FLIPS names."""
+
+SIDED_ACLS = StructType(
+    [*ACLS.fields, StructField("sides", IntegerType(), nullable=False), StructField("step", IntegerType())]
+)
+"""ACLs before and after a change: on which side each is (`app.pipeline.access.answers`), and which file made it so."""
+
+CREATED, DELETED = "CREATED", "DELETED"
+
+_ALLOWED = AuthorizationResult.ALLOWED.value
+_GROUP = ("principal", "resource_type", "resource_name", "operation", "result", "after_result")
+_ARROW = pa.schema([*((name, pa.string()) for name in ACLS.fieldNames()), ("sides", pa.int32()), ("step", pa.int32())])
+
+
+def sided_acls(acls: DataFrame, candidate: Candidate) -> DataFrame:
+    """The ACLs before and after the change (SIDED_ACLS), in one table."""
+    old = acls.select(*ACLS.fieldNames()).mapInArrow(partial(_sides_of_batches, candidate), SIDED_ACLS)
+    rows = []
+    for binding in candidate.bindings:
+        fate = candidate.fate(binding, there=False)
+        if fate.there:
+            rows.append((str(new_id(binding)), *binding.words, AFTER, fate.created_by))
+    if not rows:
+        return old
+    new = acls.sparkSession.createDataFrame(rows, SIDED_ACLS)
+    return old.unionByName(new.join(acls.select(*BINDING_FIELDS), list(BINDING_FIELDS), "left_anti"))
+
+
+def changes_of(sided: DataFrame) -> DataFrame:
+    """The ACLs that come and go: `change` (CREATED, DELETED), `step`, and the columns of ACLS."""
+    change = sf.when(sf.col("sides") == AFTER, CREATED).otherwise(DELETED).alias("change")
+    return sided.filter(sf.col("sides") != BOTH).select(change, "step", *ACLS.fieldNames())
+
+
+def flips_of(replayed: DataFrame) -> DataFrame:
+    """The questions whose result differs after the change (FLIPS); acl ids are those of most of the decisions."""
+    turned = replayed.filter(sf.col("result") != sf.col("after_result"))
+    # Hosts of one group may be many: only the first are ever brought together.
+    by_host = Window.partitionBy(*_GROUP).orderBy("host")
+    ranked = turned.withColumn("rank", sf.dense_rank().over(by_host))
+    for acl in ("acl_id", "after_acl_id"):
+        ranked = ranked.withColumn(f"of_{acl}", sf.sum("decisions").over(Window.partitionBy(*_GROUP, acl)))
+    grouped = ranked.groupBy(*_GROUP).agg(
+        sf.sum("decisions").alias("total"),
+        sf.sort_array(sf.collect_set(sf.when(sf.col("rank") <= MAX_HOSTS, sf.col("host")))).alias("hosts"),
+        sf.min("first_time").alias("first_time"),
+        sf.max("last_time").alias("last_time"),
+        _of_most("acl_id"),
+        _of_most("after_acl_id"),
+    )
+    named = {
+        "result": "before",
+        "after_result": "after",
+        "total": "decisions",
+        "acl_id": "before_acl_id",
+    }
+    return grouped.withColumnsRenamed(named).select(*FLIPS.fieldNames())
+
+
+def totals_of(replayed: DataFrame) -> DataFrame:
+    """One row: `questions`, `decisions`, `drifted`, and of the decisions `newly_denied` and `newly_allowed` ones.
+
+    `drifted` were logged otherwise than the ACLs before the change answer.
+    """
+    decisions, before, after = sf.col("decisions"), sf.col("result") == _ALLOWED, sf.col("after_result") == _ALLOWED
+    drifted = sf.when(before, decisions - sf.col("allowed")).otherwise(sf.col("allowed"))
+    return replayed.agg(
+        sf.count(sf.lit(1)).alias("questions"),
+        _total(decisions, "decisions"),
+        _total(drifted, "drifted"),
+        _total(sf.when(before & ~after, decisions), "newly_denied"),
+        _total(sf.when(~before & after, decisions), "newly_allowed"),
+    )
+
+
+def _total(column: Column, name: str) -> Column:
+    return sf.coalesce(sf.sum(column), sf.lit(0)).alias(name)
+
+
+def _of_most(column: str) -> Column:
+    """What most decisions of a group have in this column; of equal ones the least."""
+    return sf.min_by(column, sf.struct(-sf.col(f"of_{column}"), sf.coalesce(column, sf.lit("")))).alias(column)
+
+
+def _sides_of_batches(candidate: Candidate, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = list(zip(*(batch.column(name).to_pylist() for name in ACLS.fieldNames()), strict=True))
+        sides = [BOTH] * len(rows)
+        steps: list[int | None] = [None] * len(rows)
+        again = []
+        for at, row in enumerate(rows):
+            binding = AclBinding.from_words(row[1:])
+            fate = candidate.fate(binding, there=True)
+            if fate.gone:
+                sides[at], steps[at] = BEFORE, fate.deleted_by
+            if fate.gone and fate.there:
+                again.append((str(new_id(binding)), *row[1:], AFTER, fate.created_by))
+        kept = [*(batch.column(name) for name in ACLS.fieldNames()), pa.array(sides, "int32"), pa.array(steps, "int32")]
+        yield pa.RecordBatch.from_arrays(kept, schema=_ARROW)
+        if again:
+            arrays = [
+                pa.array(column, kind) for column, kind in zip(zip(*again, strict=True), _ARROW.types, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)

@@ -1,0 +1,112 @@
+"""Who can do what on one resource, and what one principal can do, from the few ACLs that speak of it. No Spark here."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from app.core.access.host_keys import client_key, host_key
+from app.core.kafka.codes import CLUSTER_NAME, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, ResourceType
+from app.core.kafka.hosts import ClientAddress
+from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations, to_bit_field
+from app.pipeline.access.lookup import Answer, Mask, answers_of
+from app.pipeline.spark.errors import PipelineError
+
+Acl = Mapping[str, str]
+"""An ACL's id and seven fields."""
+
+
+class Access(NamedTuple):
+    """What a principal may do from a host, and by which ACLs."""
+
+    principal: str
+    host: str
+    operations: list[str]
+    denied: list[str]
+    sources: list[str]
+
+
+def parse_resource(text: str) -> tuple[str, str]:
+    """Type and name in `topic:orders`; whatever follows the first colon is the name. Raises PipelineError."""
+    word, _, name = text.partition(":")
+    kind = ResourceType.from_string(word.upper().replace("-", "_"))
+    if kind is ResourceType.CLUSTER and not name:
+        name = CLUSTER_NAME
+    if kind <= ResourceType.ANY or not name:
+        types = ", ".join(each.name.lower() for each in ResourceType if each > ResourceType.ANY)
+        raise PipelineError(
+            f"`{text}` names no resource; write it as `topic:orders`, with one of {types} before the first colon"
+        )
+    return kind.name, name
+
+
+def who_can(
+    acls: Iterable[Acl], resource_type: str, address: ClientAddress | None = None, operation: str | None = None
+) -> Iterator[Access]:
+    """By principal and host, from all ACLs that cover one resource: `User:*` first, then in the order of texts.
+
+    With an address only what holds for that client, with an operation only rows that allow or deny it.
+    """
+    acls = list(acls)
+    by_place: dict[tuple[str, str], list[Acl]] = defaultdict(list)
+    for acl in acls:
+        by_place[acl["principal"], host_key(acl["host"])].append(acl)
+    answers = list(answers_of(map(mask_of, acls)))
+    if address is not None:
+        answers = closest(answers, address)
+    answers.sort(key=lambda each: (each.principal != WILDCARD_PRINCIPAL, each.principal, host_key(each.host)))
+    lengths = sorted({len(key) for _, key in by_place})
+    for answer in answers:
+        access = _access(answer, resource_type, _sources(answer, by_place, lengths))
+        shown = access.operations + access.denied
+        if shown if operation is None else operation in shown:
+            yield access
+
+
+def closest(answers: Iterable[Answer], address: ClientAddress) -> list[Answer]:
+    """Of each principal the row that answers for a client at this address."""
+    key, best = client_key(address), dict[str, Answer]()
+    for answer in answers:
+        own = host_key(answer.host)
+        there = best.get(answer.principal)
+        if key.startswith(own) and (there is None or len(own) > len(host_key(there.host))):
+            best[answer.principal] = answer
+    return list(best.values())
+
+
+def mask_of(acl: Acl) -> Mask:
+    """What one ACL brings, as core reads it."""
+    code = AclOperation[acl["operation"]]
+    if acl["permission_type"] == AclPermissionType.ALLOW.name:
+        return Mask(acl["principal"], acl["host"], ALLOW_MASK[code], 0)
+    return Mask(acl["principal"], acl["host"], 0, DENY_MASK[code])
+
+
+def operation_words(mask: int, resource_type: str) -> list[str]:
+    """The operations of a mask that mean something on the type."""
+    supported = to_bit_field(supported_operations(ResourceType[resource_type]))
+    return [each.name for each in from_bit_field(mask & supported)]
+
+
+def summary(acl: Acl) -> str:
+    """An ACL in a few words: what it says, on which pattern, for whom if for all."""
+    everyone = f" for {WILDCARD_PRINCIPAL}" if acl["principal"] == WILDCARD_PRINCIPAL else ""
+    return (
+        f"{acl['permission_type']} {acl['operation']} on {acl['pattern_type']} {acl['resource_name']}"
+        f"{everyone} from {acl['host']} ({acl['id']})"
+    )
+
+
+def _access(answer: Answer, resource_type: str, sources: list[str]) -> Access:
+    denied = operation_words(answer.deny_mask, resource_type)
+    return Access(answer.principal, answer.host, operation_words(answer.effective_mask, resource_type), denied, sources)
+
+
+def _sources(answer: Answer, by_place: Mapping[tuple[str, str], Sequence[Acl]], lengths: Sequence[int]) -> list[str]:
+    key = host_key(answer.host)
+    keys = {key[:length] for length in lengths if length <= len(key)}
+    found = (
+        by_place.get((principal, each), ())
+        for principal in dict.fromkeys((answer.principal, WILDCARD_PRINCIPAL))
+        for each in sorted(keys)
+    )
+    return [summary(acl) for acls in found for acl in acls]

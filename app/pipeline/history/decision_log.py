@@ -1,0 +1,106 @@
+"""The decision log as it was ingested: what was asked, and which part of it a question is about."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from app.pipeline.history.ingest import finished_batches
+from app.pipeline.history.schemas import DAY, DECISIONS
+from app.pipeline.history.source import moment, timestamp
+from app.pipeline.spark.errors import NoDecisionsError, PipelineError
+from app.pipeline.spark.storage import Home
+
+BATCH = StructField("batch", IntegerType())
+"""Which batch of `ingest` brought a row."""
+
+_STORED = StructType([*DECISIONS.fields, DAY, BATCH])
+_COLUMNS = (*DECISIONS.fieldNames(), DAY.name)
+_STEP = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LogWindow:
+    """How much of the log was looked at. `sampled` is the least share of requests that was logged in it."""
+
+    decisions: int
+    first_time: datetime | None
+    last_time: datetime | None
+    sampled: float | None
+
+    def __str__(self) -> str:
+        if self.first_time is None or self.last_time is None:
+            return "no logged decision"
+        of_some = (
+            "" if self.sampled is None or self.sampled >= 1 else f" (only {self.sampled:.0%} of requests are logged)"
+        )
+        return f"{self.decisions} logged decisions, {self.first_time:%Y-%m-%d} to {self.last_time:%Y-%m-%d}{of_some}"
+
+
+def read_decisions(
+    spark: SparkSession, home: Home, since: datetime | None = None, until: datetime | None = None
+) -> DataFrame:
+    """The ingested decisions from `since` on and before `until` (both with a time zone).
+
+    Raises NoDecisionsError if nothing was ingested, PipelineError if some of it has been lost since. Batches that an
+    `ingest` has not finished are left out.
+    """
+    batches = finished_batches(spark, home)
+    if not any(manifest["decisions"] for manifest in batches.values()):
+        raise nothing_in(home.root)
+    # Batches are numbered in a row, and one begins when the one before it has its manifest.
+    rows = spark.read.schema(_STORED).parquet(home.room("decisions", "log")).filter(sf.col("batch") <= max(batches))
+    _refuse_lost(rows, batches, home)
+    if since is not None:
+        rows = rows.filter(
+            (sf.col("day") >= sf.lit(since.astimezone(UTC).date())) & (sf.col("time") >= timestamp(since))
+        )
+    if until is not None:
+        last_day = (until - _STEP).astimezone(UTC).date()
+        rows = rows.filter((sf.col("day") <= sf.lit(last_day)) & (sf.col("time") < timestamp(until)))
+    return rows.select(*_COLUMNS)
+
+
+def nothing_in(home: str) -> NoDecisionsError:
+    """What to say where nothing was ingested."""
+    return NoDecisionsError(
+        f"`{home}` holds no decisions; run `klamm pipeline ingest --decisions FOLDER` with the folder that "
+        "the service's decision.log.path names"
+    )
+
+
+def _refuse_lost(rows: DataFrame, batches: Mapping[int, Mapping[str, Any]], home: Home) -> None:
+    """Raise PipelineError if there are not as many as the manifests say: what was used would look unused.
+
+    Days may be removed to keep the log short, the oldest first, and whole ones.
+    """
+    there = {(row["batch"], str(row["day"])): row["count"] for row in rows.groupBy("batch", "day").count().collect()}
+    if not there:
+        raise nothing_in(home.root)
+    first_day = min(day for _, day in there)
+    for number, manifest in sorted(batches.items()):
+        for day, count in sorted(manifest.get("days", {}).items()):
+            found = there.get((number, day), 0)
+            if day >= first_day and found != count:
+                raise PipelineError(
+                    f"the decision log is damaged: there are {found} decisions in "
+                    f"`{home.room('decisions', 'log', f'day={day}', f'batch={number}')}`, and {count} were ingested; "
+                    f"restore it, or remove this and all earlier days (`day=...`) to go on with what came later"
+                )
+
+
+def log_window(decisions: DataFrame) -> LogWindow:
+    """Count the decisions; one pass over them."""
+    row = decisions.agg(
+        sf.count(sf.lit(1)).alias("decisions"),
+        sf.unix_micros(sf.min("time")).alias("first"),
+        sf.unix_micros(sf.max("time")).alias("last"),
+        sf.min("sampled").alias("sampled"),
+    ).first()
+    values = (0, None, None, None) if row is None else tuple(row)
+    first, last = (None if each is None else moment(each) for each in values[1:3])
+    return LogWindow(values[0], first, last, values[3])

@@ -1,0 +1,276 @@
+"""Records copied from the store into Parquet, and read from there.
+
+The Parquet of a batch is written first and its manifest last, and readers go by manifests: a run that was killed has
+written nothing that counts. The next one begins at the same offset, so it overwrites what was left.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType, StructField, StructType
+
+from app.core.records import record_hash
+from app.pipeline.history.records import CREATED, record_of
+from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, DAY, RECORDS
+from app.pipeline.history.source import Head, ranges, read_records, read_table
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.jdbc import JdbcSource
+from app.pipeline.spark.manifests import Base, Batch, Exported, read_exported, write_base, write_batch
+from app.pipeline.spark.storage import Home
+
+_BATCH = StructField("batch", LongType())
+_WRITTEN = StructType([*RECORDS.fields, DAY, _BATCH])
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """Where one stretch of records, (after, through], is copied from and to."""
+
+    source: JdbcSource
+    home: Home
+    head: Head
+    after: int
+    through: int
+    previous_hash: bytes
+
+    @property
+    def first(self) -> int:
+        """By which the batch is named."""
+        return self.after + 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """What the records of one batch come to. `offsets` are distinct ones; more `rows` than those means doubles."""
+
+    rows: int
+    offsets: int
+    first_offset: int
+    last_offset: int
+    last_hash: bytes
+    counts: dict[str, int]
+
+
+def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Batch:
+    """Copy one batch and write its manifest. Raises PipelineError, with no manifest, if a record is not as it must be.
+
+    The batch may end inside a transaction if it is not the last of a run.
+    """
+    days = _copy(spark, copying, most_ranges)
+    written = _read(spark, copying.home, {copying.first: days})
+    facts = measured(written).get(copying.first)
+    _check_dense(copying, facts)
+    edges = {row["offset"]: row for row in _rows_at(written, copying.first, copying.through)}
+    _check_chain(copying, edges)
+    batch = Batch(
+        copying.head.cluster_id,
+        copying.head.epoch,
+        copying.first,
+        copying.through,
+        copying.previous_hash.hex(),
+        bytes(edges[copying.through]["hash"]).hex(),
+        tuple(sorted(days)),
+        facts.counts if facts is not None else {},
+    )
+    write_batch(spark, copying.home, batch)
+    return batch
+
+
+def take_base(spark: SparkSession, source: JdbcSource, home: Home) -> Base:
+    """The state as of now, for an export of a store whose first records are gone already."""
+    reading = read_table(spark, source)
+    head = reading.head
+    reading.acls.write.mode("overwrite").parquet(home.room("export", "base", "acls"))
+    count = _base_acls(spark, home).count()
+    taken_at = reading.read_at.isoformat()
+    base = Base(head.cluster_id, head.epoch, head.last_offset, head.hash.hex(), count, reading.configs, taken_at)
+    write_base(spark, home, base)
+    return base
+
+
+def refuse_other_history(exported: Exported, head: Head) -> None:
+    """Raise PipelineError unless the head goes on from what was exported. The head tells the hash at its end."""
+    way_out = (
+        "export into a new --home, and keep this one as the record of the old history (or rename its folder `export`)"
+    )
+    at = exported.last_offset
+    if head.cluster_id != exported.cluster_id:
+        raise PipelineError(
+            f"the export is of cluster `{exported.cluster_id}` and the store of `{head.cluster_id}`; {way_out}"
+        )
+    if head.epoch != exported.epoch:
+        raise PipelineError(
+            f"the store has begun a new epoch, {head.epoch}, after {exported.epoch}: it was failed over or restored "
+            f"from a backup, and offsets up to {at} may mean other records now; {way_out}"
+        )
+    if head.last_offset < at:
+        raise PipelineError(
+            f"the store ends at offset {head.last_offset}, but {at} was exported: it was set back; {way_out}"
+        )
+    there = head.hash if head.last_offset == at else head.hash_at
+    if at > 0 and there is not None and there != exported.hash:
+        raise PipelineError(f"the store has another record at offset {at} than the one exported; {way_out}")
+    if head.log_start_offset > at + 1:
+        raise PipelineError(
+            f"the store has trimmed records {at + 1} to {head.log_start_offset - 1}, which were not exported: the "
+            f"history between is lost; {way_out}, and export more often than the store trims"
+        )
+
+
+def exported_records(spark: SparkSession, home: Home) -> DataFrame:
+    """All exported records (schemas.RECORDS and `day`). Raises PipelineError if there are none or some are missing."""
+    return records_of(spark, home, whole_export(spark, home)).drop(_BATCH.name)
+
+
+def whole_export(spark: SparkSession, home: Home) -> Exported:
+    """What has been exported. Raises PipelineError if that is nothing, or has gaps."""
+    exported = read_exported(spark, home)
+    if exported is None:
+        raise nothing_exported(home.root)
+    if faults := exported.faults():
+        raise PipelineError(damage(faults))
+    return exported
+
+
+def nothing_exported(home: str) -> PipelineError:
+    """What to say where there is no export."""
+    return PipelineError(f"nothing has been exported into `{home}` yet; run `klamm pipeline export`")
+
+
+def damage(faults: Sequence[str]) -> str:
+    """What to say of manifests that don't follow each other (`Exported.faults`), with the way out."""
+    return (
+        f"the export is damaged: {faults[0]}; run `klamm pipeline reconcile` for all of it, and restore what is "
+        "missing, or export into a new --home"
+    )
+
+
+def records_of(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
+    """The records of these manifests, with `day` and `batch`. Raises PipelineError if Parquet of them is missing."""
+    return _read(spark, home, {batch.first_offset: batch.days for batch in exported.batches})
+
+
+def base_acls(spark: SparkSession, home: Home, exported: Exported) -> DataFrame | None:
+    """The ACLs that the export began with (schemas.ACLS); None if it began with the first record."""
+    return None if exported.base is None else _base_acls(spark, home)
+
+
+def acls_ever(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
+    """Every ACL (schemas.ACLS) that there was at any offset of this export, whether or not it is there now."""
+    created = records_of(spark, home, exported).where(sf.col("kind") == CREATED)
+    acls = created.select(sf.col("acl_id").alias("id"), *BINDING_FIELDS)
+    base = base_acls(spark, home, exported)
+    return acls if base is None else acls.unionByName(base)
+
+
+def measured(records: DataFrame) -> dict[int, BatchFacts]:
+    """What the records, with their `batch`, come to, by batch."""
+    offsets = records.groupBy("batch", "offset").agg(
+        sf.count("*").alias("copies"), sf.first("kind").alias("kind"), sf.first("hash").alias("hash")
+    )
+    kinds = offsets.groupBy("batch", "kind").agg(
+        sf.sum("copies").alias("rows"),
+        sf.count("*").alias("offsets"),
+        sf.min("offset").alias("first_offset"),
+        sf.max("offset").alias("last_offset"),
+        sf.max_by("hash", "offset").alias("last_hash"),
+    )
+    found: dict[int, list[Row]] = {}
+    for row in kinds.collect():
+        found.setdefault(row["batch"], []).append(row)
+    return {batch: _facts(rows) for batch, rows in found.items()}
+
+
+def _facts(rows: Sequence[Row]) -> BatchFacts:
+    newest = max(rows, key=lambda row: row["last_offset"])
+    return BatchFacts(
+        sum(row["rows"] for row in rows),
+        sum(row["offsets"] for row in rows),
+        min(row["first_offset"] for row in rows),
+        newest["last_offset"],
+        bytes(newest["last_hash"]),
+        {row["kind"]: row["rows"] for row in sorted(rows, key=lambda row: row["kind"])},
+    )
+
+
+def _copy(spark: SparkSession, copying: Copying, most_ranges: int) -> list[str]:
+    """Write the records; the days they are of come back."""
+    records = read_records(spark, copying.source, ranges(copying.after, copying.through, most_ranges))
+    told = Observation()
+    (
+        records.withColumn("day", sf.to_date("recorded_at"))
+        .withColumn("batch", sf.lit(copying.first))
+        .observe(told, sf.collect_set(sf.col("day").cast("string")).alias("days"))
+        .write.partitionBy("day", "batch")
+        .mode("overwrite")
+        .option("partitionOverwriteMode", "dynamic")
+        .parquet(copying.home.room("export", "records"))
+    )
+    return sorted(told.get["days"])
+
+
+def _check_dense(copying: Copying, facts: BatchFacts | None) -> None:
+    wanted = copying.through - copying.after
+    if (
+        facts is None
+        or not facts.rows == facts.offsets == wanted
+        or (facts.first_offset, facts.last_offset) != (copying.first, copying.through)
+    ):
+        found = "none" if facts is None else f"{facts.offsets} of them in {facts.rows} rows"
+        raise PipelineError(
+            f"there must be {wanted} records from offset {copying.first} to {copying.through}, but the store gave "
+            f"{found}: it was trimmed meanwhile, or is damaged; nothing was added to the export, run it again"
+        )
+
+
+def _check_chain(copying: Copying, edges: dict[int, Row]) -> None:
+    first, last = edges[copying.first], edges[copying.through]
+    try:
+        chained = record_hash(copying.previous_hash, record_of(first.asDict()))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as fault:
+        raise PipelineError(
+            f"the record at offset {copying.first} can't be read by this version of Klamm ({fault}); "
+            "export with the version that wrote it"
+        ) from None
+    if chained != bytes(first["hash"]):
+        raise PipelineError(
+            f"the record at offset {copying.first} does not follow the record {copying.after} that was exported "
+            "before: the store is another one, or damaged; nothing was added to the export. Compare them with "
+            "`klamm pipeline reconcile`, or export into a new --home"
+        )
+    if copying.through == copying.head.last_offset and bytes(last["hash"]) != copying.head.hash:
+        raise PipelineError(
+            f"the record at offset {copying.through} is not the one that the store's head names: the store is damaged; "
+            "nothing was added to the export"
+        )
+
+
+def _rows_at(records: DataFrame, *offsets: int) -> list[Row]:
+    return records.where(sf.col("offset").isin(*offsets)).select("*", _micros()).collect()
+
+
+def _micros() -> Column:
+    return sf.unix_micros("recorded_at").alias("recorded_micros")
+
+
+def _read(spark: SparkSession, home: Home, days: dict[int, Sequence[str]]) -> DataFrame:
+    root = home.room("export", "records")
+    paths = [f"{root}/day={day}/batch={batch}" for batch, several in days.items() for day in several]
+    if not paths:
+        return spark.createDataFrame([], _WRITTEN)
+    try:
+        return spark.read.schema(_WRITTEN).option("basePath", root).parquet(*paths)
+    except AnalysisException as fault:
+        if fault.getCondition() != "PATH_NOT_FOUND":
+            raise
+        missing = (fault.getMessageParameters() or {}).get("path", root)
+        raise PipelineError(
+            f"the export lacks Parquet that its manifests name (`{missing}`); restore it, or export into a new --home"
+        ) from None
+
+
+def _base_acls(spark: SparkSession, home: Home) -> DataFrame:
+    return spark.read.schema(ACLS).parquet(home.room("export", "base", "acls"))

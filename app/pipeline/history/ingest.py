@@ -1,0 +1,166 @@
+"""From the service's log files to the decision log: what becomes of the lines of one batch.
+
+A batch is written under its number, so a batch that is written twice stands there once. Its manifest comes last;
+nobody reads a batch that has none.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
+from app.pipeline.history.schemas import DAY, DECISIONS
+from app.pipeline.spark.manifests import versions
+from app.pipeline.spark.storage import Home, read_documents, write_document
+
+LOG_FILES = "{decisions-*.jsonl,decisions-*.jsonl.gz}"
+"""Closed files of the decision log. Open ones begin with `_` and are left alone."""
+
+_CLOCKS_APART = timedelta(days=1)
+"""How far a service's clock may be ahead of that of whoever ingests."""
+
+_ROWS_AT_ONCE = 1_000
+"""Handed on together: what the decisions of a line share, such as a principal of 32 KB, each row has for itself."""
+
+_FAULT_FIELDS = ("file", "column", "reason", "line")
+_NOTHING = (None,) * (len(DECISIONS.fields) + 1)
+_NULLABLE = [StructField(field.name, field.dataType) for field in DECISIONS.fields]
+_PARSED = StructType([*_NULLABLE, DAY, *(StructField(name, StringType()) for name in _FAULT_FIELDS)])
+_ARROW = pa.schema(
+    [
+        *(
+            pa.field(field.name, kind)
+            for field, kind in zip(
+                DECISIONS.fields,
+                [
+                    pa.timestamp("us", tz="UTC"),
+                    pa.string(),
+                    pa.int64(),
+                    *[pa.string()] * 3,
+                    pa.int32(),
+                    *[pa.string()] * 8,
+                    pa.float64(),
+                ],
+                strict=True,
+            )
+        ),
+        pa.field("day", pa.date32()),
+        *(pa.field(name, pa.string()) for name in _FAULT_FIELDS),
+    ]
+)
+
+
+def lines_of(spark: SparkSession, folder: str, *, files_at_once: int, skip_unreadable: bool) -> DataFrame:
+    """The stream of lines in the folder's closed files.
+
+    A file that has gone meanwhile, or is torn (gzip), fails the batch unless unreadable files are skipped; of a torn
+    one the lines before the tear are read then.
+    """
+    return (
+        spark.readStream.format("text")
+        .option("lineSep", "\n")
+        .option("pathGlobFilter", LOG_FILES)
+        .option("maxFilesPerTrigger", files_at_once)
+        # Spark would pass over files that are a week older than the newest it has seen.
+        .option("maxFileAge", "36500d")
+        .option("ignoreCorruptFiles", str(skip_unreadable).lower())
+        .option("ignoreMissingFiles", str(skip_unreadable).lower())
+        .load(folder)
+        .select("value", sf.col("_metadata.file_path").alias("file"))
+    )
+
+
+def parsed(lines: DataFrame) -> DataFrame:
+    """The columns of DECISIONS and day, or else file, column, reason and line of what is wrong. No blank lines."""
+    raw = sf.col("value").cast("binary")
+    cut = sf.when(sf.octet_length("value") > MAX_LINE_BYTES, sf.substring(raw, 1, MAX_LINE_BYTES + 1)).otherwise(raw)
+    latest = datetime.fromtimestamp(time.time(), UTC) + _CLOCKS_APART
+    return lines.select(cut.alias("raw"), "file").mapInArrow(partial(_parse_batches, latest), _PARSED)
+
+
+def batch_writer(root: str) -> Callable[[DataFrame, int], None]:
+    """What a stream of `lines_of` does with each batch."""
+    # Under Spark Connect this runs on the server, so it takes nothing along but a text.
+    return partial(write_batch, Home(root))
+
+
+def write_batch(home: Home, batch: DataFrame, number: int) -> None:
+    """Write one batch of lines: the decisions by day, the quarantine, and the manifest."""
+    rows = parsed(batch).persist(StorageLevel.DISK_ONLY)
+    try:
+        good = rows.filter(sf.col("reason").isNull()).drop(*_FAULT_FIELDS).withColumn("batch", sf.lit(number))
+        bad = rows.filter(sf.col("reason").isNotNull()).select(*_FAULT_FIELDS).withColumn("batch", sf.lit(number))
+        _overwrite(good, home.room("decisions", "log"), "day", "batch")
+        _overwrite(bad, home.room("decisions", "quarantine"), "batch")
+        write_document(batch.sparkSession, _manifests(home, f"batch={number}"), _manifest(rows, number))
+    finally:
+        rows.unpersist()
+
+
+def finished_batches(spark: SparkSession, home: Home) -> dict[int, dict[str, Any]]:
+    """The manifests of all batches that are whole, by number."""
+    return {manifest["batch"]: manifest for manifest in read_documents(spark, _manifests(home, "*"))}
+
+
+def _manifests(home: Home, name: str) -> str:
+    return home.room("decisions", "manifests", name)
+
+
+def _overwrite(rows: DataFrame, path: str, *partitions: str) -> None:
+    writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+    writer.partitionBy(*partitions).parquet(path)
+
+
+def _manifest(rows: DataFrame, number: int) -> dict[str, Any]:
+    by_day: dict[str, int] = {}
+    by_column: dict[str | None, int] = {}
+    told = rows.groupBy("reason", "column", sf.col("day").cast("string").alias("day")).count()
+    for reason, column, day, count in told.collect():
+        if reason is None:
+            by_day[day] = count
+        else:
+            by_column[column] = by_column.get(column, 0) + count
+    return {
+        "job": "ingest",
+        "batch": number,
+        "decisions": sum(by_day.values()),
+        "days": by_day,
+        "quarantined": sum(by_column.values()),
+        "quarantined_by_column": {column or "(line)": count for column, count in sorted(by_column.items())},
+        **versions(rows.sparkSession),
+    }
+
+
+def _parse_batches(latest: datetime, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows: list[Sequence[object]] = []
+        raws, files = (batch.column(at).to_pylist() for at in (0, 1))
+        for raw, file in zip(raws, files, strict=True):
+            if raw and not raw.isspace():
+                rows += _rows_of(raw, file, latest)
+            while len(rows) >= _ROWS_AT_ONCE:
+                yield _batch_of(rows[:_ROWS_AT_ONCE])
+                del rows[:_ROWS_AT_ONCE]
+        if rows:
+            yield _batch_of(rows)
+
+
+def _rows_of(raw: bytes, file: str, latest: datetime) -> list[Sequence[object]]:
+    line = parse_line(raw, latest)
+    if isinstance(line, LineFault):
+        text = raw[:MAX_LINE_BYTES].decode(errors="backslashreplace")
+        return [(*_NOTHING, file, line.column, line.reason, text)]
+    return [(*row, row[0].date(), None, None, None, None) for row in line]  # type: ignore[union-attr]  # `time`
+
+
+def _batch_of(rows: Sequence[Sequence[object]]) -> pa.RecordBatch:
+    arrays = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), _ARROW.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)

@@ -1,0 +1,92 @@
+"""Records of the feed in Kafka's words, and as core's values."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.records import AccessControlEntryRecord, ConfigRecord, Record, RemoveAccessControlEntryRecord
+from app.pipeline.spark.errors import PipelineError
+
+CREATED, REMOVED, CONFIGURED = (
+    kind.__name__ for kind in (AccessControlEntryRecord, RemoveAccessControlEntryRecord, ConfigRecord)
+)
+"""The kinds of records that this version knows, as `kind` spells them."""
+
+_UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Only what an ACL can have: UNKNOWN, ANY and MATCH are words of filters.
+_TYPES = {code.name: code for code in ResourceType if code > ResourceType.ANY}
+_PATTERNS = {code.name: code for code in (PatternType.LITERAL, PatternType.PREFIXED)}
+_OPERATIONS = {code.name: code for code in AclOperation if code > AclOperation.ANY}
+_PERMISSIONS = {code.name: code for code in AclPermissionType if code > AclPermissionType.ANY}
+
+_WORDS = {
+    "resource_type": tuple(_TYPES),
+    "pattern_type": tuple(_PATTERNS),
+    "operation": tuple(_OPERATIONS),
+    "permission_type": tuple(_PERMISSIONS),
+}
+
+
+def record_of(row: Mapping[str, Any]) -> Record:
+    """The record in this row of schemas.RECORDS, with recorded_at in microseconds since 1970 as `recorded_micros`.
+
+    Raises AttributeError, KeyError, TypeError or ValueError for one that this version can't read.
+    """
+    recorded_at = _UNIX_EPOCH + timedelta(microseconds=row["recorded_micros"])
+    offset, tx_last, actor, chained = row["offset"], row["tx_last"], row["actor"], bytes(row["hash"])
+    if row["kind"] == CONFIGURED:
+        name, value = row["config_name"], row["config_value"]
+        if name is None:
+            raise ValueError("a ConfigRecord names no property")
+        return ConfigRecord(offset, tx_last, name, value, recorded_at, actor, chained)
+    acl = StandardAcl(UUID(row["acl_id"]), binding_of(row))
+    if row["kind"] == CREATED:
+        return AccessControlEntryRecord(offset, tx_last, acl, recorded_at, actor, chained)
+    if row["kind"] == REMOVED:
+        return RemoveAccessControlEntryRecord(offset, tx_last, acl, recorded_at, actor, chained)
+    raise ValueError(f"`{row['kind']}` is no kind of record that this version knows")
+
+
+def binding_of(row: Mapping[str, Any]) -> AclBinding:
+    """The seven fields of an ACL. Raises KeyError for a word that no ACL has, ValueError for a missing name."""
+    name, principal, host = row["resource_name"], row["principal"], row["host"]
+    if None in (name, principal, host):
+        raise ValueError("a field of the ACL is missing")
+    return AclBinding(
+        _TYPES[row["resource_type"]],
+        name,
+        _PATTERNS[row["pattern_type"]],
+        principal,
+        host,
+        _OPERATIONS[row["operation"]],
+        _PERMISSIONS[row["permission_type"]],
+    )
+
+
+def refuse_unreadable(records: DataFrame) -> None:
+    """Raise PipelineError for the first record that a newer version of Klamm must have written."""
+    first = records.where(_unreadable()).agg(sf.min_by(sf.struct("offset", "kind", *_WORDS), "offset")).first()
+    if first is not None and first[0] is not None:
+        row = first[0].asDict()
+        words = ", ".join(f"{name} `{row[name]}`" for name in _WORDS if row[name] is not None)
+        told = f"`{row['kind']}`" + (f" with {words}" if words else "")
+        raise PipelineError(
+            f"the record at offset {row['offset']} is {told}, which this version of Klamm can't read; "
+            "run the pipeline of the version that wrote it"
+        )
+
+
+def _unreadable() -> Column:
+    is_known = sf.col("kind") == CONFIGURED
+    has_words = sf.lit(True)  # noqa: FBT003 - a literal of SQL
+    for name, words in _WORDS.items():
+        has_words = has_words & sf.col(name).isin(*words)
+    is_known = is_known | (sf.col("kind").isin(CREATED, REMOVED) & has_words)
+    return ~sf.coalesce(is_known, sf.lit(False))  # noqa: FBT003 - the same

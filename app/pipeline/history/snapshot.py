@@ -1,0 +1,209 @@
+"""The ACLs and the configuration at one offset: folded from the export, saved, and loaded by other jobs."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+from app.pipeline.history.export import base_acls, records_of, whole_export
+from app.pipeline.history.fold import ends_of_transactions, fold_acls, fold_configs
+from app.pipeline.history.records import refuse_unreadable
+from app.pipeline.history.schemas import ACLS
+from app.pipeline.history.source import moment, timestamp
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.manifests import Exported, versions
+from app.pipeline.spark.storage import Home, existing, read_documents, write_document
+
+_JOB = "snapshot"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state at one offset. `as_of` is when the record at the offset was recorded, or when the tables were read."""
+
+    acls: DataFrame
+    configs: dict[str, str]
+    cluster_id: str
+    epoch: str
+    offset: int
+    as_of: datetime
+
+
+def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) -> Snapshot:
+    """The snapshot saved at this offset, or the latest. Raises PipelineError if there is none."""
+    saved = {document["offset"]: document for document in _manifests(spark, home)}
+    wanted = wanted_snapshot(home.root, saved, offset)
+    document = saved[wanted]
+    acls = _saved_acls(spark, home, wanted, document["acls"])
+    as_of = datetime.fromisoformat(document["as_of"])
+    return Snapshot(acls, document["configs"], document["cluster_id"], document["epoch"], wanted, as_of)
+
+
+def wanted_snapshot(home: str, saved: Collection[int], offset: int | None) -> int:
+    """Which of the snapshots at these offsets is meant. Raises PipelineError if it is not among them."""
+    if not saved:
+        raise PipelineError(f"there is no snapshot in `{home}`; run `klamm pipeline snapshot`")
+    wanted = max(saved) if offset is None else offset
+    if wanted not in saved:
+        there = ", ".join(map(str, sorted(saved)[-5:]))
+        raise PipelineError(
+            f"there is no snapshot at offset {wanted} (the latest are at {there}); "
+            f"run `klamm pipeline snapshot --offset {wanted}`"
+        )
+    return wanted
+
+
+def _saved_acls(spark: SparkSession, home: Home, offset: int, wanted: int) -> DataFrame:
+    # INVARIANT: no answer is ever given from a part of the ACLs: where a DENY is missing it would be a wrong one.
+    path = _room(home, offset, "acls")
+    acls = existing(spark, path)
+    found = 0 if acls is None else acls.count()
+    if acls is None or found != wanted:
+        raise PipelineError(
+            f"the snapshot at offset {offset} has {found:,} of its {wanted:,} ACLs; remove "
+            f"`{_room(home, offset, '').rstrip('/')}` and run `klamm pipeline snapshot --offset {offset}` again"
+        )
+    return spark.read.schema(ACLS).parquet(path)
+
+
+def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
+    """Save it. One that is there already stays as it is: at one offset of one history there is one state.
+
+    Raises PipelineError if home has snapshots of another history.
+    """
+    for document in _manifests(spark, home):
+        refuse_other(home, snapshot, document["cluster_id"], document["epoch"])
+        if document["offset"] == snapshot.offset:
+            return
+    snapshot.acls.write.mode("overwrite").parquet(_room(home, snapshot.offset, "acls"))
+    count = spark.read.schema(ACLS).parquet(_room(home, snapshot.offset, "acls")).count()
+    document = {
+        "job": _JOB,
+        "cluster_id": snapshot.cluster_id,
+        "epoch": snapshot.epoch,
+        "offset": snapshot.offset,
+        "as_of": snapshot.as_of.isoformat(),
+        "acls": count,
+        "configs": snapshot.configs,
+        **versions(spark),
+    }
+    write_document(spark, _room(home, snapshot.offset, "manifest"), document)
+
+
+def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epoch: str) -> None:
+    """Raise PipelineError if this cluster or epoch, which home has something of, is not the snapshot's."""
+    if (snapshot.cluster_id, snapshot.epoch) != (cluster_id, epoch):
+        raise PipelineError(
+            f"`{home.root}` has epoch {epoch} of cluster `{cluster_id}`, but this is epoch {snapshot.epoch} of "
+            f"`{snapshot.cluster_id}`; use a new --home for it"
+        )
+
+
+def snapshot_at(spark: SparkSession, home: Home, offset: int | None = None, time: datetime | None = None) -> Snapshot:
+    """The state at an offset or a time, or at the last whole transaction of the export.
+
+    Raises PipelineError for what lies outside of the export or inside a transaction, and for an export of which Parquet
+    is missing.
+    """
+    exported = whole_export(spark, home)
+    records = records_of(spark, home, exported)
+    base = base_acls(spark, home, exported)
+    _refuse_partial(records, base, exported)
+    end = _end(records, exported, offset, time)
+    if end is None:
+        at, as_of = exported.start_offset, _start_time(exported)
+    else:
+        at, as_of = end["offset"], moment(end["micros"])
+    before = records.where(sf.col("offset") <= at)
+    refuse_unreadable(before)
+    configs = dict(exported.base.configs) if exported.base is not None else {}
+    return Snapshot(
+        fold_acls(before, base),
+        configs_after(configs, before),
+        exported.cluster_id,
+        exported.epoch,
+        at,
+        as_of,
+    )
+
+
+def _refuse_partial(records: DataFrame, base: DataFrame | None, exported: Exported) -> None:
+    """Of all that the manifests name, nothing may be missing: records that remove or deny may be among it."""
+    wanted, found = exported.last_offset - exported.start_offset, records.count()
+    if base is not None and exported.base is not None:
+        wanted, found = wanted + exported.base.acls, found + base.count()
+    if found != wanted:
+        raise PipelineError(
+            f"the export has {found:,} of the {wanted:,} rows that its manifests name; run `klamm pipeline reconcile` "
+            "to see where, and restore them, or export into a new --home"
+        )
+
+
+def configs_after(configs: dict[str, str], records: DataFrame) -> dict[str, str]:
+    """The stored configuration after these records."""
+    changed = {row["name"]: row["value"] for row in fold_configs(records).collect()}
+    return {name: value for name, value in sorted({**configs, **changed}.items()) if value is not None}
+
+
+def _end(records: DataFrame, exported: Exported, offset: int | None, time: datetime | None) -> Row | None:
+    """The record to end with; None for the state before the first record."""
+    if offset is not None:
+        return _at(records, exported, offset)
+    ends = ends_of_transactions(records)
+    if time is not None:
+        ends = ends.where(sf.col("recorded_at") <= timestamp(time))
+        if exported.base is not None and time < _start_time(exported):
+            raise PipelineError(
+                f"the export begins with offset {exported.start_offset} as of {exported.base.taken_at}; "
+                "of earlier times it knows nothing"
+            )
+    return _last(ends)
+
+
+def _at(records: DataFrame, exported: Exported, offset: int) -> Row | None:
+    if not exported.start_offset <= offset <= exported.last_offset:
+        raise PipelineError(
+            f"offset {offset} is not in the export, which has {exported.start_offset} to {exported.last_offset}; "
+            "run `klamm pipeline export` for later ones"
+        )
+    if offset == exported.start_offset:
+        return None
+    row = records.where(sf.col("offset") == offset).select("offset", "tx_last", _micros()).first()
+    if row is None:
+        raise PipelineError(f"the export lacks the record at offset {offset}; run `klamm pipeline reconcile`")
+    if row["tx_last"] != offset:
+        first = records.where(sf.col("tx_last") == row["tx_last"]).agg(sf.min("offset")).first()
+        before = first[0] - 1 if first is not None else offset - 1
+        raise PipelineError(
+            f"offset {offset} is inside a transaction, which nobody has ever seen half of; "
+            f"take {before} (before it) or {row['tx_last']} (after it)"
+        )
+    return row
+
+
+def _last(ends: DataFrame) -> Row | None:
+    last = ends.agg(
+        sf.max("offset").alias("offset"), sf.max_by(sf.unix_micros("recorded_at"), "offset").alias("micros")
+    ).first()
+    return None if last is None or last["offset"] is None else last
+
+
+def _micros() -> Column:
+    return sf.unix_micros("recorded_at").alias("micros")
+
+
+def _start_time(exported: Exported) -> datetime:
+    if exported.base is None:
+        return datetime(1970, 1, 1, tzinfo=UTC)
+    return datetime.fromisoformat(exported.base.taken_at)
+
+
+def _manifests(spark: SparkSession, home: Home) -> list[dict[str, Any]]:
+    return read_documents(spark, home.room("snapshots", "offset=*", "manifest"))
+
+
+def _room(home: Home, offset: int, name: str) -> str:
+    return home.room("snapshots", f"offset={offset:020}", name)

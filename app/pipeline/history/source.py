@@ -1,0 +1,140 @@
+"""The store as Spark sees it: the published views over JDBC, and nothing else.
+
+Every read is one statement in a transaction of its own, which takes no lock that a writer would wait for. Records are
+only ever added behind the head, so a range of offsets up to a head that was read before is the same at any later time.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.jdbc import JdbcSource
+
+ROWS_PER_RANGE = 250_000
+"""Records that one connection reads, in a transaction of a few seconds."""
+
+_HEAD = """SELECT h.cluster_id, h.epoch::text AS epoch, h.last_offset, h.hash, h.log_start_offset, r.hash AS hash_at
+FROM acl_head_v1 AS h LEFT JOIN acl_record_v1 AS r ON r."offset" = """
+
+_RECORDS = """SELECT "offset", tx_last, kind, acl_id::text AS acl_id, resource_type, resource_name, pattern_type,
+    principal, host, operation, permission_type, config_name, config_value, recorded_at, actor, hash
+FROM acl_record_v1"""
+
+# INVARIANT: one statement, so one snapshot of the database: what it tells of the head is true of all its rows.
+_TABLE = """SELECT 'head' AS what, epoch::text AS key, cluster_id AS value, last_offset, log_start_offset, hash,
+    statement_timestamp() AS read_at, NULL::text AS resource_type, NULL::text AS resource_name,
+    NULL::text AS pattern_type, NULL::text AS principal, NULL::text AS host, NULL::text AS operation,
+    NULL::text AS permission_type
+FROM acl_head_v1
+UNION ALL SELECT 'config', name, value, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM config_v1
+UNION ALL SELECT 'acl', id::text, NULL, NULL, NULL, NULL, NULL,
+    resource_type, resource_name, pattern_type, principal, host, operation, permission_type
+FROM acl_v1"""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Which store this is and how far it has come. `hash_at` is the hash at the offset that was asked about: None if
+    there is no such record (trimmed, never written, or 0).
+    """
+
+    cluster_id: str
+    epoch: str
+    last_offset: int
+    hash: bytes
+    log_start_offset: int
+    hash_at: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReading:
+    """The tables at one offset: the head, the stored configuration, and the ACLs."""
+
+    head: Head
+    configs: dict[str, str]
+    acls: DataFrame
+    read_at: datetime
+
+
+def read_head(spark: SparkSession, source: JdbcSource, at: int = 0) -> Head:
+    """The head, and the hash of the record at this offset, in one statement. Raises PipelineError."""
+    row = _query(spark, source, f"{_HEAD}{at:d}").first()
+    if row is None:
+        raise PipelineError("the store has no head; run `klamm migrate`")
+    return Head(
+        row["cluster_id"],
+        row["epoch"],
+        row["last_offset"],
+        bytes(row["hash"]),
+        row["log_start_offset"],
+        None if row["hash_at"] is None else bytes(row["hash_at"]),
+    )
+
+
+def ranges(after: int, through: int, most: int) -> list[tuple[int, int]]:
+    """(after, through] in at most so many even parts, each as (after, through] and not smaller than need be."""
+    count = min(most, -(-(through - after) // ROWS_PER_RANGE)) or 1
+    bounds = [after + (through - after) * number // count for number in range(count + 1)]
+    return list(itertools.pairwise(bounds))
+
+
+def stretches(after: int, through: int, most_ranges: int) -> list[tuple[int, int]]:
+    """(after, through] in pieces that so many ranges are enough for."""
+    size = most_ranges * ROWS_PER_RANGE
+    return [(start, min(start + size, through)) for start in range(after, through, size)]
+
+
+def read_records(spark: SparkSession, source: JdbcSource, parts: Sequence[tuple[int, int]]) -> DataFrame:
+    """The records of these ranges, one partition and one connection each; read anew by every action."""
+    properties = source.options()
+    url = properties.pop("url")
+    predicates = [f'"offset" > {after:d} AND "offset" <= {through:d}' for after, through in parts]
+    frame = spark.read.jdbc(url, f"({_RECORDS}) AS records", predicates=predicates, properties=properties)
+    return frame.select(RECORDS.fieldNames())
+
+
+def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
+    """ACLs, configuration and head as of one moment, read once and kept by Spark for as long as it is used."""
+    # INVARIANT: a lost checkpoint fails the job; reading a part of it again would mix two moments.
+    rows = _query(spark, source, _TABLE).repartition("key").localCheckpoint()
+    others = rows.where("what <> 'acl'").withColumn("read_micros", sf.unix_micros("read_at")).collect()
+    heads = [row for row in others if row["what"] == "head"]
+    if not heads:
+        raise PipelineError("the store has no head; run `klamm migrate`")
+    (row,) = heads
+    head = Head(row["value"], row["key"], row["last_offset"], bytes(row["hash"]), row["log_start_offset"])
+    configs = {row["key"]: row["value"] for row in others if row["what"] == "config"}
+    acls = rows.where("what = 'acl'").select(sf.col("key").alias("id"), *BINDING_FIELDS)
+    return TableReading(head, configs, acls, moment(row["read_micros"]))
+
+
+def tell_exported(spark: SparkSession, source: JdbcSource, exporter: str, epoch: str, through: int) -> None:
+    """Let the store know how far this exporter has come, so that it keeps what comes after it.
+
+    Raises Spark's own errors where it can't be told: a standby, or a store that was not migrated yet.
+    """
+    statement = f"SELECT tell_exported('{UUID(exporter)}', '{UUID(epoch)}', {through:d}) AS told"
+    options = {**source.options(read_only=False), "dbtable": f"({statement}) AS asked"}
+    spark.read.format("jdbc").options(**options).load().collect()
+
+
+def moment(micros: int) -> datetime:
+    """The time that is so many microseconds after 1970; Spark's own timestamps reach Python without their zone."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+
+
+def timestamp(when: datetime) -> Column:
+    """The same moment as a literal, whatever the zone of the session."""
+    return sf.timestamp_micros(sf.lit((when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)))
+
+
+def _query(spark: SparkSession, source: JdbcSource, statement: str) -> DataFrame:
+    options = {**source.options(), "dbtable": f"({statement}) AS asked"}
+    return spark.read.format("jdbc").options(**options).load()

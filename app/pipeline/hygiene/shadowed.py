@@ -1,0 +1,119 @@
+"""ACLs that others make superfluous. All that is found here can go, in any order, without a decision changing.
+
+REDUNDANT: one other ACL of the same permission speaks of every request that this one speaks of. VOID: an ALLOW all of
+whose requests one DENY forbids. Of ACLs that mean the very same (two texts of one CIDR range) the one with the lowest
+id stays. As the covering ACL the widest is named, which is never superfluous itself as far as it is of that kind.
+
+`authorizeByResourceType` alone knows no implied operations (KIP-504): it stops to see DESCRIBE where a READ stays.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType
+from app.pipeline.access.effective import permission_mask
+from app.pipeline.access.hosts import range_lengths, with_covering_keys, with_host_keys
+from app.pipeline.access.patterns import PATTERN, PREFIXED, patterns_of, wider_patterns
+from app.pipeline.hygiene.findings import found_in
+
+REDUNDANT, VOID = "REDUNDANT", "VOID"
+
+_CELL = (*PATTERN, "principal", "host_key")
+_ALLOW, _DENY = AclPermissionType.ALLOW.name, AclPermissionType.DENY.name
+_WIDEST_NAME = 1 << 20
+_LONGEST_KEY = 1 << 20
+
+
+def with_reading(acls: DataFrame) -> DataFrame:
+    """The ACLs as `shadowed` takes them: each with the operations it speaks of (`mask`) and its `host_key`."""
+    mask = permission_mask(AclPermissionType.ALLOW).bitwiseOR(permission_mask(AclPermissionType.DENY))
+    return with_host_keys(acls.withColumnRenamed("resource_name", "pattern_name").withColumn("mask", mask))
+
+
+def shadowed(read: DataFrame) -> DataFrame:
+    """REDUNDANT and VOID ACLs (FOUND). `read` is looked at several times: let `with_reading` be persisted."""
+    own = (sf.col("mask"), sf.col("permission_type"), sf.col("id"))
+
+    def widest(permission: Column) -> Column:
+        # A tie in all but the id is two texts of one range: of those `covers` holds the one with the lowest id.
+        return sf.array_max(
+            sf.filter(
+                "covers",
+                lambda by: (
+                    (by["permission_type"] == permission)
+                    & (by["mask"].bitwiseAND(own[0]) == own[0])
+                    & (by["id"] != own[2])
+                ),
+            )
+        )
+
+    same = sf.struct(sf.lit(REDUNDANT).alias("kind"), widest(own[1]).alias("by"))
+    other = sf.struct(sf.lit(VOID).alias("kind"), sf.when(own[1] == _ALLOW, widest(sf.lit(_DENY))).alias("by"))
+    found = read.join(_covers(read), list(_CELL)).withColumn("found", sf.explode(sf.array(same, other)))
+    found = found.where(sf.col("found.by").isNotNull()).withColumnRenamed("pattern_name", "resource_name")
+    found = found.withColumns({"kind": sf.col("found.kind"), "by": sf.col("found.by")})
+    return found_in(found, sf.col("kind"), why=_why(), by_acl_id=sf.col("by.id"))
+
+
+def _covers(read: DataFrame) -> DataFrame:
+    """By cell: for each permission and mask the widest ACL whose pattern, principal and host cover the cell."""
+    entries = read.groupBy(*_CELL, "permission_type", "mask").agg(
+        sf.min(sf.struct("id", "operation", "host")).alias("acl")
+    )
+    renamed = ("covering_type", "covering_name", "speaker", "covering_key")
+    on = ["resource_type", *renamed]
+    covering = entries.withColumn("entry", _entry()).withColumnsRenamed(dict(zip(_CELL[1:], renamed, strict=True)))
+    met = _candidates(read).join(covering.select(*on, "permission_type", "mask", "entry"), on)
+    widest = met.groupBy(*_CELL, "permission_type", "mask").agg(sf.max("entry").alias("entry"))
+    return widest.groupBy(*_CELL).agg(sf.collect_list("entry").alias("covers"))
+
+
+def _candidates(read: DataFrame) -> DataFrame:
+    """Each cell once for every pattern, principal and host that may cover it."""
+    patterns = patterns_of(read)
+    itself = patterns.withColumns({"covering_type": sf.col("pattern_type"), "covering_name": sf.col("pattern_name")})
+    wider = wider_patterns(patterns, patterns).unionByName(itself)
+    placed = with_covering_keys(read.select(*_CELL).distinct().join(wider, list(PATTERN)), range_lengths(read))
+    speakers = sf.array_distinct(sf.array(sf.col("principal"), sf.lit(WILDCARD_PRINCIPAL)))
+    return placed.withColumn("speaker", sf.explode(speakers))
+
+
+def _entry() -> Column:
+    """An ACL with how wide it is, so that the greatest struct is the widest ACL.
+
+    Among the ACLs that cover one and the same, each of these orders agrees with covering: patterns and hosts nest.
+    """
+    prefixed = sf.col("pattern_type") == PREFIXED
+    length = sf.length("pattern_name")
+    pattern_width = sf.when(prefixed, _WIDEST_NAME - 2 * length).otherwise(
+        sf.when(sf.col("pattern_name") == WILDCARD, sf.lit(_WIDEST_NAME)).otherwise(_WIDEST_NAME - 2 * length - 1)
+    )
+    return sf.struct(
+        (sf.col("principal") == WILDCARD_PRINCIPAL).alias("everyone"),
+        pattern_width.alias("pattern_width"),
+        (sf.lit(_LONGEST_KEY) - sf.length("host_key")).alias("host_width"),
+        sf.bit_count("mask").alias("operation_width"),
+        "mask",
+        "acl.id",
+        "permission_type",
+        "acl.operation",
+        "resource_type",
+        "pattern_type",
+        sf.col("pattern_name").alias("resource_name"),
+        "principal",
+        "acl.host",
+    )
+
+
+def _why() -> Column:
+    by = sf.format_string(
+        "%s %s on %s %s `%s` for `%s` from `%s`",
+        *(sf.col(f"by.{name}") for name in ("permission_type", "operation", "resource_type", "pattern_type")),
+        *(sf.col(f"by.{name}") for name in ("resource_name", "principal", "host")),
+    )
+    implied = (sf.col("by.operation") != sf.col("operation")) & (sf.col("by.operation") != AclOperation.ALL.name)
+    unseen = sf.when(implied, sf.lit("; authorizeByResourceType knows no implied operations")).otherwise("")
+    redundant = sf.concat(sf.lit("says nothing that is not said by "), by, unseen)
+    return sf.when(sf.col("kind") == VOID, sf.concat(sf.lit("all that it allows is forbidden by "), by)).otherwise(
+        redundant
+    )

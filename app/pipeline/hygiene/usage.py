@@ -1,0 +1,219 @@
+"""ACLs that the log has no use for, and ACLs that give far more than the log shows to be used."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from app.core.authorize import AuthorizationResult, Rule
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType
+from app.core.kafka.operations import ALLOW_MASK
+from app.core.kafka.validation import validate_new_acl
+from app.pipeline.access.patterns import PATTERN, covering_resources, patterns_of
+from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FOUND
+from app.pipeline.hygiene.findings import found_in
+
+UNUSED, OVER_BROAD = "UNUSED", "OVER_BROAD"
+
+LONGEST_PREFIX = 3
+"""Characters of a prefix that is suspected of being too short."""
+
+LEAST_COVERED = 10
+"""Resources that an ACL must cover before it is called broad."""
+
+USED_SHARE = 0.2
+"""Below this share of its resources an ACL is called too broad."""
+
+MAX_NARROWER = 20
+"""Narrower ACLs that are written down to take the place of a broad one."""
+
+_RESOURCE = ("resource_type", "resource_name")
+_LISTED = MAX_NARROWER * len(AclOperation)
+"""Uses that are listed for one ACL; of the operations on one resource, some imply others."""
+
+_ARROW = pa.schema(
+    [
+        *((name, pa.string()) for name in ("kind", "acl_id", *BINDING_FIELDS, "why", "by_acl_id")),
+        ("covered", pa.int64()),
+        ("used", pa.int64()),
+        ("narrower", pa.list_(pa.list_(pa.string()))),
+    ]
+)
+
+
+def unused(
+    acls: DataFrame,
+    replayed: DataFrame,
+    decisions: DataFrame,
+    *,
+    log: str,
+    allow_everyone: bool = True,
+    judged: DataFrame,
+) -> DataFrame:
+    """ALLOW ACLs (FOUND) that can go, all together, without a decision of the log changing.
+
+    Needed is whatever decided, by the log or by `replayed` (`access.replay`); and where resources without ACLs
+    are open to all, one ACL on each resource that was denied for want of any that allows. `log` says in words what was
+    looked at. Only the ACLs `judged` (acl_id) are: of those the log covers as much time as it must. DENYs never are:
+    what they forbid is not asked for as long as all goes well.
+    """
+    allowing = acls.filter(sf.col("permission_type") == AclPermissionType.ALLOW.name)
+    old = allowing.join(judged.select(sf.col("acl_id").alias("id")), "id", "left_semi")
+    deciding = replayed.select("acl_id").unionByName(decisions.select("acl_id"))
+    deciding = deciding.filter(sf.col("acl_id").isNotNull()).distinct()
+    closing = _closing(acls, replayed, deciding) if allow_everyone else deciding.limit(0)
+    needed = deciding.unionByName(closing).select(sf.col("acl_id").alias("id"))
+    why = sf.lit(f"decided nothing in {log}")
+    return found_in(old.join(needed, "id", "left_anti"), sf.lit(UNUSED), why=why, used=sf.lit(0))
+
+
+def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
+    acls: DataFrame,
+    replayed: DataFrame,
+    nodes: DataFrame,
+    *,
+    allow_everyone: bool = True,
+    longest_prefix: int = LONGEST_PREFIX,
+    least_covered: int = LEAST_COVERED,
+    used_share: float = USED_SHARE,
+) -> DataFrame:
+    """ALLOW ACLs (FOUND) on `*`, short prefixes or for `User:*` of whose many resources few are used by the log.
+
+    `nodes` (NODES) tell which resources there are; those of `broad_acls` are enough. The mend creates the narrower ACLs
+    that the log needs and removes the broad one; no decision of the log changes by that. Where too many would be needed
+    the mend is empty. With `allow_everyone` ACLs that alone keep closed what somebody was denied are left out.
+    """
+    broad = broad_acls(acls, longest_prefix)
+    counted = nodes.groupBy(*PATTERN).agg(sf.count_distinct("resource_name").alias("covered"))
+    covered = counted.withColumnRenamed("pattern_name", "resource_name")
+    uses = replayed.filter(sf.col("result") == AuthorizationResult.ALLOWED.value).select(
+        sf.col("acl_id").alias("id"),
+        sf.struct("principal", "resource_name", "operation").alias("use"),
+    )
+    uses = uses.join(broad.select("id"), "id", "left_semi").distinct()
+    counts = uses.groupBy("id").agg(
+        sf.count_distinct("use.resource_name").alias("used"), sf.count(sf.lit(1)).alias("uses")
+    )
+    suspects = broad.join(covered, [*_RESOURCE, "pattern_type"]).join(counts, "id")
+    suspects = suspects.filter(
+        (sf.col("covered") >= least_covered) & (sf.col("used") < sf.lit(used_share) * sf.col("covered"))
+    )
+    # They are few, and looked at three times.
+    suspects = suspects.localCheckpoint()
+    if allow_everyone:
+        suspects = suspects.join(_opening(acls, replayed, suspects), "id", "left_anti")
+    few = suspects.filter(sf.col("uses") <= _LISTED).select("id")
+    listed = uses.join(few, "id").groupBy("id").agg(sf.sort_array(sf.collect_list("use")).alias("listed"))
+    rows = suspects.join(listed, "id", "left").select(*ACLS.fieldNames(), "covered", "used", "uses", "listed")
+    return rows.mapInArrow(_narrowed, FOUND)
+
+
+def broad_acls(acls: DataFrame, longest_prefix: int = LONGEST_PREFIX) -> DataFrame:
+    """Those that allow on everything, on all names of a short prefix, or everybody."""
+    return acls.filter(_is_broad(longest_prefix))
+
+
+def closed_without_acl(acls: DataFrame, decisions: DataFrame) -> DataFrame:
+    """Resources without any of these ACLs that somebody was denied for want of one that allows.
+
+    Where resources without ACLs are open to all there are none, if `acls` are all that there were at any of these
+    decisions: what was closed by an ACL that has gone since may be open now.
+    """
+    denied = _denied_by_default(decisions)
+    covered = _covering(denied, _by_pattern(acls).select(*PATTERN).distinct()).select(*_RESOURCE).distinct()
+    return denied.join(covered, list(_RESOURCE), "left_anti")
+
+
+def _is_broad(longest_prefix: int) -> Column:
+    name, pattern_type = sf.col("resource_name"), sf.col("pattern_type")
+    everything = (pattern_type == PatternType.LITERAL.name) & (name == WILDCARD)
+    short = (pattern_type == PatternType.PREFIXED.name) & (sf.length(name) <= longest_prefix)
+    wide = everything | short | (sf.col("principal") == WILDCARD_PRINCIPAL)
+    return (sf.col("permission_type") == AclPermissionType.ALLOW.name) & wide
+
+
+def _closing(acls: DataFrame, replayed: DataFrame, deciding: DataFrame) -> DataFrame:
+    """One ACL (`acl_id`) for each resource of a DefaultDeny that none of the deciding ACLs is on."""
+    patterns = _by_pattern(
+        acls.join(deciding.select(sf.col("acl_id").alias("id"), sf.lit(1).alias("decides")), "id", "left")
+    )
+    patterns = patterns.groupBy(*PATTERN).agg(sf.min("id").alias("acl_id"), sf.max("decides").alias("decides"))
+    on_resource = _covering(_denied_by_default(replayed), patterns).groupBy(*_RESOURCE)
+    kept = on_resource.agg(sf.min("acl_id").alias("acl_id"), sf.max("decides").alias("decides"))
+    return kept.filter(sf.col("decides").isNull()).select("acl_id").distinct()
+
+
+def _opening(acls: DataFrame, replayed: DataFrame, suspects: DataFrame) -> DataFrame:
+    """The suspects (`id`) that keep a resource of a DefaultDeny from being without any ACL."""
+    suspected = suspects.select("id", sf.lit(1).alias("suspected"))
+    marked = _by_pattern(acls.join(suspected, "id", "left"))
+    patterns = marked.groupBy(*PATTERN).agg(sf.max(sf.col("suspected").isNull()).alias("stays"))
+    on_resource = _covering(_denied_by_default(replayed), patterns)
+    bare = on_resource.groupBy(*_RESOURCE).agg(sf.max("stays").alias("stays")).filter(~sf.col("stays"))
+    held = on_resource.drop("stays").join(bare.drop("stays"), list(_RESOURCE)).select(*PATTERN).distinct()
+    return _by_pattern(suspects).join(held, list(PATTERN), "left_semi").select("id")
+
+
+def _denied_by_default(replayed: DataFrame) -> DataFrame:
+    return replayed.filter(sf.col("rule") == Rule.DEFAULT_DENY.value).select(*_RESOURCE).distinct()
+
+
+def _by_pattern(acls: DataFrame) -> DataFrame:
+    return acls.withColumnRenamed("resource_name", "pattern_name")
+
+
+def _covering(resources: DataFrame, patterns: DataFrame) -> DataFrame:
+    """Resources with each pattern that covers them, and what is known of the pattern."""
+    covered = covering_resources(resources, patterns_of(patterns))
+    named = covered.withColumnsRenamed({"covering_type": "pattern_type", "covering_name": "pattern_name"})
+    return named.join(patterns, list(PATTERN))
+
+
+def _narrowed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = [_finding(row) for row in batch.to_pylist()]
+        if rows:
+            columns = zip(*rows, strict=True)
+            arrays = [pa.array(values, kind) for values, kind in zip(columns, _ARROW.types, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    acl = {name: row[name] for name in BINDING_FIELDS}
+    why = f"covers {row['covered']} known resources, of which the log uses {row['used']}"
+    narrower = None if row["listed"] is None else narrower_acls(acl, row["listed"])
+    number = row["uses"] if narrower is None else len(narrower)
+    if number > MAX_NARROWER or narrower is None:
+        why, narrower = f"{why}; it takes the place of {number} narrower ACLs, too many to write down", None
+    elif not all(map(_is_narrow, narrower)):
+        why, narrower = f"{why}; something was asked that no narrower ACL can allow", None
+    fields = None if narrower is None else [[each[name] for name in BINDING_FIELDS] for each in narrower]
+    return (OVER_BROAD, row["id"], *acl.values(), why, None, row["covered"], row["used"], fields)
+
+
+def _is_narrow(acl: Mapping[str, str]) -> bool:
+    """Whether it can be created, and speaks of one resource: asked about as such, `*` is a name like others."""
+    binding = AclBinding.from_words(acl[name] for name in BINDING_FIELDS)
+    return binding.resource_name != WILDCARD and validate_new_acl(binding) is None
+
+
+def narrower_acls(acl: Mapping[str, str], uses: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The ACLs on single resources, for single principals, that allow these uses of a broad ACL, and nothing more."""
+    asked: dict[tuple[str, str], list[AclOperation]] = {}
+    for use in uses:
+        asked.setdefault((use["principal"], use["resource_name"]), []).append(AclOperation[use["operation"]])
+    return [
+        {
+            **acl,
+            "resource_name": name,
+            "pattern_type": PatternType.LITERAL.name,
+            "principal": principal,
+            "operation": operation.name,
+        }
+        for (principal, name), operations in asked.items()
+        for operation in operations
+        if not any(other is not operation and ALLOW_MASK[other] >> operation & 1 for other in operations)
+    ]

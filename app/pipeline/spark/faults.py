@@ -1,0 +1,123 @@
+"""What went wrong, in one line: of Spark's errors the first cause that means something, without a stack of Java."""
+
+import re
+from collections.abc import Mapping
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.jdbc import password_of
+from app.pipeline.spark.row_output import one_line
+
+SPARK_FAILED = 3
+
+_CLASS = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error|Throwable): ")
+_CAUSE = re.compile(r"^(?:Caused by: |: )?((?:[\w$]+\.)+[\w$]*(?:Exception|Error)): (.*\S)", re.MULTILINE)
+_TASK = re.compile(r"^Job aborted due to stage failure: .*\(TID \d+\) \([^)]*\): ")
+_EMPTY = re.compile(r"^(An error occurred while calling|Job aborted|Exception thrown in awaitResult|Py4J)")
+"""Beginnings of what Spark says where the cause is yet to come."""
+_OURS = re.compile(r"^(?:[\w.]+\.)?PipelineError: (.*\S)", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last)"
+_PYTHON = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)(?:: .*)?)$", re.MULTILINE)
+_POSTGRES = re.compile(r"org\.postgresql\.util\.PSQLException: (.*\S)")
+_WRAPPERS = ("SparkException", "ExecutionException", "InvocationTargetException", "Py4JJavaError", "PythonException")
+_CREDENTIALS = re.compile(r"(?i)(password=|token=|secret=)[^\s&;,]+|(?<=://)([^\s/@:]+):[^\s/@]+@")
+_LEAST_SECRET = 3
+"""A shorter password would be found in every other word; nobody can be helped by hiding it."""
+
+_HINTS = (
+    ("password authentication failed", "look at the user and KLAMM_PIPELINE_JDBC_PASSWORD (or its _FILE)"),
+    ("no password was provided", "set KLAMM_PIPELINE_JDBC_PASSWORD or KLAMM_PIPELINE_JDBC_PASSWORD_FILE"),
+    ("refused", "is PostgreSQL running there? look at host and port of the URL"),
+    ("permission denied for", "grant the group role klamm_spark to the user (docs/database.md)"),
+    ("does not exist", "look at the URL's database, and whether `klamm migrate` was run on it"),
+    ("The server does not support SSL", "if the way is safe without TLS, add ?sslmode=disable to the URL"),
+    ("SSL", "for a CA of your own add ?sslrootcert=FILE to the URL; docs/pipeline.md, Secrets and TLS"),
+)
+"""By a word in the cause."""
+
+_HINTS_OF_ALL = (
+    ("OutOfMemoryError", "give --driver-memory more"),
+    ("Java heap space", "give --driver-memory more"),
+    ("grpcio", "Spark Connect needs packages of its own: pip install 'pyspark[connect]'"),
+    ("No suitable driver", "name PostgreSQL's JDBC driver with --jdbc-jar"),
+    ("ClassNotFoundException: org.postgresql", "name PostgreSQL's JDBC driver with --jdbc-jar"),
+    ("No space left on device", "make room there and run it again: what was written before stands"),
+    ("Disk quota exceeded", "make room there and run it again: what was written before stands"),
+    ("Read-only file system", "name a --home that can be written"),
+    ("Permission denied", "name a --home that this user may write, or let this user"),
+    ("ChecksumException", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
+    ("not a Parquet file", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
+    ("unresolved dependency", "without a way to Maven Central, name PostgreSQL's JDBC driver with --jdbc-jar"),
+)
+"""By a word anywhere in what Java said."""
+
+
+def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
+    """A line for whoever runs the job, without secrets, and the exit code."""
+    text, status = _explained(fault, environ)
+    return one_line(text), status
+
+
+def _explained(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
+    if isinstance(fault, PipelineError):
+        return masked(str(fault), environ), fault.exit_code
+    if isinstance(fault, PySparkException | Py4JError):
+        text = _text_of(fault)
+        # A worker's own PipelineError comes in Spark's clothes.
+        if ours := _OURS.search(text):
+            return masked(ours[1], environ), PipelineError.exit_code
+        return masked(_with_hint(_cause(text), text), environ), SPARK_FAILED
+    if isinstance(fault, OSError) and fault.strerror:
+        place = f"`{fault.filename}`: " if fault.filename else ""
+        return masked(f"{place}{fault.strerror}", environ), SPARK_FAILED
+    return masked(f"{type(fault).__name__}: {_first_line(str(fault))}", environ), SPARK_FAILED
+
+
+def masked(text: str, environ: Mapping[str, str]) -> str:
+    """The text with every secret in it made unreadable."""
+    try:
+        password = password_of(environ) or ""
+    except PipelineError:
+        password = ""
+    if len(password) >= _LEAST_SECRET:
+        text = text.replace(password, "***")
+    return _CREDENTIALS.sub(lambda match: f"{match[1] or f'{match[2]}:'}***{'' if match[1] else '@'}", text)
+
+
+def _text_of(fault: PySparkException | Py4JError) -> str:
+    """All that is known of it: its own words first, then the stack of Java, which names the causes."""
+    try:
+        said = str(fault)
+    except (AssertionError, Py4JError):  # the JVM is gone, or was never there
+        said = type(fault).__name__
+    return f"{said}\n{getattr(fault, '_stackTrace', '') or ''}"
+
+
+def _cause(text: str) -> str:
+    if postgres := _POSTGRES.search(text):
+        return f"PostgreSQL: {postgres[1]}"
+    python = _PYTHON.findall(text.partition(_TRACEBACK)[2].partition("\n\tat ")[0])
+    if python:
+        # The innermost stands last.
+        return str(python[-1])
+    first = _first_line(text)
+    if not _EMPTY.match(first):
+        return first
+    for kind, said in _CAUSE.findall(text):
+        if not kind.endswith(_WRAPPERS):
+            return f"{kind.rpartition('.')[2]}: {said}"
+    return first
+
+
+def _first_line(text: str) -> str:
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+    return _CLASS.sub("", _TASK.sub("", line))
+
+
+def _with_hint(said: str, text: str) -> str:
+    # What begins so is of Spark itself, which reads files as well.
+    hint = None if said.startswith("[") else next((hint for sign, hint in _HINTS if sign in said), None)
+    hint = hint or next((hint for sign, hint in _HINTS_OF_ALL if sign in text), None)
+    return f"{said.rstrip('.')}; {hint}" if hint else said

@@ -1,0 +1,150 @@
+"""How jobs reach PostgreSQL: a URL without secrets, a user, and a password from the environment or a file."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from app.core.kafka.hosts import is_loopback
+from app.pipeline.spark.errors import PipelineError
+
+URL_VARIABLE = "KLAMM_PIPELINE_JDBC_URL"
+USER_VARIABLE = "KLAMM_PIPELINE_JDBC_USER"
+PASSWORD_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD"  # noqa: S105 - a name, no password
+PASSWORD_FILE_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD_FILE"  # noqa: S105 - the same
+
+READER, TELLER = "klamm-pipeline", "klamm-pipeline tells"
+"""What the database calls our sessions: those that read, and those that note how far an export has come."""
+
+_PORT_DIGITS, _MOST_PORT = 5, 65_535
+_SECRETS = frozenset({"password", "sslpassword"})
+_SCHEME = "jdbc:postgresql://"
+_EXPECTED = f"expected {_SCHEME}host:port/database"
+_JAVA_TRUST = "org.postgresql.ssl.DefaultJavaSSLFactory"
+_ROOT_AT_HOME = Path("~/.postgresql/root.crt")
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcSource:
+    """A database to read. The password is only ever an option of the reader, which Spark conceals in its plans."""
+
+    url: str
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further ones of the driver, such as sslmode; there may be secrets among them."""
+
+    def options(self, *, read_only: bool = True) -> dict[str, str]:
+        """What `spark.read.format("jdbc").options(...)` takes, besides what to read.
+
+        Sessions are read-only unless they are to tell the store something. What the URL itself says of the driver's
+        properties stands over what is said here.
+        """
+        options = {
+            "url": self.url,
+            "driver": "org.postgresql.Driver",
+            "fetchsize": "10000",
+            "ApplicationName": READER if read_only else TELLER,
+            "tcpKeepAlive": "true",
+            "connectTimeout": "10",  # seconds, as are all of the driver's
+            "loginTimeout": "30",
+            "socketTimeout": "900",
+            "options": f"-c default_transaction_read_only={'on' if read_only else 'off'}",
+            **_tls(self.url, self.properties),
+            **self.properties,
+        }
+        if self.user is not None:
+            options["user"] = self.user
+        if self.password is not None:
+            options["password"] = self.password
+        return options
+
+    def __str__(self) -> str:
+        return self.url.partition("?")[0].removeprefix("jdbc:")
+
+
+def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> JdbcSource:
+    """The database that flags or variables name; else, under `klamm pipeline`, the service's own.
+
+    Files are read anew each time. Raises PipelineError if none is named, or if it can't be used.
+    """
+    url = arguments.jdbc_url or environ.get(URL_VARIABLE)
+    if not url:
+        service = getattr(arguments, "service", None)
+        if service is not None:
+            source: JdbcSource = service.source(arguments)
+            return source
+        raise PipelineError(f"no database is named; give --jdbc-url {_SCHEME}host:port/database, or set {URL_VARIABLE}")
+    where = "--jdbc-url" if arguments.jdbc_url else URL_VARIABLE
+    check_url(url, where)
+    user = arguments.jdbc_user or environ.get(USER_VARIABLE) or None
+    return JdbcSource(url, user, password_of(environ))
+
+
+def password_of(environ: Mapping[str, str]) -> str | None:
+    """The password, without the newline at the end of its file. Raises PipelineError if the file can't be read."""
+    given, name = environ.get(PASSWORD_VARIABLE), environ.get(PASSWORD_FILE_VARIABLE)
+    if given is not None and name is not None:
+        raise PipelineError(f"{PASSWORD_VARIABLE} and {PASSWORD_FILE_VARIABLE} are both set; give one of them")
+    if name is None:
+        return given
+    try:
+        return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise PipelineError(f"{PASSWORD_FILE_VARIABLE}: can't read `{name}` ({why})") from None
+
+
+def check_url(url: str, where: str) -> None:
+    """Raise PipelineError for a URL that holds a password or leads nowhere; none of it gets into the text."""
+    # INVARIANT: no part of the URL gets into a text, for a slip of the pen can make any part of it the password.
+    if url.startswith(("postgresql://", "postgres://")):
+        raise PipelineError(f"{where} is a URL of libpq's kind; {_EXPECTED}, user and password apart from it")
+    if not url.startswith(_SCHEME):
+        raise PipelineError(f"{where}: {_EXPECTED}")
+    try:
+        parts = urlsplit(url.removeprefix("jdbc:"))
+        ports = [each.rpartition("]")[2].partition(":")[2] for each in parts.netloc.split(",")]
+    except ValueError:
+        raise PipelineError(f"{where}: {_EXPECTED}") from None
+    names = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    if "@" in parts.netloc or names & _SECRETS:
+        raise PipelineError(
+            f"{where} holds a password or a user, which others could read in the list of processes; take it out, set "
+            f"{PASSWORD_VARIABLE} or {PASSWORD_FILE_VARIABLE}, and name the user with --jdbc-user"
+        )
+    if "user" in names:
+        raise PipelineError(f"{where} names a user; use --jdbc-user or {USER_VARIABLE} for it")
+    if not parts.netloc or not all(map(_is_port, filter(None, ports))) or len(parts.path) <= 1:
+        raise PipelineError(f"{where}: {_EXPECTED}")
+
+
+def _tls(url: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """As the service has it: who connects to another machine and says nothing means certificate and name.
+
+    Java's own certificate authorities are asked, unless a file of some is named or in its usual place.
+    """
+    parts = urlsplit(url.removeprefix("jdbc:"))
+    hosts = [_host(each) for each in parts.netloc.split(",")]
+    said = {name.lower(): value for name, value in properties.items()}
+    said |= {name.lower(): value for name, value in parse_qsl(parts.query, keep_blank_values=True)}
+    options = {}
+    mode = said.get("sslmode")
+    if mode is None and not all(is_loopback(host) for host in hosts):
+        mode = options["sslmode"] = "verify-full"
+    # The driver itself knows ~/.postgresql/root.crt, and nothing else, where no file is named.
+    named = said.get("sslrootcert") or ("" if _ROOT_AT_HOME.expanduser().is_file() else "system")
+    if mode == "verify-full" and named == "system" and "sslfactory" not in said:
+        options["sslfactory"] = _JAVA_TRUST
+    return options
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _PORT_DIGITS and 0 < int(text) <= _MOST_PORT
+
+
+def _host(listed: str) -> str:
+    if listed.startswith("["):
+        return listed[1:].partition("]")[0]
+    return unquote(listed.partition(":")[0])

@@ -1,0 +1,118 @@
+"""PostgreSQL's JDBC driver: where a local run of Spark gets it from, and that it is the right one."""
+
+import atexit
+import hashlib
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.local_cache import cache_folder, put_file
+
+COORDINATES = "org.postgresql:postgresql:42.7.8"
+JAR = "postgresql-42.7.8.jar"
+SHA256 = "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7"
+JAR_VARIABLE = "KLAMM_PIPELINE_JDBC_JAR"
+
+_NOT_NEEDED = "org.checkerframework:checker-qual"
+"""What the driver's description names beside it: annotations for compilers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The driver of a session: a jar, or (None) what Spark has to fetch."""
+
+    origin: str
+    jar: str | None = None
+
+    def options(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """What the session has to be told."""
+        if self.jar is not None:
+            return {"spark.jars": self.jar}
+        told = {"spark.jars.packages": COORDINATES, "spark.jars.excludes": _NOT_NEEDED}
+        folder = _folder_of_one(environ)
+        return told if folder is None else {**told, "spark.jars.ivy": folder}
+
+
+def find_driver(named: str | None, environ: Mapping[str, str], carried: Path | None = None) -> Driver:
+    """The driver: the jar that is named, else the installed package's own, else the cache's, else to be fetched.
+
+    `carried` is where the package's own would be. Raises PipelineError if the jar that is named or carried is none.
+    """
+    if named:
+        return Driver("--jdbc-jar", _named(named, "--jdbc-jar"))
+    if environ.get(JAR_VARIABLE):
+        return Driver(JAR_VARIABLE, _named(environ[JAR_VARIABLE], JAR_VARIABLE))
+    own = _carried() if carried is None else carried
+    if own.is_file():
+        if _sum(own) != SHA256:
+            raise PipelineError(f"`{own}` is not the driver that Klamm was built with; install Klamm anew")
+        return Driver("the installed package", str(own))
+    kept = _kept(environ)
+    if kept is not None and kept.is_file():
+        if _sum(kept) == SHA256:
+            return Driver("the cache", str(kept))
+        # INVARIANT: a jar with another checksum is never used; the next one takes its place.
+        kept.unlink(missing_ok=True)
+    return Driver("Maven Central, or the mirror that Spark is configured for")
+
+
+def keep_driver(jars: str, environ: Mapping[str, str]) -> None:
+    """Keep what Spark has fetched for the next start. `jars` is the session's spark.jars.
+
+    Raises PipelineError if the driver among them is not the one that it must be: the session must not be used then.
+    """
+    fetched = [Path(unquote(urlsplit(each).path)) for each in jars.split(",") if each.strip().endswith(JAR)]
+    for jar in fetched:
+        content = jar.read_bytes()
+        if hashlib.sha256(content).hexdigest() != SHA256:
+            raise PipelineError(
+                f"`{jar}`, which Spark has fetched as {COORDINATES}, has another checksum than that driver has; delete "
+                "it, and if it comes again, name a jar that you trust with --jdbc-jar"
+            )
+        kept = _kept(environ)
+        if kept is not None:
+            put_file(kept, content, 0o600)
+
+
+def _named(jar: str, where: str) -> str:
+    # The URL of a file system that Spark reads is Spark's to look at.
+    if "://" in jar:
+        return jar
+    path = Path(jar).expanduser().absolute()
+    if not zipfile.is_zipfile(path):
+        what = "there is no such file" if not path.exists() else "that is no jar"
+        raise PipelineError(f"{where} is `{jar}`, but {what}; leave it out, and the driver is found or fetched")
+    return str(path)
+
+
+def _carried() -> Path:
+    with as_file(files("app.pipeline") / "jars" / JAR) as path:
+        return path
+
+
+def _kept(environ: Mapping[str, str]) -> Path | None:
+    """Where the cache has it; None where there can be no cache, which costs a download and is no fault."""
+    try:
+        return cache_folder(environ, "jdbc") / JAR
+    except PipelineError:
+        return None
+
+
+def _folder_of_one(environ: Mapping[str, str]) -> str | None:
+    """Where this process fetches to: Ivy does not lock its own cache, and another may read what is half written."""
+    try:
+        folder = tempfile.mkdtemp(dir=cache_folder(environ, "jdbc"), prefix="ivy-")
+    except (PipelineError, OSError):
+        return None
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

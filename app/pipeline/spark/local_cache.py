@@ -1,0 +1,59 @@
+"""Klamm's own cache folder on this machine: what took a download or a search to get, kept for the next start."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from app.pipeline.spark.errors import PipelineError
+
+_WRITABLE_BY_OTHERS = 0o022
+
+
+def cache_folder(environ: Mapping[str, str], *names: str) -> Path:
+    """A folder in $XDG_CACHE_HOME/klamm (~/.cache/klamm), made for this user alone if it is not there.
+
+    Raises PipelineError if it can't be made, or if somebody else could put files into it: programs are run from it.
+    """
+    root = _root(environ)
+    folder = root.joinpath(*names)
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        folders = [root.joinpath(*names[:depth]) for depth in range(len(names) + 1)]
+        for each in folders:
+            each.mkdir(mode=0o700, exist_ok=True)
+            facts = each.stat()
+            if facts.st_uid != os.geteuid() or facts.st_mode & _WRITABLE_BY_OTHERS:
+                raise PipelineError(
+                    f"others can write into the cache folder `{each}`; name another one with XDG_CACHE_HOME, or make "
+                    "it yours alone (chmod go-w)"
+                )
+    except OSError as error:
+        raise PipelineError(
+            f"can't keep a cache in `{folder}` ({error.strerror}); name a folder that you may write with XDG_CACHE_HOME"
+        ) from None
+    return folder
+
+
+def put_file(path: Path, content: bytes, mode: int) -> None:
+    """Write the file at once or not at all, whoever else may be writing it at the same time."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(name).chmod(mode)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _root(environ: Mapping[str, str]) -> Path:
+    named = environ.get("XDG_CACHE_HOME", "")
+    # By its specification a relative path there counts as none.
+    if Path(named).is_absolute():
+        return Path(named) / "klamm"
+    try:
+        return Path.home() / ".cache" / "klamm"
+    except (RuntimeError, KeyError):  # a container's user may have no home
+        raise PipelineError("there is no home folder to keep a cache in; name a folder with XDG_CACHE_HOME") from None

@@ -1,0 +1,153 @@
+"""What has been exported, as its manifests say it: a batch without a manifest does not exist."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from app import __version__
+from app.core.records import GENESIS_HASH
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.storage import Home, read_documents, write_document
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The state that a first export began with because the records before it had been trimmed."""
+
+    cluster_id: str
+    epoch: str
+    offset: int
+    hash: str
+    acls: int
+    configs: Mapping[str, str]
+    taken_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A stretch of records. Hashes are hexadecimal; `previous_hash` is that of the record before the first."""
+
+    cluster_id: str
+    epoch: str
+    first_offset: int
+    last_offset: int
+    previous_hash: str
+    hash: str
+    days: Sequence[str]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """All of an export. It has a base, or batches from offset 1 on, or both."""
+
+    base: Base | None
+    batches: Sequence[Batch]
+
+    @property
+    def _end(self) -> Batch | Base:
+        newest = self.batches[-1] if self.batches else self.base
+        if newest is None:
+            raise PipelineError("nothing has been exported yet; run `klamm pipeline export`")
+        return newest
+
+    @property
+    def cluster_id(self) -> str:
+        """Whose records these are."""
+        return self._end.cluster_id
+
+    @property
+    def epoch(self) -> str:
+        """Of which history they are."""
+        return self._end.epoch
+
+    @property
+    def start_offset(self) -> int:
+        """The offset before the first record: 0, or that of the base."""
+        return 0 if self.base is None else self.base.offset
+
+    @property
+    def start_hash(self) -> bytes:
+        """The hash there."""
+        return GENESIS_HASH if self.base is None else bytes.fromhex(self.base.hash)
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset that was taken."""
+        end = self._end
+        return end.last_offset if isinstance(end, Batch) else end.offset
+
+    @property
+    def hash(self) -> bytes:
+        """The hash there."""
+        return bytes.fromhex(self._end.hash)
+
+    def faults(self) -> list[str]:
+        """Where manifests don't follow each other."""
+        said: list[str] = []
+        offset, chained = self.start_offset, self.start_hash.hex()
+        for batch in self.batches:
+            name = f"batch={batch.first_offset}"
+            if batch.first_offset != offset + 1:
+                said.append(f"{name} follows offset {offset}: manifests of records between are missing or overlap")
+            elif batch.previous_hash != chained:
+                said.append(f"{name} was chained to another record {offset} than the manifest before it names")
+            if (batch.cluster_id, batch.epoch) != (self.cluster_id, self.epoch):
+                said.append(f"{name} is of another store or epoch ({batch.cluster_id}, {batch.epoch})")
+            offset, chained = batch.last_offset, batch.hash
+        return said
+
+
+_Kind = TypeVar("_Kind", Base, Batch)
+
+
+def read_exported(spark: SparkSession, home: Home) -> Exported | None:
+    """What the manifests say; None if nothing has been exported."""
+    bases = read_documents(spark, _base_manifest(home))
+    documents = read_documents(spark, home.room("export", "manifests", "batch=*"))
+    batches = sorted((_read(Batch, document) for document in documents), key=lambda batch: batch.first_offset)
+    if not bases and not batches:
+        return None
+    return Exported(_read(Base, bases[0]) if bases else None, tuple(batches))
+
+
+def write_batch(spark: SparkSession, home: Home, batch: Batch) -> None:
+    """From now on the batch exists."""
+    path = home.room("export", "manifests", f"batch={batch.first_offset}")
+    write_document(spark, path, {"job": "export", **asdict(batch), **versions(spark)})
+
+
+def write_base(spark: SparkSession, home: Home, base: Base) -> None:
+    """From now on the base exists."""
+    write_document(spark, _base_manifest(home), {"job": "export", **asdict(base), **versions(spark)})
+
+
+def exporter_of(spark: SparkSession, home: Home) -> str:
+    """By which id the store knows the export into this home; made up by the first run."""
+    path = home.room("export", "exporter")
+    for document in read_documents(spark, path):
+        return str(document["id"])
+    made_up = str(uuid4())
+    write_document(spark, path, {"id": made_up})
+    return made_up
+
+
+def versions(spark: SparkSession) -> dict[str, str]:
+    """What every manifest says of who made it."""
+    return {"klamm_version": __version__, "spark_version": spark.version}
+
+
+def _base_manifest(home: Home) -> str:
+    return home.room("export", "base", "manifest")
+
+
+def _read(kind: type[_Kind], document: Mapping[str, Any]) -> _Kind:
+    try:
+        return kind(**{name: document[name] for name in kind.__dataclass_fields__})
+    except KeyError as missing:
+        raise PipelineError(
+            f"a manifest of the export lacks {missing}; restore it, or export into a new --home"
+        ) from None

@@ -1,0 +1,117 @@
+"""Files and folders that the command line names, looked at before Spark is started: nobody waits to learn of a slip."""
+
+import argparse
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.session import is_submitted
+
+_READ = ("resources", "teams")
+_FOLDERS = ("decisions",)
+_REPLACED = ("output",)
+"""Options whose file another takes the place of; a device would be gone by that."""
+
+_METRICS = "metrics_file"
+
+_ELSEWHERE = ("SPARK_REMOTE", "HADOOP_CONF_DIR", "SPARK_CONF_DIR")
+"""Variables that may make a plain path one of another file system."""
+
+_NO_PLAIN_PATH = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
+"""What Spark takes for a URL, or for a pattern."""
+
+_DEFAULT_FILE_SYSTEM = "fs.defaultFS"
+
+
+def check_files(arguments: argparse.Namespace, home: str, environ: Mapping[str, str], *, writes_home: bool) -> None:
+    """Raise PipelineError, with the flag, for a file that can't be read or written, and for a home that can't be one.
+
+    What Spark reads is looked at only where its file system is this machine's.
+    """
+    for name, value in vars(arguments).items():
+        if isinstance(value, Path) and name != _METRICS:
+            _check_written(_flag(name), value, is_replaced=name in _REPLACED)
+    if not _is_local(arguments, environ):
+        return
+    _check_metrics(arguments)
+    for name in (*_READ, *_FOLDERS):
+        path = getattr(arguments, name, None)
+        if path is not None and not _NO_PLAIN_PATH.search(path):
+            _check_read(_flag(name), path, is_folder=name in _FOLDERS)
+    folder = local_folder(arguments, home, environ)
+    if folder is not None:
+        _check_home(folder, writes=writes_home)
+
+
+def local_folder(arguments: argparse.Namespace, home: str, environ: Mapping[str, str]) -> Path | None:
+    """The home's folder; None if it may be on another file system than this machine's."""
+    return Path(home) if _is_local(arguments, environ) and not _NO_PLAIN_PATH.search(home) else None
+
+
+def _is_local(arguments: argparse.Namespace, environ: Mapping[str, str]) -> bool:
+    if is_submitted(environ) or arguments.remote or any(environ.get(name) for name in _ELSEWHERE):
+        return False
+    if any(_DEFAULT_FILE_SYSTEM in each for each in arguments.conf):
+        return False
+    return arguments.master is None or arguments.master.startswith("local")
+
+
+def _check_metrics(arguments: argparse.Namespace) -> None:
+    path: Path | None = arguments.metrics_file
+    if path is not None:
+        # What can't be written is told once: nobody is to try it again at the end.
+        arguments.metrics_file = None
+        _check_written(_flag(_METRICS), path, is_replaced=True)
+        arguments.metrics_file = path
+
+
+def _check_written(flag: str, path: Path, *, is_replaced: bool) -> None:
+    way_out = "name another file"
+    mode = _mode(flag, path)
+    if mode is not None and stat.S_ISDIR(mode):
+        raise PipelineError(f"{flag}: `{path}` is a folder; name a file")
+    if mode is not None and is_replaced and not stat.S_ISREG(mode):
+        raise PipelineError(f"{flag}: `{path}` is no plain file, and would be replaced by one; {way_out}")
+    folder = _mode(flag, path.parent)
+    if folder is None or not stat.S_ISDIR(folder):
+        raise PipelineError(f"{flag}: there is no folder `{path.parent}`; make it, or {way_out}")
+    if not os.access(path if mode is not None and not is_replaced else path.parent, os.W_OK):
+        raise PipelineError(f"{flag}: `{path}` can't be written (Permission denied); {way_out}")
+
+
+def _check_read(flag: str, path: str, *, is_folder: bool) -> None:
+    mode = _mode(flag, Path(path))
+    if mode is None:
+        raise PipelineError(f"{flag}: there is no {'folder' if is_folder else 'file or folder'} `{path}`")
+    if is_folder and not stat.S_ISDIR(mode):
+        raise PipelineError(f"{flag}: `{path}` is no folder; name the one that decision.log.path names")
+    if not os.access(path, os.R_OK):
+        raise PipelineError(f"{flag}: `{path}` can't be read (Permission denied); let this user read it")
+
+
+def _check_home(home: Path, *, writes: bool) -> None:
+    there, mode = home, _mode("--home", home)
+    while mode is None:
+        there = there.parent
+        mode = _mode("--home", there)
+    if not stat.S_ISDIR(mode):
+        raise PipelineError(f"--home: `{home}` can't be a folder, for `{there}` is none; name another one")
+    if writes and not os.access(there, os.W_OK | os.X_OK):
+        raise PipelineError(f"--home: `{there}` is closed to this user; name a folder that can be written")
+
+
+def _mode(flag: str, path: Path) -> int | None:
+    """Of what is there; None if nothing is."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise PipelineError(f"{flag}: `{path}`: {error.strerror}; name another one") from None
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

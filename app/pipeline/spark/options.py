@@ -1,0 +1,161 @@
+"""What every job can be told on the command line and by variables."""
+
+import argparse
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.jdbc import PASSWORD_FILE_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE, USER_VARIABLE, JdbcSource
+from app.pipeline.spark.jdbc_driver import JAR_VARIABLE
+from app.pipeline.spark.session import SessionOptions, is_submitted, java_wanted
+
+HOME_VARIABLE = "KLAMM_PIPELINE_HOME"
+VARIABLES = (
+    HOME_VARIABLE,
+    URL_VARIABLE,
+    USER_VARIABLE,
+    PASSWORD_VARIABLE,
+    PASSWORD_FILE_VARIABLE,
+    JAR_VARIABLE,
+)
+DEFAULT_HOME = ".klamm/pipeline"
+DEFAULT_DRIVER_MEMORY = "2g"
+
+_PREFIX = "KLAMM_PIPELINE_"
+_LEAST_PARTITIONS = 8
+_MASTER = re.compile(
+    r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]*)?\])?|local-cluster\[[0-9, ]+\]|(spark|k8s)://\S+|yarn"
+)
+_SECRET_SETTING = re.compile(r"(?i)secret|password|token|access[._]?key|credential")
+
+
+class Service(Protocol):
+    """The service's own database, which jobs read where no other one is named."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare how the service is named."""
+
+    def source(self, arguments: argparse.Namespace) -> JdbcSource:
+        """Its database. Raises PipelineError if it is not there."""
+
+
+def add_common_arguments(parser: argparse.ArgumentParser, service: Service | None) -> None:
+    """Declare what all jobs have."""
+    where = parser.add_argument_group("where")
+    where.add_argument(
+        "--home",
+        metavar="FOLDER",
+        help=f"folder, or URL of an object store, that jobs keep their tables in ({HOME_VARIABLE}, {DEFAULT_HOME})",
+    )
+    database = parser.add_argument_group("database")
+    if service is not None:
+        service.add_arguments(database)  # type: ignore[arg-type]  # a group declares arguments as a parser does
+    database.add_argument(
+        "--jdbc-url", metavar="URL", help=f"jdbc:postgresql://host:port/database, without secrets ({URL_VARIABLE})"
+    )
+    database.add_argument(
+        "--jdbc-user",
+        metavar="NAME",
+        help=f"who reads it ({USER_VARIABLE}); the password comes from {PASSWORD_VARIABLE} or the file that "
+        f"{PASSWORD_FILE_VARIABLE} names",
+    )
+    database.add_argument(
+        "--jdbc-jar",
+        metavar="FILE",
+        help=f"PostgreSQL's JDBC driver ({JAR_VARIABLE}; without it the cache's, else it is fetched once)",
+    )
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument("--master", metavar="URL", help="where Spark runs: local[4], spark://..., k8s://... (local[*])")
+    spark.add_argument(
+        "--remote", metavar="URL", help="a Spark Connect server, sc://host:port; with a token in it use SPARK_REMOTE"
+    )
+    spark.add_argument(
+        "--driver-memory",
+        metavar="SIZE",
+        help=f"heap of Spark's driver, which in a local run does all the work: 512m, 4g ({DEFAULT_DRIVER_MEMORY})",
+    )
+    spark.add_argument(
+        "--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark's, as often as needed"
+    )
+    saying = parser.add_argument_group("what is said")
+    saying.add_argument(
+        "--metrics-file",
+        metavar="FILE",
+        type=Path,
+        help="write the run's numbers there for Prometheus' node_exporter (textfile collector; name it ....prom)",
+    )
+    saying.add_argument("--quiet", action="store_true", help="say no steps on standard error, only faults")
+    saying.add_argument("--debug", action="store_true", help="show Spark's log, and all of a fault")
+
+
+def home_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:
+    """The home's path or URL."""
+    named: str = arguments.home or environ.get(HOME_VARIABLE) or DEFAULT_HOME
+    return named if "://" in named else os.path.expanduser(named)  # noqa: PTH111 - `x//y` and `./x` stay as they are
+
+
+def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -> SessionOptions:
+    """How the session of these arguments is made. Raises PipelineError for what can't be."""
+    if arguments.remote and arguments.master:
+        raise PipelineError("--remote and --master are both given; Spark runs at one of them")
+    if arguments.remote and not re.match(r"sc://[^/;\s]", arguments.remote):
+        raise PipelineError("--remote: expected sc://host:port")
+    if arguments.remote and "token=" in arguments.remote:
+        raise PipelineError(
+            "--remote holds a token, which others could read in the list of processes; give the URL by SPARK_REMOTE"
+        )
+    for flag, given in (("--master", arguments.master), ("--driver-memory", arguments.driver_memory)):
+        if given and (is_submitted(environ) or arguments.remote):
+            whose = "spark-submit's" if is_submitted(environ) else "the Spark Connect server's"
+            raise PipelineError(f"{flag} is {whose} to say here; leave it out")
+    if arguments.master and not _MASTER.fullmatch(arguments.master):
+        raise PipelineError(
+            f"--master: expected local, local[4], spark://host:port, k8s://host:port or yarn, not `{arguments.master}`"
+        )
+    if arguments.driver_memory and not re.fullmatch(r"[1-9]\d*[mg]", arguments.driver_memory, re.IGNORECASE):
+        raise PipelineError(f"--driver-memory: expected a size such as 512m or 4g, not `{arguments.driver_memory}`")
+    options = SessionOptions(
+        app_name=f"klamm {arguments.job}",
+        master=arguments.master,
+        remote=arguments.remote,
+        settings=_settings(arguments.conf),
+        quiet=not arguments.debug,
+    )
+    if not java_wanted(options, environ):
+        return options
+    local = arguments.master is None or arguments.master.startswith("local")
+    return replace(
+        options,
+        driver_memory=arguments.driver_memory or DEFAULT_DRIVER_MEMORY,
+        # Spark's own 200 are for a cluster: a local run would write as many small files and start as many tasks.
+        shuffle_partitions=max(_LEAST_PARTITIONS, 4 * (os.cpu_count() or 1)) if local else None,
+    )
+
+
+def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    """Raise PipelineError for a variable of the pipeline that means nothing."""
+    for name in sorted(environ):
+        if name.startswith(_PREFIX) and name not in VARIABLES:
+            nearest = difflib.get_close_matches(name, VARIABLES, n=1)
+            meant = f"; did you mean {nearest[0]}?" if nearest else ""
+            raise PipelineError(f"{name}: there is no such variable{meant}")
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    settings = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not re.match(r"spark\.\w", name):
+            raise PipelineError(f"--conf: expected spark.NAME=VALUE; the name given is `{name}`")
+        if _SECRET_SETTING.search(name):
+            raise PipelineError(
+                f"--conf {name} looks like a secret, which others could read in the list of processes; put it into "
+                "spark-defaults.conf (SPARK_CONF_DIR), or use what the object store's client reads from variables"
+            )
+        settings[name] = value
+    return settings

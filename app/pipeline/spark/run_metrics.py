@@ -1,0 +1,119 @@
+"""What a run has read and written, in numbers: a line for people, a file for Prometheus' node_exporter."""
+
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.progress import seconds
+
+_ROWS = "klamm_pipeline_rows"
+_DURATION = "klamm_pipeline_duration_seconds"
+_EXIT_CODE = "klamm_pipeline_exit_code"
+_SUCCESS = "klamm_pipeline_success"
+_LAST_RUN = "klamm_pipeline_last_run_timestamp_seconds"
+_LAST_SUCCESS = "klamm_pipeline_last_success_timestamp_seconds"
+
+_HELP: Mapping[str, str] = {
+    _ROWS: "Rows of the last run, by what was done with them.",
+    _DURATION: "Seconds that the last run took.",
+    _EXIT_CODE: "Exit code of the last run: 0, 1 it found something, 2 it was asked for wrongly, 3 Spark failed.",
+    _SUCCESS: "1 if the last run did its work (exit code 0 or 1), else 0.",
+    _LAST_RUN: "When the last run ended, in seconds since 1970.",
+    _LAST_SUCCESS: "When the last run that did its work ended, in seconds since 1970.",
+}
+_FOUND_SOMETHING = 1
+
+
+class RunMetrics:
+    """The numbers of one job's run. Names of counts are words with `_` between them: records_read, rows_written."""
+
+    def __init__(self, job: str, clock: Callable[[], float] = time.time) -> None:
+        self.job = job
+        self.counts: dict[str, int] = {}
+        self._clock = clock
+        self._began = clock()
+        self.ended: float | None = None
+        self.exit_code = 0
+
+    def count(self, name: str, n: int) -> None:
+        """Add to what is counted under this name."""
+        self.counts[name] = self.counts.get(name, 0) + n
+
+    def end(self, exit_code: int) -> None:
+        """The run is over."""
+        self.ended = self._clock()
+        self.exit_code = exit_code
+
+    @property
+    def duration_s(self) -> float:
+        """So far, or of the whole run once it is over."""
+        return max(0.0, (self._clock() if self.ended is None else self.ended) - self._began)
+
+    @property
+    def succeeded(self) -> bool:
+        """It did its work, whatever it may have found."""
+        return self.exit_code <= _FOUND_SOMETHING
+
+    def __str__(self) -> str:
+        counted = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in self.counts.items())
+        how = "done in" if self.succeeded else "failed after"
+        return f"{how} {seconds(self.duration_s)}{': ' if counted else ''}{counted}"
+
+
+def write_metrics(path: Path, runs: Sequence[RunMetrics]) -> None:
+    """Write the file in Prometheus' text format, at once or not at all. Raises PipelineError if it can't be written.
+
+    When a job last succeeded is taken over from the file that was there.
+    """
+    before = _last_successes(path)
+    samples: dict[str, list[str]] = {name: [] for name in _HELP}
+    for run in runs:
+        job = f'job="{_escaped(run.job)}"'
+        samples[_ROWS] += [f'{{{job},name="{_escaped(name)}"}} {n}' for name, n in run.counts.items()]
+        samples[_DURATION].append(f"{{{job}}} {run.duration_s:.3f}")
+        samples[_EXIT_CODE].append(f"{{{job}}} {run.exit_code}")
+        samples[_SUCCESS].append(f"{{{job}}} {int(run.succeeded)}")
+        samples[_LAST_RUN].append(f"{{{job}}} {run.ended or 0:.3f}")
+        if run.succeeded:
+            before[run.job] = f"{run.ended or 0:.3f}"
+    samples[_LAST_SUCCESS] = [f'{{job="{job}"}} {when}' for job, when in before.items()]
+    lines = []
+    for name, values in samples.items():
+        if values:
+            lines += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} gauge", *(f"{name}{each}" for each in values)]
+    _replace(path, "".join(f"{line}\n" for line in lines))
+
+
+def _last_successes(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return dict(re.findall(rf'^{_LAST_SUCCESS}{{job="([\w-]+)"}} ([\d.]+)$', text, re.MULTILINE))
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    # node_exporter reads what ends with .prom; another name until it is whole.
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            # Whoever collects it is another user as a rule.
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise PipelineError(
+            f"--metrics-file: can't write `{path}` ({error.strerror}); name a file in a folder that is there"
+        ) from None

@@ -1,0 +1,67 @@
+"""Where jobs keep what they make, on any file system that Spark can write: tables in Parquet, small facts in JSON.
+
+Everything goes through Spark's own readers and writers, so `home` may be a folder or the URL of an object store.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from app.pipeline.spark.errors import PipelineError
+
+_NOT_THERE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of one cluster's pipeline; each room of it belongs to one job."""
+
+    root: str
+
+    def room(self, *names: str) -> str:
+        """The path of a folder in it."""
+        return "/".join((self.root.rstrip("/"), *names))
+
+
+def write_document(spark: SparkSession, path: str, document: Mapping[str, Any]) -> None:
+    """Write one JSON object, in place of what was there."""
+    row = spark.createDataFrame([(json.dumps(document, sort_keys=True),)], "value string")
+    row.coalesce(1).write.mode("overwrite").text(path)
+
+
+def read_documents(spark: SparkSession, path: str) -> list[dict[str, Any]]:
+    """Every JSON object in the folders that this path (with wildcards) names; none if there is no such folder.
+
+    Raises PipelineError, with the file, for what is none: half a file, or somebody else's.
+    """
+    frame = existing(spark, path, "text")
+    if frame is None:
+        return []
+    return [_document(*row) for row in frame.select("value", "_metadata.file_path").collect()]
+
+
+def _document(text: str, file: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise PipelineError(
+            f"`{file}` is damaged, it holds no whole JSON object; restore it, or remove its folder and run the job "
+            "again that wrote it"
+        )
+    return document
+
+
+def existing(spark: SparkSession, path: str, kind: str = "parquet") -> DataFrame | None:
+    """The table at this path, or None if nothing has been written there."""
+    try:
+        return spark.read.format(kind).load(path)
+    except AnalysisException as fault:
+        if fault.getCondition() in _NOT_THERE:
+            return None
+        raise

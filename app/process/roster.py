@@ -1,0 +1,111 @@
+"""All workers of a service, as their supervisor knows them, and what they say together."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from app.metrics.workers import Family, ServiceMetrics, WorkerFacts
+from app.process.channel import Channel, NoAnswerError
+from app.process.siblings import Sibling, WorkerReadiness
+
+ANSWER_TIMEOUT_S = 0.5
+"""What a worker may take to answer for a page or a probe."""
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One of them, through all of its lives."""
+
+    number: int
+    process: subprocess.Popen[bytes] | None = None
+    channel: Channel | None = None
+    """None unless the worker is there and has reported."""
+    restarts: int = 0
+    needed: bool = True
+    """Whether clients come to it, or will before it has loaded; not so from its end until it is let in again."""
+    listening: bool = False
+    """Whether it may take connections, and has not said that it takes no more."""
+    leaving: bool = False
+    """Whether it has said so: it is about to end."""
+    ready: bool = False
+    """Whether it has completed a load."""
+
+
+class Roster:
+    """The workers from 1 to `count`."""
+
+    def __init__(self, count: int) -> None:
+        self._workers = [Worker(number) for number in range(1, count + 1)]
+        self._metrics = ServiceMetrics()
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(self._workers)
+
+    def signal(self, number: int) -> None:
+        """Send this signal to every process."""
+        for worker in self._workers:
+            if worker.process is not None:
+                worker.process.send_signal(number)  # which does nothing to one that has ended
+
+    def tell(self, subject: str) -> None:
+        """Let every worker that is there know."""
+        for worker in self._workers:
+            if worker.channel is not None:
+                worker.channel.tell(subject)
+
+    def retire(self, worker: Worker) -> None:
+        """Know that no client comes to it any more; what it has counted stays in the sums."""
+        worker.channel = None
+        worker.needed = worker.listening = False
+        self._metrics.retire(worker.number)
+
+    def admit(self) -> None:
+        """Let those take connections that have loaded, or that nobody else would take them for."""
+        for worker in self._workers:
+            others = any(each.listening for each in self._workers if each is not worker)
+            if worker.channel is None or worker.listening or worker.leaving:
+                continue
+            if worker.restarts == 0 or worker.ready or not others:
+                worker.needed = worker.listening = True
+                worker.channel.tell("listen")
+
+    async def page(self) -> str:
+        """The metrics of them all."""
+        up = await asyncio.gather(*map(self._note_metrics, self._workers))
+        facts = [
+            WorkerFacts(worker.number, answered, worker.restarts)
+            for worker, answered in zip(self._workers, up, strict=True)
+        ]
+        return self._metrics.render(facts).decode()
+
+    async def _note_metrics(self, worker: Worker) -> bool:
+        channel = worker.channel
+        if channel is None:
+            return False
+        try:
+            found = await channel.ask("families", timeout_s=ANSWER_TIMEOUT_S)
+        except NoAnswerError:
+            return False
+        if worker.channel is not channel:  # it has ended meanwhile, and its last word is in the sums
+            return False
+        self._metrics.note(worker.number, msgspec.convert(found, list[Family]))
+        return True
+
+    async def siblings_of(self, asking: Worker, listener: str | None) -> object:
+        """How the others stand, or this listener with them."""
+        others = [worker for worker in self._workers if worker is not asking]
+        readiness = await asyncio.gather(*(self._readiness_of(worker, listener) for worker in others))
+        found = [Sibling(worker.number, worker.needed, each) for worker, each in zip(others, readiness, strict=True)]
+        return msgspec.to_builtins(found)
+
+    async def _readiness_of(self, worker: Worker, listener: str | None) -> WorkerReadiness | None:
+        if worker.channel is None or not worker.needed:
+            return None
+        try:
+            found = await worker.channel.ask("readiness", listener, timeout_s=ANSWER_TIMEOUT_S)
+        except NoAnswerError:
+            return None
+        return msgspec.convert(found, WorkerReadiness)

@@ -1,0 +1,176 @@
+"""What a worker has to do with the workers beside it, by way of their supervisor: one face, one load at a time."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from app.metrics.workers import Family
+from app.process.channel import BusyError, Channel, NoAnswerError
+
+# The supervisor waits for half a second for each worker; a probe of Kubernetes waits for one in all.
+_PATIENCE_S = 0.8
+
+_log = logging.getLogger(__name__)
+
+
+class WorkerReadiness(msgspec.Struct):
+    """How a worker stands: whether it (or the listener that was asked for) is ready, and has ever loaded."""
+
+    ready: bool
+    started: bool
+    state: str
+
+
+class Sibling(msgspec.Struct):
+    """Another worker; `readiness` None: no answer.
+
+    `needed` is false for one that is being started again, as it takes no connections before it has loaded.
+    """
+
+    number: int
+    needed: bool
+    readiness: WorkerReadiness | None
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What the supervisor may ask of this worker."""
+
+    families: Callable[[], list[Family]]
+    readiness: Callable[[str | None], WorkerReadiness]
+
+
+class Siblings:
+    """The worker's end. `orphaned` is called if the supervisor is gone, on the event loop."""
+
+    def __init__(self, end: socket.socket, orphaned: Callable[[], None]) -> None:
+        self._channel = Channel(end, self._hear)
+        self._orphaned = orphaned
+        self._face: Face | None = None
+        self._admitted = asyncio.Event()
+        self._drain: Callable[[], None] = _nothing
+        self._end: Callable[[], None] = _nothing
+        self.alone = False
+        """Whether this worker ends, and the others go on to serve."""
+        self._asking: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._asked: dict[tuple[str, str | None], asyncio.Future[Any]] = {}
+
+    async def open(self, face: Face) -> None:
+        """Report to the supervisor, and answer it from now on."""
+        self._face = face
+        await self._channel.open()
+        self._watching = asyncio.create_task(self._watch(), name="klamm-supervisor")
+        self._channel.tell("up")
+
+    async def close(self) -> None:
+        """Hang up; the process is about to end."""
+        if self._watching is not None:
+            self._watching.cancel()
+        await self._channel.close()
+
+    def oversee(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
+        """Call these when the supervisor says that this worker is to drain, or to end."""
+        self._drain, self._end = drain, end
+
+    def terminated(self) -> None:
+        """Have SIGTERM mean what the supervisor says: all of the service drains, or this worker alone goes.
+
+        It may have come to all processes of the service at once, by whoever minds their group.
+        """
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._leave(), name="klamm-leaving")
+
+    async def _leave(self) -> None:
+        try:
+            self.alone = bool(await self._channel.ask("leave", timeout_s=_PATIENCE_S))
+            is_told = self.alone
+        except NoAnswerError:
+            is_told = True
+        if is_told:
+            self._end()
+
+    @asynccontextmanager
+    async def admission(self) -> AsyncIterator[None]:
+        """Entered once this worker may take connections from the socket that all share; left when it takes no more."""
+        await self._admitted.wait()
+        self._channel.tell("listening")
+        try:
+            yield
+        finally:
+            self._channel.tell("leaving")
+
+    @asynccontextmanager
+    async def load_turn(self, patience_s: float) -> AsyncIterator[None]:
+        """Entered when no other worker loads an image, or has done so for too long."""
+        complete = False
+        try:
+            try:
+                await self._channel.ask("turn", timeout_s=patience_s)
+            except NoAnswerError as none:
+                _log.warning("load_out_of_turn", extra={"why": str(none)})
+            yield
+            complete = True
+        finally:
+            self._channel.tell("turn_over", complete)
+
+    async def readiness(self, listener: str | None) -> list[Sibling] | None:
+        """How the others stand; None if the supervisor doesn't answer."""
+        try:
+            found = await self._ask_once("readiness", listener)
+        except BusyError:
+            # Not to know because too many ask is no reason to call the others ready.
+            return [Sibling(0, needed=True, readiness=None)]
+        except NoAnswerError:
+            return None
+        return msgspec.convert(found, list[Sibling])
+
+    async def metrics(self) -> bytes | None:
+        """The page of the whole service; None if the supervisor doesn't answer."""
+        try:
+            page: str = await self._ask_once("metrics", None)
+        except NoAnswerError:
+            return None
+        return page.encode()
+
+    async def _ask_once(self, subject: str, detail: str | None) -> Any:  # noqa: ANN401 - JSON
+        """The supervisor's answer; those who ask the same at the same time share one question."""
+        asked = self._asked.get((subject, detail))
+        if asked is None:
+            asked = asyncio.ensure_future(self._channel.ask(subject, detail, timeout_s=_PATIENCE_S))
+            self._asked[subject, detail] = asked
+            asked.add_done_callback(partial(self._forget, (subject, detail)))
+        return await asyncio.shield(asked)
+
+    def _forget(self, question: tuple[str, str | None], asked: asyncio.Future[Any]) -> None:
+        del self._asked[question]
+        if not asked.cancelled():
+            asked.exception()  # asyncio complains about exceptions that nobody has looked at
+
+    async def _watch(self) -> None:
+        await self._channel.closed.wait()
+        self._orphaned()
+
+    async def _hear(self, subject: str, detail: Any) -> object:  # noqa: ANN401 - JSON
+        if subject == "listen":
+            self._admitted.set()
+        elif subject == "drain":
+            self._drain()
+        elif subject == "end":
+            self._end()
+        elif self._face is not None and subject == "families":
+            return self._face.families()
+        elif self._face is not None and subject == "readiness":
+            return self._face.readiness(detail)
+        return None
+
+
+def _nothing() -> None:
+    """Do as long as there is no server."""

@@ -1,0 +1,259 @@
+"""The process above the workers: it starts them, again if they end, and lets each of them speak for all."""
+
+import asyncio
+import logging
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from app.process.channel import Channel
+from app.process.restarts import IN_VAIN, Restarts
+from app.process.roster import Roster, Worker
+from app.process.turns import Turns
+
+LOAD_TIMEOUT_S = 60.0
+"""How long a load holds up the next one."""
+END_TIMEOUT_S = 25.0
+"""What workers get to end once they have drained: 10 s for requests, 10 s for the store, 5 s for the audit log."""
+_EXIT_TIMEOUT_S = 10.0
+_KILLED_TIMEOUT_S = 5.0
+_TICK_S = 1.0
+_POLL_S = 0.02
+_SIGNAL_TIMEOUT_S = 0.25
+
+Launch = Callable[[int], tuple[subprocess.Popen[bytes], socket.socket]]
+"""Starts the worker with this number: its process, and the end of the channel to it. Raises OSError."""
+
+_log = logging.getLogger(__name__)
+
+
+class WorkersError(Exception):
+    """There is no use in starting workers any more; the text is for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """How long workers serve on after SIGTERM; `over` is called before they are to take no more connections."""
+
+    seconds: float = 0.0
+    over: Callable[[], None] | None = None
+
+
+class Supervisor:
+    """Keeps `count` workers running. `each_second` is called on the event loop while they do.
+
+    `once_serving` is run as a task when the first worker takes connections.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        launch: Launch,
+        *,
+        each_second: Callable[[], None] | None = None,
+        once_serving: Callable[[], Awaitable[None]] | None = None,
+        drain: Drain = Drain(),
+    ) -> None:
+        self._workers = Roster(count)
+        self._launch = launch
+        self._each_second = each_second
+        self._once_serving = once_serving
+        self._serving: asyncio.Task[None] | None = None
+        self._turns = Turns(LOAD_TIMEOUT_S)
+        self._restarts = Restarts()
+        self._drain = drain
+        self._stopping = asyncio.Event()
+        """No worker is started any more."""
+        self._ended = asyncio.Event()
+        """No worker takes connections any more."""
+        self._failure: str | None = None
+
+    async def run(self) -> None:
+        """Serves until SIGTERM or SIGINT, then has all workers end; kills those that don't in time.
+
+        After SIGTERM they drain; a second one, or SIGINT, ends that. A SIGINT after that is passed on: they don't wait
+        then. Its handlers of the two signals stay when it is done.
+        Raises WorkersError if workers end again and again before one is ready.
+        """
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, partial(self._on_signal, loop))
+        keepers = [asyncio.create_task(self._keep(worker), name="klamm-keeper") for worker in self._workers]
+        try:
+            await self._watch(keepers)
+        finally:
+            self._end()
+            _, late = await asyncio.wait(keepers, timeout=END_TIMEOUT_S)
+            if late:
+                _log.warning("workers_killed", extra={"workers": len(late), "waited_s": END_TIMEOUT_S})
+                self._workers.signal(signal.SIGKILL)
+                await asyncio.wait(keepers, timeout=_KILLED_TIMEOUT_S)
+        if self._failure is not None:
+            raise WorkersError(self._failure)
+
+    async def _watch(self, keepers: list[asyncio.Task[None]]) -> None:
+        """Returns when the workers are to end, or have ended while they drained."""
+        while not self._ended.is_set() and not all(keeper.done() for keeper in keepers):
+            if self._each_second is not None:
+                self._each_second()
+            await _within(_TICK_S, self._ended)
+            for keeper in keepers:
+                if keeper.done():
+                    keeper.result()
+
+    # the life of workers
+
+    async def _keep(self, worker: Worker) -> None:
+        while not self._stopping.is_set():
+            began_at = time.monotonic()
+            ended_by = await self._live(worker)
+            if self._stopping.is_set():
+                return
+            rest_s = self._restarts.rest_s(worker.number, time.monotonic() - began_at, was_ready=worker.ready)
+            self._log_end(worker, ended_by, rest_s)
+            self._reset(worker)
+            if self._restarts.in_vain(worker.number) and not any(each.ready for each in self._workers):
+                self._failure = (
+                    f"worker {worker.number} ended {IN_VAIN} times in a row before it could serve, "
+                    f"the last time by {ended_by}; the log says more"
+                )
+                self._end()
+            await _within(rest_s, self._stopping)
+
+    async def _live(self, worker: Worker) -> str:
+        """One life of a worker, from its start to its end. Returns what it ended by."""
+        try:
+            worker.process, end = self._launch(worker.number)
+        except OSError as error:
+            return f"a start that failed ({error.strerror})"
+        _log.info("worker_started", extra={"worker": worker.number, "pid": worker.process.pid})
+        channel = Channel(end, partial(self._hear, worker))
+        try:
+            await channel.open()
+            worker.channel = channel
+            await channel.closed.wait()
+            self._turn_away(worker)
+            return await self._exit_of(worker.process)
+        finally:
+            await channel.close()
+
+    async def _exit_of(self, process: subprocess.Popen[bytes]) -> str:
+        """The end of a process that has hung up, so is ending or has ended."""
+        if not await _has_ended(process, _EXIT_TIMEOUT_S):
+            process.kill()
+            await _has_ended(process, _KILLED_TIMEOUT_S)
+        code = process.returncode
+        return f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+
+    def _turn_away(self, worker: Worker) -> None:
+        """Know from this moment on that no client comes to it any more: the others do without it."""
+        self._workers.retire(worker)
+        self._turns.end(worker.number)
+        self._workers.admit()
+
+    def _reset(self, worker: Worker) -> None:
+        self._turn_away(worker)
+        worker.process = None
+        worker.ready = worker.leaving = False
+        worker.restarts += 1
+
+    def _log_end(self, worker: Worker, ended_by: str, rest_s: float) -> None:
+        pid = worker.process.pid if worker.process is not None else None
+        again = f"{rest_s:.1f}"
+        _log.error("worker_ended", extra={"worker": worker.number, "pid": pid, "by": ended_by, "again_in_s": again})
+
+    # the end
+
+    def _on_signal(self, loop: asyncio.AbstractEventLoop, number: int, _: FrameType | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed: all is done
+            loop.call_soon_threadsafe(self._stop_for, number)
+
+    def _stop_for(self, number: int) -> None:
+        if self._ended.is_set() and number == signal.SIGINT:
+            self._workers.signal(signal.SIGINT)
+        elif self._stopping.is_set() or number == signal.SIGINT or not self._drain.seconds:
+            self._end()
+        else:
+            self._begin_to_drain()
+
+    def _begin_to_drain(self) -> None:
+        _log.info("draining", extra={"for_s": self._drain.seconds})
+        self._stop("drain")
+        asyncio.get_running_loop().call_later(self._drain.seconds, self._end)
+
+    def _end(self) -> None:
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        if self._drain.over is not None:
+            self._drain.over()
+        self._stop("end")
+
+    def _stop(self, order: str) -> None:
+        self._workers.tell(order)
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        if self._serving is not None:
+            self._serving.cancel()
+        # For those that still start. INVARIANT: whoever is there has the order before it, and so knows what it means.
+        self._workers.signal(signal.SIGTERM)
+
+    # what workers ask and tell
+
+    async def _hear(self, worker: Worker, subject: str, detail: Any) -> object:  # noqa: ANN401 - JSON
+        if subject == "turn":
+            await self._turns.take(worker.number)
+        elif subject == "metrics":
+            return await self._workers.page()
+        elif subject == "readiness":
+            return await self._workers.siblings_of(worker, detail)
+        elif subject == "leave":
+            return await self._leaves_alone(worker)
+        else:
+            self._told(worker, subject, detail)
+        return None
+
+    async def _leaves_alone(self, worker: Worker) -> bool:
+        """Whether this worker was sent SIGTERM and the service was not, or will be in a moment."""
+        await _within(_SIGNAL_TIMEOUT_S, self._stopping)
+        if self._stopping.is_set():
+            return False
+        self._told(worker, "leaving", None)
+        return True
+
+    def _told(self, worker: Worker, subject: str, detail: Any) -> None:  # noqa: ANN401 - JSON
+        if subject == "turn_over":
+            self._turns.end(worker.number)
+            if detail:
+                worker.ready = True
+                self._restarts.became_ready()
+        elif subject == "listening" and self._serving is None and self._once_serving is not None:
+            self._serving = asyncio.ensure_future(self._once_serving())
+        elif subject == "leaving":
+            worker.leaving = True
+            worker.needed = worker.listening = False
+        self._workers.admit()
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    """Return when it is set, or after this time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+async def _has_ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(_POLL_S)
+    return True

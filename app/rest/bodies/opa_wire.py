@@ -1,0 +1,174 @@
+"""What the OPA plugin for Kafka sends, and the same question as authorize has it.
+
+Fields that the plugin sends and nobody needs are declared as well: so its bodies pass the proof of `wire` that
+nothing came twice. Only a body with fields that are not known here, which are passed over, is read once more for it.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from app.core.kafka.errors import InvalidRequestException
+from app.rest.bodies import wire
+from app.rest.bodies.context import given
+from app.rest.bodies.strict_json import check_bounds
+from app.rest.bodies.wire import AuthorizeRequest, Int16, Int32, StructReader, check_lengths
+from app.rest.bodies.words import OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
+
+OPA_BELOW = "/v1/data"
+"""Where OPA's API stands. Its client takes any JSON for an answer, so refusals below it are plain text."""
+
+OPA_PATH = f"{OPA_BELOW}/kafka/authz/allow"
+"""The door itself; the cluster's id may follow."""
+
+OPA_DEADLINE_S = 1.0
+"""The client waits for 5 s, and blocks one of the broker's request threads meanwhile."""
+
+_PREFIXED = "PREFIXED"
+
+
+class Principal(msgspec.Struct, rename="camel", gc=False):
+    """KafkaPrincipal."""
+
+    principal_type: str
+    name: str
+
+
+class HeaderFields(msgspec.Struct, rename="camel", gc=False):
+    """RequestHeaderData: which of a client's requests it is about."""
+
+    client_id: str | UnsetType | None = UNSET
+    correlation_id: Int32 | UnsetType | None = UNSET
+    request_api_key: Int16 | UnsetType | None = UNSET
+    request_api_version: Int16 | UnsetType | None = UNSET
+
+
+class Header(msgspec.Struct, rename="camel", gc=False):
+    """RequestHeader: its fields stand under `name` or under `data`, by the plugin's version."""
+
+    name: HeaderFields | UnsetType | None = UNSET
+    data: HeaderFields | UnsetType | None = UNSET
+    header_version: Any = UNSET
+
+
+class RequestContext(msgspec.Struct, rename="camel", gc=False):
+    """AuthorizableRequestContext (KIP-504)."""
+
+    principal: Principal
+    client_address: str
+    """Java's InetAddress.toString(): `/10.1.2.3`, `host/10.1.2.3`."""
+    header: Header | UnsetType | None = UNSET
+    listener_name: str | UnsetType | None = UNSET
+    security_protocol: str | UnsetType | None = UNSET
+    client_information: Any = UNSET
+    connection_id: Any = UNSET
+
+
+class ResourcePattern(msgspec.Struct, rename="camel", gc=False):
+    """ResourcePattern."""
+
+    resource_type: str
+    name: str
+    pattern_type: str | UnsetType = UNSET
+    unknown: Any = UNSET
+
+
+class Action(msgspec.Struct, rename="camel", gc=False):
+    """Action (KIP-504)."""
+
+    operation: str
+    resource_pattern: ResourcePattern
+    resource_reference_count: Int32 | UnsetType = UNSET
+    log_if_allowed: bool | UnsetType = UNSET
+    log_if_denied: bool | UnsetType = UNSET
+
+
+class Input(msgspec.Struct, rename="camel", gc=False):
+    """Who asks, and for what."""
+
+    request_context: RequestContext
+    action: Action
+
+
+class OpaRequest(msgspec.Struct, gc=False):
+    """The body."""
+
+    input: Input
+
+
+class ByResourceType(msgspec.Struct, gc=False):
+    """authorizeByResourceType (KIP-504), which the plugin sends in the form of an action."""
+
+    context: wire.Context
+    operation: int
+    resource_type: int
+
+
+_REQUESTS = StructReader(OpaRequest)
+_UNNAMED = HeaderFields()
+
+
+def decode_opa(body: bytes) -> AuthorizeRequest | ByResourceType:
+    """The question in a body. Raises InvalidRequestException."""
+    # Fields of any content may nest.
+    check_bounds(body)
+    asked = _REQUESTS.read(body).input
+    context, action = _context(asked.request_context), asked.action
+    resource = action.resource_pattern
+    if not resource.name and resource.pattern_type == _PREFIXED and action.resource_reference_count == 0:
+        return ByResourceType(context, *_codes(action.operation, resource.resource_type))
+    one = wire.Action(
+        action.operation,
+        resource.resource_type,
+        resource.name,
+        resource.pattern_type,
+        action.resource_reference_count,
+        action.log_if_allowed,
+        action.log_if_denied,
+    )
+    return AuthorizeRequest(context, [one])
+
+
+def _context(context: RequestContext) -> wire.Context:
+    principal = context.principal
+    if not principal.principal_type or ":" in principal.principal_type:
+        raise InvalidRequestException(
+            f"`principalType` `{principal.principal_type[:100]}` is no principal's type; send for example `User`"
+        )
+    fields = _header_fields(context.header)
+    named, address = f"{principal.principal_type}:{principal.name}", context.client_address.rpartition("/")[2]
+    asked = "/input/requestContext"
+    check_lengths(
+        (
+            (f"{asked}/principal", named),
+            (f"{asked}/clientAddress", address),
+            (f"{asked}/listenerName", context.listener_name),
+            (f"{asked}/securityProtocol", context.security_protocol),
+            (f"{asked}/header/name/clientId", fields.client_id),
+        )
+    )
+    return wire.Context(
+        named,
+        address,
+        context.listener_name,
+        context.security_protocol,
+        fields.request_api_key,
+        fields.request_api_version,
+        fields.client_id,
+        fields.correlation_id,
+    )
+
+
+def _header_fields(header: Header | UnsetType | None) -> HeaderFields:
+    shapes = given(header)
+    if shapes is None:
+        return _UNNAMED
+    return given(shapes.name) or given(shapes.data) or _UNNAMED
+
+
+def _codes(operation: str, resource_type: str) -> tuple[int, int]:
+    for word, codes in ((operation, OPERATION_CODES), (resource_type, RESOURCE_TYPE_CODES)):
+        if word not in codes:
+            raise InvalidRequestException(unknown_word(word, codes))
+    return OPERATION_CODES[operation], RESOURCE_TYPE_CODES[resource_type]

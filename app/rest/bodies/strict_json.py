@@ -1,0 +1,245 @@
+"""The one reader of request bodies: headers, size, and JSON without the gaps that parsers leave open.
+
+Refused, with the field and the way out: bodies that are too large or not application/json, anything but UTF-8
+without a byte order mark, duplicate keys, NaN and Infinity, U+0000, lone surrogates, nesting deeper than 16.
+The fast route decodes with msgspec and asks this reader only where msgspec can't tell (`app.rest.bodies.wire`).
+"""
+
+import asyncio
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from app.core.kafka.errors import InvalidRequestException, RequestTooLargeException
+from app.rest.errors import (
+    MAX_FIELD_ERRORS,
+    BodyTimedOutException,
+    FieldError,
+    InvalidFieldsException,
+    UnsupportedMediaTypeException,
+    invalid_field,
+)
+
+T = TypeVar("T")
+
+MAX_BODY_BYTES = 1024 * 1024
+MAX_ACLS_BODY_BYTES = 8 * 1024 * 1024
+"""Where ACLs are created or deleted: 10,000 bindings with long names fit."""
+
+MAX_DEPTH = 16
+MAX_ITEMS = 1_000
+"""Actions, resources or groups in one request."""
+
+MAX_CONTAINERS = 100_000
+MAX_VALUES = 1_000_000
+MAX_KEYS = 1_000
+"""In one object: each that is wrong costs an error, and no body has more than a dozen."""
+
+BODY_TIMEOUT_S = 10.0
+OFF_LOOP_BYTES = 256 * 1024
+_PIECE_BYTES = 64 * 1024
+
+_NOT_A_BRACKET = bytes(set(range(256)) - set(b"{}[]"))
+_ONE_BRACKET = bytes.maketrans(b"[]", b"{}")
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_SUSPICIOUS_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# What is taken is never given back: blanks that several parts may take would be tried in every way.
+_JSON_CONTENT_TYPE = re.compile(r'application/json(?:\s*+;\s*+charset="?utf-8"?)?\s*+;?\s*+\Z', re.IGNORECASE)
+
+
+class _Repeated(dict[str, object]):
+    """An object some of whose keys came twice."""
+
+    repeated: list[str]
+
+
+class _NotFinite:
+    """A number that JSON has no word for."""
+
+
+_NOT_FINITE = _NotFinite()
+
+
+def check_headers(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> None:
+    """Refuse by what the headers say of the body: its type, its encoding, its length."""
+    content_type = b""
+    for name, value in headers:
+        if name == b"content-type":
+            content_type = value
+        elif name == b"content-length":
+            if value.isdigit() and int(value) > max_bytes:
+                raise _too_large(max_bytes)
+        elif name == b"content-encoding" and value.lower() != b"identity":
+            raise UnsupportedMediaTypeException("the body must not be compressed; send it without Content-Encoding")
+    if content_type != b"application/json" and not _JSON_CONTENT_TYPE.match(content_type.decode("latin-1")):
+        raise UnsupportedMediaTypeException("send the body as UTF-8 JSON with `Content-Type: application/json`")
+
+
+async def read_body(receive: Receive, max_bytes: int) -> bytes:
+    """The whole body, counted while it streams in.
+
+    Raises ClientDisconnect if the caller has gone.
+    """
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await _read_chunks(receive, max_bytes)
+    except TimeoutError:
+        raise BodyTimedOutException(
+            f"the body did not arrive within {BODY_TIMEOUT_S:g} s; send the whole of it at once"
+        ) from None
+
+
+async def _read_chunks(receive: Receive, max_bytes: int) -> bytes:
+    body = bytearray()
+    message = await receive()
+    while True:
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        if not message.get("more_body", False):
+            return bytes(body)
+        message = await receive()
+
+
+async def off_loop(read: Callable[[bytes], T], body: bytes) -> T:
+    """What `read` makes of the body, in a thread if the body is so large that the event loop would notice."""
+    return read(body) if len(body) <= OFF_LOOP_BYTES else await asyncio.to_thread(read, body)
+
+
+def parse(body: bytes) -> dict[str, object]:
+    """The JSON object in a body. Raises InvalidRequestException, naming the fields where there are any to name."""
+    check_bounds(body)
+    reader = _Reader()
+    try:
+        value = json.loads(
+            body.decode(),
+            object_pairs_hook=reader.object_of,
+            parse_constant=reader.constant,
+            parse_float=reader.number,
+        )
+    except UnicodeDecodeError:
+        raise InvalidRequestException("the body is not UTF-8; encode it as UTF-8") from None
+    except json.JSONDecodeError as fault:
+        raise InvalidRequestException(f"the body is not JSON: {fault}") from None
+    except ValueError:
+        raise InvalidRequestException("the body holds a number with too many digits; shorten it") from None
+    if reader.has_faults or _SUSPICIOUS_ESCAPE.search(body):
+        errors = list(islice(_faults("", value), MAX_FIELD_ERRORS + 1))
+        if errors:
+            raise InvalidFieldsException(errors)
+    if not isinstance(value, dict):
+        raise InvalidRequestException("the body is not an object; send a JSON object")
+    return value
+
+
+class _Reader:
+    """What json.loads asks back; keeps json's speed, and marks what is wrong for `_faults` to find its place."""
+
+    def __init__(self) -> None:
+        self.has_faults = False
+
+    def object_of(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        value = dict(pairs)
+        if len(value) > MAX_KEYS:
+            raise InvalidRequestException(
+                f"an object of the body has {len(value)} keys; send at most {MAX_KEYS}, and only fields that there are"
+            )
+        if len(value) == len(pairs):
+            return value
+        self.has_faults = True
+        marked = _Repeated(value)
+        counts = Counter(key for key, _ in pairs)
+        marked.repeated = [key for key in value if counts[key] > 1]
+        return marked
+
+    def constant(self, _: str) -> object:
+        self.has_faults = True
+        return _NOT_FINITE
+
+    def number(self, text: str) -> object:
+        value = float(text)
+        return value if math.isfinite(value) else self.constant(text)
+
+
+def check_bounds(body: bytes) -> None:
+    """Refuse a body by what can be seen without parsing it: its beginning, how much it holds, how deep it nests."""
+    if not body.strip():
+        raise InvalidRequestException("the body is empty; send a JSON object")
+    if body.startswith(b"\xef\xbb\xbf"):
+        raise InvalidRequestException("the body begins with a byte order mark; send UTF-8 without it")
+    containers = body.count(b"{") + body.count(b"[")
+    if containers > MAX_CONTAINERS or body.count(b",") > MAX_VALUES:
+        raise InvalidRequestException("the body holds too many values; split it over several requests")
+    if containers > MAX_DEPTH and _is_too_deep(body):
+        raise InvalidRequestException(
+            f"the body nests deeper than {MAX_DEPTH} levels, or its brackets don't match; send it flat"
+        )
+
+
+def _is_too_deep(body: bytes) -> bool:
+    if b"\\" in body:
+        body = _ESCAPE.sub(b"", body)
+    brackets = b"".join(_brackets_outside_of_strings(body))
+    for _ in range(MAX_DEPTH):
+        # Each round takes off exactly one level: the innermost brackets of every branch.
+        brackets = brackets.replace(b"{}", b"")
+    return bool(brackets)
+
+
+def _brackets_outside_of_strings(body: bytes) -> Iterator[bytes]:
+    """In pieces: one step over megabytes would hold up every other thread."""
+    inside = 0
+    for start in range(0, len(body), _PIECE_BYTES):
+        parts = body[start : start + _PIECE_BYTES].split(b'"')
+        yield b"".join(parts[inside::2]).translate(_ONE_BRACKET, _NOT_A_BRACKET)
+        inside = (inside + len(parts) - 1) % 2
+
+
+def _faults(pointer: str, value: object) -> Iterator[FieldError]:
+    if isinstance(value, str):
+        yield from _text_faults(pointer, value)
+    elif isinstance(value, dict):
+        if isinstance(value, _Repeated):
+            for key in value.repeated:
+                yield FieldError(f"{pointer}/{pointer_token(key)}", "the key comes more than once; send it once")
+        for key, each in value.items():
+            below = f"{pointer}/{pointer_token(key)}"
+            yield from _text_faults(below, key)
+            yield from _faults(below, each)
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _faults(f"{pointer}/{at}", each)
+    elif value is _NOT_FINITE:
+        yield FieldError(pointer, "NaN, Infinity and numbers out of range are not JSON; send a finite number")
+
+
+def _text_faults(pointer: str, text: str) -> Iterator[FieldError]:
+    if "\0" in text:
+        yield FieldError(pointer, "the text holds U+0000, which the store can't keep; remove it")
+    if _SURROGATE.search(text):
+        yield FieldError(pointer, "the text holds half of a surrogate pair; send whole characters")
+
+
+def pointer_token(key: str) -> str:
+    """A key as part of a JSON pointer (RFC 6901), fit to be sent back."""
+    return key[:100].encode("utf-8", "backslashreplace").decode().replace("~", "~0").replace("/", "~1")
+
+
+def check_count(pointer: str, items: int, at_most: int = MAX_ITEMS) -> None:
+    """Refuse more actions, resources or groups than one request may hold."""
+    if items > at_most:
+        raise invalid_field(pointer, f"there are {items} entries; send at most {at_most} and split the rest")
+
+
+def _too_large(max_bytes: int) -> RequestTooLargeException:
+    return RequestTooLargeException(f"the body is larger than {max_bytes} bytes; split it over several requests")

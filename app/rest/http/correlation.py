@@ -1,0 +1,110 @@
+"""Request ids and W3C trace context: read from a request's headers, shown in every line, told in the reply's headers.
+
+Whatever does not have its exact form is as good as absent: neither a log nor a header can be forged by it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import count
+from secrets import token_hex
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.logs.service import REQUEST_MARK, RequestMark
+
+REQUEST_ID = b"x-request-id"
+TRACEPARENT = b"traceparent"
+
+_REQUEST_ID_FORM = re.compile(rb"[!-~]{1,128}").fullmatch
+_TRACEPARENT_FORM = re.compile(
+    rb"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL
+).fullmatch
+_SAMPLED = 1
+
+# Of this process alone, as each worker is an interpreter of its own.
+_PREFIX = token_hex(6)
+_next_number = count(1).__next__
+
+
+def mark_of(fields: Mapping[bytes, bytes]) -> RequestMark:
+    """The mark of the request with these headers (names in lower case): its own id if it has a good one, or a new one.
+
+    A header that came more than once must not be among them.
+    """
+    own_id = fields.get(REQUEST_ID)
+    traceparent = fields.get(TRACEPARENT)
+    return RequestMark(
+        f"{_PREFIX}-{_next_number():x}" if own_id is None else _request_id(own_id),
+        None if traceparent is None else _traceparent(traceparent),
+    )
+
+
+def mark_of_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestMark:
+    """The same for headers as they came; one that came more than once, says nobody knows what."""
+    fields: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in (REQUEST_ID, TRACEPARENT):
+            # An empty value has neither header's form.
+            fields[name] = b"" if name in fields else value
+    return mark_of(fields)
+
+
+def reply_headers(mark: RequestMark) -> bytes:
+    """The lines that go into the reply's head, each with its end."""
+    if mark.traceparent is None:
+        return f"x-request-id: {mark.request_id}\r\n".encode()
+    return f"x-request-id: {mark.request_id}\r\ntraceparent: {mark.traceparent}\r\n".encode()
+
+
+def reply_header_list(mark: RequestMark) -> list[tuple[bytes, bytes]]:
+    """The same for ASGI."""
+    headers = [(REQUEST_ID, mark.request_id.encode())]
+    if mark.traceparent is not None:
+        headers.append((TRACEPARENT, mark.traceparent.encode()))
+    return headers
+
+
+class MarkedRequests:
+    """An ASGI application whose requests have a mark while they are answered, and in their replies' headers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; everything else goes through as it is."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        mark = mark_of_headers(scope["headers"])
+
+        async def marked_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *reply_header_list(mark)]}
+            await send(message)
+
+        before = REQUEST_MARK.set(mark)
+        try:
+            await self._app(scope, receive, marked_send)
+        finally:
+            REQUEST_MARK.reset(before)
+
+
+def _request_id(value: bytes) -> str:
+    # An id is shown as it is, so it must be none of the tokens that a confused client may send.
+    if _REQUEST_ID_FORM(value) and b"klamm_" not in value and b"eyJ" not in value:
+        return value.decode("ascii")
+    return f"{_PREFIX}-{_next_number():x}"
+
+
+def _traceparent(value: bytes) -> str | None:
+    """W3C Trace Context, 3.2: of a version to come, the part that is known, as version 00; None for no valid one."""
+    found = _TRACEPARENT_FORM(value)
+    if found is None:
+        return None
+    version, trace_id, parent_id, flags, more = (
+        None if each is None else each.decode("latin-1") for each in found.groups()
+    )
+    if version == "00":
+        return None if more is not None else f"00-{trace_id}-{parent_id}-{flags}"
+    # Flags of other versions mean nobody knows what, but for the one that is as old as the format.
+    return f"00-{trace_id}-{parent_id}-{int(flags or '0', 16) & _SAMPLED:02x}"

@@ -1,0 +1,245 @@
+"""The edge: what every request passes before an endpoint sees it, whichever route it is for.
+
+    caller -> place -> headers, body -> JSON -> whom the caller may speak for -> at_least -> the endpoint
+
+`Route` is the class of every route, and its `handle` all that FastAPI's router calls: there is no other way in.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from time import perf_counter
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request
+from fastapi.dependencies.utils import request_params_to_args
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
+
+from app.core.context import Reader, RequestContext
+from app.core.kafka.errors import InvalidRequestException
+from app.rest.bodies.context import given
+from app.rest.bodies.reading import reader_of
+from app.rest.bodies.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, read_body
+from app.rest.bodies.validation import request_refusal_of
+from app.rest.callers import speaking
+from app.rest.callers.roles import OPEN_TO_ALL, Caller
+from app.rest.errors import MethodNotAllowedException, response_to
+from app.rest.http.admission import body_bytes_of
+from app.rest.http.services import Services
+from app.runtime.authorizer import Authorizer
+
+CLIENT_CLOSED_REQUEST = 499
+"""The status that is counted, and never sent, for a client that has gone."""
+
+Reply = bytes | BaseModel | Response
+"""What an endpoint gives: the JSON of a 200, what is to become that, or a whole response."""
+
+SERVICES = "klamm.services"
+"""Under which the application puts its services into each scope."""
+
+_LARGE_BODIES = ("createAcls", "deleteAcls")
+_CONTENT_TYPE = (b"content-type", b"application/json")
+
+
+async def _put_by_the_edge() -> None:
+    """FastAPI sees a dependency, so that the parameter is none of the request's; the edge never calls it."""
+
+
+async def _at_least(
+    at_least: Annotated[
+        str | None, Query(description="A token: answer from this state of the store or a later one.")
+    ] = None,
+) -> None:
+    """Describes the parameter, which the edge reads."""
+
+
+CurrentAuthorizer = Annotated[Authorizer, Depends(_put_by_the_edge)]
+CurrentServices = Annotated[Services, Depends(_put_by_the_edge)]
+CurrentContext = Annotated[RequestContext, Depends(_put_by_the_edge), "context"]
+"""Whom the body's context speaks for, checked."""
+CurrentReader = Annotated[Reader, Depends(_put_by_the_edge), "reader"]
+"""Who reads by a request without a body."""
+
+AT_LEAST = [Depends(_at_least)]
+"""The dependencies of a route without a body that takes `at_least`."""
+
+
+class _Asked:
+    """A request on its way through the edge."""
+
+    __slots__ = ("at_least", "body", "caller", "context", "parameters", "scope", "services")
+
+    def __init__(self, services: Services, caller: Caller, scope: Scope) -> None:
+        self.services = services
+        self.caller = caller
+        self.scope = scope
+        self.body: Any = None
+        self.context: RequestContext | None = None
+        self.at_least: str | None = None
+        self.parameters: Mapping[str, Any] = {}
+
+
+def _context_of(asked: _Asked) -> RequestContext:
+    if asked.context is None:
+        raise TypeError("the endpoint asks for a context, but its body has none")
+    return asked.context
+
+
+_GIVEN: Mapping[Any, Callable[[_Asked], Any]] = {
+    CurrentAuthorizer: lambda asked: asked.services.authorizer,
+    CurrentServices: lambda asked: asked.services,
+    CurrentContext: _context_of,
+    CurrentReader: lambda asked: speaking.read(asked.caller, asked.scope),
+    Request: lambda asked: Request(asked.scope),
+}
+"""What an endpoint may ask for, by the annotation of its parameter."""
+
+
+class Route(APIRoute):
+    """A route whose `handle` is the edge, and whose every refusal is problem+json."""
+
+    methods: set[str]
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:  # noqa: ANN401 - as APIRoute's
+        super().__init__(path, endpoint, **more)
+        parameters = inspect.signature(endpoint).parameters
+        body = parameters.get("body")
+        self._read = None if body is None else reader_of(body.annotation)
+        self._max_bytes = MAX_ACLS_BODY_BYTES if self.name in _LARGE_BODIES else MAX_BODY_BYTES
+        given = {name: _GIVEN[each.annotation] for name, each in parameters.items() if each.annotation in _GIVEN}
+        self._given = tuple(given.items())
+        self._named = parameters.keys() - given.keys() - {"body"}
+        """The parameters of the path and of the query."""
+        self._takes_at_least = AT_LEAST[0] in self.dependencies
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for this path: to the letter where nothing in it is a parameter."""
+        if self.param_convertors:
+            return super().matches(scope)
+        if scope["path"] != self.path or scope["type"] != "http":
+            return Match.NONE, {}
+        found = Match.FULL if scope["method"] in self.methods else Match.PARTIAL
+        return found, {"endpoint": self.endpoint, "path_params": {}, "route": self}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, and count it."""
+        services: Services = scope[SERVICES]
+        began = perf_counter()
+        status = 200
+        try:
+            reply = await self.answer(services, scope, receive)
+        except ClientDisconnect:
+            status = CLIENT_CLOSED_REQUEST
+        except Exception as fault:  # noqa: BLE001 - becomes a refusal; an unexpected one is logged
+            response = self.refusal(fault)
+            status = response.status_code
+            await response(scope, receive, send)
+        else:
+            if isinstance(reply, Response):
+                status = reply.status_code
+                await reply(scope, receive, send)
+            else:
+                await _send_json(send, reply)
+        services.metrics.count_request(self.name, status, perf_counter() - began)
+
+    def refusal(self, fault: Exception) -> Response:
+        """What is said of whatever was raised."""
+        return response_to(fault)
+
+    async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
+        """What the endpoint says to a request that may come to it. Raises ApiException, ClientDisconnect."""
+        if scope["method"] not in self.methods:
+            raise MethodNotAllowedException(", ".join(sorted(_methods_at(scope["path"], scope["router"].routes))))
+        caller = await _caller_of(services, self.name, scope)
+        body_bytes = 0 if self._read is None else body_bytes_of(scope["headers"], self._max_bytes)
+        pool = services.admission.pool_of(self.name)
+        asked = _Asked(services, caller, scope)
+        async with pool.admitted(body_bytes, scope.get("klamm.began"), caller.share):
+            if self._read is not None:
+                check_headers(scope["headers"], self._max_bytes)
+                asked.body = await self._read(await read_body(receive, self._max_bytes))
+            self._examine(asked)
+            if asked.at_least is None:
+                return await self._reply_to(asked)
+            if services.authorizer.has_reached(asked.at_least):
+                await services.authorizer.wait_for(asked.at_least)
+                return await self._reply_to(asked)
+            if asked.context is not None:
+                # What is refused in the end is refused before the wait, too.
+                services.authorizer.check_super_user(asked.context)
+        async with services.admission.waiting.admitted(body_bytes, None, caller.share):
+            # Whoever waits takes no place from those who don't.
+            await services.authorizer.wait_for(asked.at_least)
+        async with pool.admitted(body_bytes, None, caller.share):
+            return await self._reply_to(asked)
+
+    def _examine(self, asked: _Asked) -> None:
+        """Find out whom the request speaks for, and the rest of what it says."""
+        body, scope = asked.body, asked.scope
+        if body is not None:
+            asked.at_least = given(getattr(body, "at_least", None))
+            claim = getattr(body, "context", None)
+            # start alone has no context: nobody is spoken for.
+            if claim is not None:
+                asked.context = speaking.speak(asked.caller, claim.principal, claim.client_address, scope)
+        elif self._takes_at_least:
+            asked.at_least = _query_at_least(scope)
+        if self._named:
+            asked.parameters = self._parameters(scope)
+
+    def _reply_to(self, asked: _Asked) -> Awaitable[Reply]:
+        arguments = {name: give(asked) for name, give in self._given}
+        if self._named:
+            arguments.update(asked.parameters)
+        if asked.body is not None:
+            arguments["body"] = asked.body
+        return self.endpoint(**arguments)  # type: ignore[no-any-return]  # FastAPI does not say what an endpoint gives
+
+    def _parameters(self, scope: Scope) -> Mapping[str, Any]:
+        """Of the path and the query, as FastAPI reads them."""
+        values, errors = request_params_to_args(self.dependant.path_params, scope["path_params"])
+        more, more_errors = request_params_to_args(self.dependant.query_params, QueryParams(scope["query_string"]))
+        if errors or more_errors:
+            raise request_refusal_of([*errors, *more_errors])
+        return {**values, **more}
+
+
+async def _send_json(send: Send, reply: bytes | BaseModel) -> None:
+    """Send a 200."""
+    if not isinstance(reply, bytes):
+        reply = reply.__pydantic_serializer__.to_json(reply)
+    headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(reply))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": reply})
+
+
+async def _caller_of(services: Services, operation: str, scope: Scope) -> Caller:
+    """Who has sent this request, and may call this operation. Raises what `Callers.admitted` says.
+
+    Whoever asks how the service is, is answered also in overload.
+    """
+    look_further = (
+        None if operation == "metrics" else partial(services.admission.look_further, scope.get("klamm.began"))
+    )
+    caller = await services.callers.admitted(operation, scope["headers"], scope.get("klamm.names", ()), look_further)
+    # For the protocol: connections of those who are known are kept longer.
+    scope["klamm.known"] = operation not in OPEN_TO_ALL
+    return caller
+
+
+def _methods_at(path: str, routes: Iterable[BaseRoute]) -> set[str]:
+    found = (each for each in routes if isinstance(each, APIRoute) and each.path_regex.match(path))
+    return {method for each in found for method in each.methods or ()}
+
+
+def _query_at_least(scope: Scope) -> str | None:
+    values = QueryParams(scope["query_string"]).getlist("at_least")
+    if len(values) > 1:
+        raise InvalidRequestException("query parameter `at_least`: it comes more than once; send it once")
+    return values[0] if values else None

@@ -1,0 +1,25 @@
+"""What the routes of one replica work with."""
+
+from dataclasses import dataclass
+
+from app.metrics.declared import Metrics
+from app.metrics.page import MetricsPage
+from app.process.siblings import Siblings
+from app.rest.callers.authentication import Callers
+from app.rest.deciding import Decider
+from app.rest.http.admission import Admission
+from app.runtime.authorizer import Authorizer
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One set for each application; the edge puts it before every endpoint that asks for it."""
+
+    authorizer: Authorizer
+    callers: Callers
+    admission: Admission
+    metrics: Metrics
+    metrics_page: MetricsPage
+    decider: Decider
+    siblings: Siblings | None = None
+    """The other workers of the service; None: this process is all of it."""

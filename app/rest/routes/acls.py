@@ -1,0 +1,198 @@
+"""createAcls, deleteAcls, acls, getAcl and aclCount (KIP-140): JSON to bindings and back."""
+
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+from uuid import UUID
+
+import msgspec
+from fastapi import Body, Path
+from msgspec import UNSET, UnsetType
+
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import ApiException
+from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.validation import validate_filter
+from app.core.mutations import CreatedAcl
+from app.formats.acl_json import JsonBinding
+from app.rest.bodies import acl_schemas as schemas
+from app.rest.bodies import acl_wire
+from app.rest.bodies.context import given, seconds
+from app.rest.bodies.reading import DescribedBy
+from app.rest.bodies.words import unknown_word
+from app.rest.errors import FieldError, InvalidFieldsException, item_outcome
+from app.rest.http.edge import AT_LEAST, CurrentAuthorizer, CurrentContext, CurrentReader
+from app.rest.routes.routing import guarded_problems, problems, strict_router
+from app.runtime.listing import DEFAULT_LIMIT
+from app.runtime.pace import Pace, each_paced
+
+router = strict_router("acls")
+
+CreateAclsBody = Annotated[acl_wire.CreateAclsRequest, DescribedBy(schemas.CreateAclsRequest), Body()]
+DeleteAclsBody = Annotated[acl_wire.DeleteAclsRequest, DescribedBy(schemas.DeleteAclsRequest), Body()]
+AclsBody = Annotated[acl_wire.AclsRequest, DescribedBy(schemas.AclsRequest), Body()]
+
+_UPDATES = (409, 412, 504)
+"""What an update may be refused with beside what every route refuses."""
+
+_TO_JSON = msgspec.json.Encoder().encode
+
+_FILTER_WORDS = {
+    "resource_type": ResourceType,
+    "pattern_type": PatternType,
+    "operation": AclOperation,
+    "permission_type": AclPermissionType,
+}
+
+
+@router.post("/v1/acls", name="createAcls", response_model=schemas.CreateAclsResponse, responses=problems(_UPDATES))
+async def create_acls(body: CreateAclsBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+    """Create ACLs; needs ALTER on the cluster. An ACL that exists keeps its id.
+
+    Answers when the change is durable and this replica decides by it. A binding that is refused does not hinder
+    the others. With `if_unchanged_since` nothing is written if anything has changed since.
+    """
+    bindings = await each_paced(body.bindings, _binding)
+    results, token = await authorizer.create_acls(
+        context, bindings, seconds(body.timeout_ms), given(body.if_unchanged_since)
+    )
+    return _reply("results", await each_paced(results, _created), {"token": str(token)})
+
+
+@router.post(
+    "/v1/acls/delete", name="deleteAcls", response_model=schemas.DeleteAclsResponse, responses=problems(_UPDATES)
+)
+async def delete_acls(body: DeleteAclsBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+    """Delete every ACL that any of the filters meets; needs ALTER on the cluster.
+
+    Answers when the change is durable and this replica decides by it. A filter that is refused does not hinder the
+    others; one that meets nothing is fine. With `if_unchanged_since` nothing is deleted if anything has changed since.
+    """
+    filters = await each_paced(body.filters, _filter)
+    results, token = await authorizer.delete_acls(
+        context, filters, seconds(body.timeout_ms), given(body.if_unchanged_since)
+    )
+    pace = Pace()
+    return _reply("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
+
+
+@router.post("/v1/acls/search", name="acls", response_model=schemas.AclsResponse, responses=problems((409,)))
+async def acls(body: AclsBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+    """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
+    _check_filter_words(body.filter)
+    acl_filter = _filter(body.filter)
+    refusal = validate_filter(acl_filter)
+    if refusal is not None:
+        raise refusal
+    limit = DEFAULT_LIMIT if body.limit is UNSET else body.limit
+    page = await authorizer.acls(context, acl_filter, limit, given(body.cursor))
+    found = await each_paced(page.acls, _found)
+    return _reply("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
+
+
+@router.get("/v1/acls/count", name="aclCount", dependencies=AT_LEAST, responses=guarded_problems(400, 409, 503))
+async def acl_count(authorizer: CurrentAuthorizer, reader: CurrentReader) -> schemas.AclCountResponse:
+    """Tell how many ACLs this replica holds; an admin caller needs DESCRIBE on the cluster."""
+    return schemas.AclCountResponse(acl_count=authorizer.acl_count(reader))
+
+
+@router.get("/v1/acls/{id:uuid}", name="getAcl", dependencies=AT_LEAST, responses=guarded_problems(400, 404, 409, 503))
+async def get_acl(
+    acl_id: Annotated[UUID, Path(alias="id")], authorizer: CurrentAuthorizer, reader: CurrentReader
+) -> schemas.Acl:
+    """Show one ACL by its id; an admin caller needs DESCRIBE on the cluster."""
+    acl = authorizer.get_acl(reader, acl_id)
+    return schemas.Acl(**acl_fields(acl))
+
+
+def _binding(body: JsonBinding) -> AclBinding:
+    return AclBinding(
+        ResourceType.from_string(body.resource_type),
+        body.resource_name,
+        PatternType.LITERAL if body.pattern_type is UNSET else PatternType.from_string(body.pattern_type),
+        body.principal,
+        WILDCARD if body.host is UNSET else body.host,
+        AclOperation.from_string(body.operation),
+        AclPermissionType.from_string(body.permission_type),
+    )
+
+
+def _filter(body: acl_wire.AclBindingFilter) -> AclBindingFilter:
+    return AclBindingFilter(
+        ResourceType.from_string(_or_any(body.resource_type)),
+        given(body.resource_name),
+        PatternType.from_string(_or_any(body.pattern_type)),
+        given(body.principal),
+        given(body.host),
+        AclOperation.from_string(_or_any(body.operation)),
+        AclPermissionType.from_string(_or_any(body.permission_type)),
+    )
+
+
+def _or_any(word: str | UnsetType | None) -> str:
+    return "ANY" if word is UNSET or word is None else word
+
+
+def _check_filter_words(body: acl_wire.AclBindingFilter) -> None:
+    """A search has one filter and so no entry to refuse: the request is refused, naming the field."""
+    errors = []
+    for field, enum in _FILTER_WORDS.items():
+        word: str | None = given(getattr(body, field))
+        if word is not None and word not in enum.__members__:
+            codes = {name: int(member) for name, member in enum.__members__.items()}
+            errors.append(FieldError(f"/filter/{field}", unknown_word(word, codes)))
+    if errors:
+        raise InvalidFieldsException(errors)
+
+
+def _reply(name: str, entries: Sequence[bytes], rest: dict[str, str | None]) -> bytes:
+    """A body with a list, which may be long, and some fields more; a test holds it to the documented model."""
+    return b'{"%b":[%b],%b' % (name.encode(), b",".join(entries), _TO_JSON(rest)[1:])
+
+
+def _created(result: CreatedAcl | ApiException) -> bytes:
+    if isinstance(result, ApiException):
+        return _TO_JSON({**item_outcome(result), "id": None, "created": False})
+    return _TO_JSON({**item_outcome(None), "id": result.id, "created": result.created})
+
+
+async def _deleted(result: list[StandardAcl] | ApiException, pace: Pace) -> bytes:
+    # Many filters with few matches each take as long as one with many.
+    await pace.breathe()
+    outcome = item_outcome(result if isinstance(result, ApiException) else None)
+    matches = await each_paced([] if isinstance(result, ApiException) else result, _match)
+    return b'%b,"matches":[%b]}' % (_TO_JSON(outcome)[:-1], b",".join(matches))
+
+
+def _match(acl: StandardAcl) -> bytes:
+    return _TO_JSON({**item_outcome(None), **acl_fields(acl)})
+
+
+def _found(acl: StandardAcl) -> bytes:
+    return _TO_JSON(acl_fields(acl))
+
+
+class _Fields(TypedDict):
+    id: UUID
+    resource_type: str
+    resource_name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission_type: str
+
+
+def acl_fields(acl: StandardAcl) -> _Fields:
+    """The ACL as every answer has it."""
+    binding = acl.binding
+    return {
+        "id": acl.id,
+        "resource_type": binding.resource_type.name,
+        "resource_name": binding.resource_name,
+        "pattern_type": binding.pattern_type.name,
+        "principal": binding.principal,
+        "host": binding.host,
+        "operation": binding.operation.name,
+        "permission_type": binding.permission_type.name,
+    }

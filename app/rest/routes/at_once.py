@@ -1,0 +1,110 @@
+"""Plain requests, answered straight from the socket: what the edge does, without a wait, in one step of the event loop.
+
+Whatever needs more than that (a refusal, `at_least`, a long body, a caller that is not known yet) is left to the route,
+which meets it as if it had come there first.
+"""
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from msgspec import UNSET
+
+from app.core.authorize import Verdict
+from app.core.context import RequestContext
+from app.logs.service import RequestMark
+from app.rest.bodies.opa_wire import OPA_PATH, ByResourceType, decode_opa
+from app.rest.bodies.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers
+from app.rest.bodies.wire import AuthorizeRequest, Context, decode_authorize
+from app.rest.callers import speaking
+from app.rest.callers.authentication import shows_one_at_most
+from app.rest.callers.roles import ANYBODY
+from app.rest.deciding import Decided
+from app.rest.http.correlation import mark_of, mark_of_headers, reply_headers
+from app.rest.http.services import Services
+from app.rest.http.target import AUTHORIZE_TARGET
+from app.rest.routes import opa
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class _Request(Protocol):
+    @property
+    def context(self) -> Context: ...
+
+
+R = TypeVar("R", bound=_Request)
+D = TypeVar("D")
+
+
+class _Plain(NamedTuple, Generic[R, D]):
+    """One of the routes that can be answered so."""
+
+    operation: str
+    decode: Callable[[bytes], R]
+    decide: Callable[[Services, R, RequestContext, bytes], D | None]
+    """Counts and logs nothing; None where the route has to wait."""
+    answer: Callable[[Services, D, RequestMark], bytes]
+
+
+class AtOnce:
+    """What the server's protocol asks before it makes a scope of a request (`connections.protocol.Answer`)."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def __call__(
+        self, headers: Headers, body: bytes, names: Sequence[str], target: bytes = AUTHORIZE_TARGET
+    ) -> bytes | None:
+        """The reply, its own headers first; None has left no trace: the request can be put to its route as it came."""
+        began = perf_counter()
+        try:
+            if target == AUTHORIZE_TARGET:
+                return self._reply(_AUTHORIZE, headers, body, names, target, began)
+            return self._reply(_OPA, headers, body, names, target, began)
+        except Exception:  # noqa: BLE001 - the route meets it again, answers and logs it
+            return None
+
+    def _reply(
+        self, plain: _Plain[R, D], headers: Headers, body: bytes, names: Sequence[str], target: bytes, began: float
+    ) -> bytes | None:
+        services, fields = self._services, dict(headers)
+        if len(fields) != len(headers) and not shows_one_at_most(headers):
+            return None
+        caller = services.callers.known(fields, names)
+        if caller is None or plain.operation not in caller.operations or caller.acts_from_its_socket:
+            return None
+        check_headers(headers, MAX_BODY_BYTES)
+        if len(body) > OFF_LOOP_BYTES or not (caller.limit is None or caller.limit.has_room()):
+            return None
+        request = plain.decode(body)
+        context = speaking.speak(caller, request.context.principal, request.context.client_address, None)
+        decided = plain.decide(services, request, context, target)
+        # INVARIANT: nothing that could be refused comes behind this, or the route would take from the quota again.
+        if decided is None or (caller.limit is not None and not caller.limit.take()):
+            return None
+        mark = mark_of(fields) if len(fields) == len(headers) else mark_of_headers(headers)
+        if caller is not ANYBODY:
+            mark.caller = caller.name
+        reply = plain.answer(services, decided, mark)
+        services.metrics.count_request(plain.operation, 200, perf_counter() - began)
+        return b"content-length: %d\r\n%b\r\n%b" % (len(reply), reply_headers(mark), reply)
+
+
+def _decide(services: Services, request: AuthorizeRequest, context: RequestContext, _: bytes) -> Decided | None:
+    return None if request.at_least is not UNSET else services.decider.decide_at_once(request, context)
+
+
+def _decide_opa(
+    services: Services, request: AuthorizeRequest | ByResourceType, context: RequestContext, target: bytes
+) -> Decided | Verdict | None:
+    cluster = target[len(OPA_PATH) + 1 :].decode("ascii")
+    return opa.decide_at_once(services, request, context, cluster or None)
+
+
+_AUTHORIZE: _Plain[AuthorizeRequest, Decided] = _Plain(
+    "authorize", decode_authorize, _decide, lambda services, decided, mark: services.decider.reply(decided, mark)
+)
+_OPA: _Plain[AuthorizeRequest | ByResourceType, Decided | Verdict] = _Plain(
+    opa.OPA_OPERATION, decode_opa, _decide_opa, opa.answer
+)

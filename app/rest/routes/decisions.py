@@ -1,0 +1,145 @@
+"""The decision calls: authorize and authorizeByResourceType (KIP-504), authorizedOperations (KIP-430), listGroups
+(KIP-231).
+"""
+
+from typing import Annotated
+
+from fastapi import Body
+
+from app.core.authorize import Authorization
+from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
+from app.core.kafka.errors import Errors
+from app.core.kafka.operations import NOT_REQUESTED, from_bit_field
+from app.logs.service import REQUEST_MARK
+from app.rest.bodies import wire
+from app.rest.bodies.reading import DescribedBy
+from app.rest.bodies.schemas import (
+    AuthorizeByResourceTypeRequest,
+    AuthorizeByResourceTypeResponse,
+    AuthorizedOperationsRequest,
+    AuthorizedOperationsResponse,
+    AuthorizedOperationsResult,
+    AuthorizeRequest,
+    AuthorizeResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ResourceReference,
+)
+from app.rest.bodies.strict_json import check_count
+from app.rest.bodies.words import OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
+from app.rest.deciding import NO_MARK
+from app.rest.errors import FieldError, InvalidFieldsException
+from app.rest.http.edge import CurrentAuthorizer, CurrentContext, CurrentServices
+from app.rest.routes.routing import problems, strict_router
+from app.runtime.authorizer import Authorizer
+
+router = strict_router("decisions")
+
+_AUTHORIZATION_FAILED = {
+    ResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    # Kafka shows users only through their tokens (KIP-373), and refuses those with this error.
+    ResourceType.USER: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+AuthorizeBody = Annotated[wire.AuthorizeRequest, DescribedBy(AuthorizeRequest, wire.decode_authorize), Body()]
+
+
+@router.post("/v1/authorize", name="authorize", response_model=AuthorizeResponse, responses=problems((409,)))
+async def authorize(body: AuthorizeBody, context: CurrentContext, services: CurrentServices) -> bytes:
+    """Decide whether the caller may do each action, all at one offset. Results are in order."""
+    decided = await services.decider.decide_paced(body, context)
+    # INVARIANT: no await here; image, index and configuration stay as they are until the answer stands.
+    return services.decider.reply(decided, REQUEST_MARK.get() or NO_MARK)
+
+
+def current_token(authorizer: Authorizer) -> str | None:
+    """The token of the image in use."""
+    token = authorizer.image.token
+    return None if token is None else str(token)
+
+
+@router.post("/v1/authorized-operations", name="authorizedOperations", responses=problems((409,)))
+async def authorized_operations(
+    body: AuthorizedOperationsRequest, context: CurrentContext, authorizer: CurrentAuthorizer
+) -> AuthorizedOperationsResponse:
+    """Tell which operations the caller may do on each resource.
+
+    Without the right to describe the resource (DESCRIBE, of a user DESCRIBE_TOKENS) its ..._AUTHORIZATION_FAILED and
+    no operations; the cluster without DESCRIBE has none and no error, as in Kafka.
+    """
+    check_count("/resources", len(body.resources))
+    results, token = await authorizer.decide_each(context, body.resources, _authorized_operations)
+    return AuthorizedOperationsResponse(results=results, token=None if token is None else str(token))
+
+
+def _authorized_operations(authorization: Authorization, resource: ResourceReference) -> AuthorizedOperationsResult:
+    resource_type = ResourceType.from_string(resource.resource_type)
+    error, bits = Errors.INVALID_REQUEST, NOT_REQUESTED
+    if resource_type > ResourceType.ANY:
+        error, bits = _shown(resource_type, authorization.authorized_operations(resource_type, resource.resource_name))
+    return AuthorizedOperationsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        error_code=error.error_code,
+        code=error.value,
+        authorized_operations=bits,
+        operations=[] if bits == NOT_REQUESTED else [operation.name for operation in from_bit_field(bits)],
+    )
+
+
+def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
+    """What of these operations the caller gets to see: nothing unless describing is among them."""
+    describe = AclOperation.DESCRIBE_TOKENS if resource_type is ResourceType.USER else AclOperation.DESCRIBE
+    if bits >> describe & 1:
+        return Errors.NONE, bits
+    if resource_type is ResourceType.CLUSTER:
+        return Errors.NONE, 0
+    return _AUTHORIZATION_FAILED[resource_type], NOT_REQUESTED
+
+
+@router.post("/v1/authorize-by-resource-type", name="authorizeByResourceType", responses=problems((409,)))
+async def authorize_by_resource_type(
+    body: AuthorizeByResourceTypeRequest, context: CurrentContext, services: CurrentServices
+) -> AuthorizeByResourceTypeResponse:
+    """Decide whether the caller may do this on any resource of the type at all."""
+    operation = OPERATION_CODES.get(body.operation)
+    resource_type = RESOURCE_TYPE_CODES.get(body.resource_type)
+    if operation is None or resource_type is None:
+        raise _unknown_words(body)
+    verdict, token = await services.authorizer.by_resource_type(context, operation, resource_type)
+    services.metrics.count_verdicts([verdict])
+    return AuthorizeByResourceTypeResponse(result=verdict.result, token=None if token is None else str(token))
+
+
+def _unknown_words(body: AuthorizeByResourceTypeRequest) -> InvalidFieldsException:
+    errors = []
+    for field, word, codes in (
+        ("operation", body.operation, OPERATION_CODES),
+        ("resource_type", body.resource_type, RESOURCE_TYPE_CODES),
+    ):
+        if word not in codes:
+            errors.append(FieldError(f"/{field}", unknown_word(word, codes)))
+    return InvalidFieldsException(errors)
+
+
+@router.post("/v1/list-groups", name="listGroups", responses=problems((409,)))
+async def list_groups(
+    body: ListGroupsRequest, context: CurrentContext, authorizer: CurrentAuthorizer
+) -> ListGroupsResponse:
+    """List those of the groups that the caller may see: all with DESCRIBE on the cluster, else those with DESCRIBE."""
+    check_count("/groups", len(body.groups))
+    shown, token = await authorizer.decide_each(context, body.groups, _may_see)
+    groups = [group for group, is_shown in zip(body.groups, shown, strict=True) if is_shown]
+    return ListGroupsResponse(groups=groups, token=None if token is None else str(token))
+
+
+def _may_see(authorization: Authorization, group: str) -> bool:
+    decide = authorization.decide
+    return (
+        decide(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME).allowed
+        or decide(AclOperation.DESCRIBE, ResourceType.GROUP, group).allowed
+    )

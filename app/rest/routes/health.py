@@ -1,0 +1,182 @@
+"""Probes as Kubernetes prints them, and the page that Prometheus reads. None of them touches the database.
+
+A service of several workers has one face: the worker that happens to be asked speaks for all.
+- `/livez` is of the worker that answers, as only it can know.
+- `/readyz`, `/readyz/{listener_name}` and `/startupz` are true if it is so of this worker and of every other one that
+  clients can come to. Before the first load of all that is each of them, as all take connections from the start: a
+  cold one would answer 503. A worker that is started again takes no connections before it has loaded, so it is not
+  counted until then. One that clients can come to and that doesn't answer within half a second is not ready.
+- Should the supervisor not answer, this worker speaks for itself, and says so: the workers do serve.
+- `/metrics` holds sums and, per worker, gauges (`app.metrics.workers`); if the supervisor doesn't answer
+  it is a 503, as the numbers of one worker would pass for those of the service.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from fastapi.responses import PlainTextResponse
+from starlette.responses import Response
+
+from app.metrics.page import CONTENT_TYPE
+from app.metrics.workers import Family, families_of
+from app.process.siblings import Face, Sibling, WorkerReadiness
+from app.rest.http.edge import CurrentServices
+from app.rest.http.services import Services
+from app.rest.routes.routing import documented_problems, guarded_problems, strict_router
+from app.runtime.readiness import Readiness, State
+
+router = strict_router("health")
+metrics_router = strict_router("health")
+
+Check = tuple[str, bool, str]
+Verbose = Annotated[str | None, Query(description="With any value, or none: every check on a line of its own.")]
+
+_NOT_READY: dict[int | str, dict[str, Any]] = {
+    **documented_problems(500),
+    503: {
+        "description": "Not now; the body names the checks that fail",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    },
+}
+
+_METRICS: dict[int | str, dict[str, Any]] = {
+    **guarded_problems(),
+    503: {
+        "description": "The supervisor of the workers doesn't answer",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    },
+}
+
+
+@router.get("/livez", name="livez", response_class=PlainTextResponse, responses=documented_problems(500))
+async def livez(verbose: Verbose = None) -> Response:
+    """Tell that the process answers; nothing else is looked at."""
+    return _probe("livez", [("ping", True, "")], ready=True, verbose=verbose is not None)
+
+
+@router.get("/readyz", name="readyz", response_class=PlainTextResponse, responses=_NOT_READY)
+async def readyz(services: CurrentServices, verbose: Verbose = None) -> Response:
+    """Tell whether this replica should get requests."""
+    readiness = services.authorizer.readiness
+    siblings = await _siblings(services, None)
+    checks = [*readiness.checks(), *_ready_checks(siblings)]
+    # A replica that serves on from an old image is ready, but says how old it is without being asked.
+    verbosely = verbose is not None or readiness.state is not State.READY
+    return _probe("readyz", checks, ready=readiness.ready() and _all_pass(checks), verbose=verbosely)
+
+
+@router.get(
+    "/readyz/{listener_name}",
+    name="readyzListener",
+    response_class=PlainTextResponse,
+    responses={**documented_problems(400), **_NOT_READY},
+)
+async def readyz_listener(
+    listener_name: Annotated[str, Path(max_length=249)], services: CurrentServices, verbose: Verbose = None
+) -> Response:
+    """Tell whether one listener of a broker may take connections; early-start listeners may before the first load."""
+    readiness = services.authorizer.readiness
+    ready = readiness.ready(listener_name)
+    waits = "draining" if readiness.state is State.DRAINING else "waits for the first load"
+    own = (f"listener/{listener_name}", ready, "may start" if ready else waits)
+    checks = [own, *_ready_checks(await _siblings(services, listener_name))]
+    return _probe("readyz", checks, ready=_all_pass(checks), verbose=verbose is not None)
+
+
+@router.get("/startupz", name="startupz", response_class=PlainTextResponse, responses=_NOT_READY)
+async def startupz(services: CurrentServices, verbose: Verbose = None) -> Response:
+    """Tell whether the first load is complete."""
+    readiness = services.authorizer.readiness
+    checks = [check for check in readiness.checks() if check[0] == "initial-load"]
+    checks += _started_checks(await _siblings(services, None))
+    return _probe("startupz", checks, ready=readiness.started and _all_pass(checks[1:]), verbose=verbose is not None)
+
+
+@metrics_router.get("/metrics", name="metrics", response_class=PlainTextResponse, responses=_METRICS)
+async def metrics(services: CurrentServices) -> Response:
+    """Every metric in Prometheus' text format, for callers whose role is observe or admin."""
+    if services.siblings is None:
+        _take_down(services)
+        return Response(services.metrics_page.render(), media_type=CONTENT_TYPE)
+    page = await services.siblings.metrics()
+    if page is None:
+        return PlainTextResponse("the supervisor of the workers does not answer\n", 503)
+    return Response(page, media_type=CONTENT_TYPE)
+
+
+async def ready_everywhere(services: Services, listener_name: str) -> bool:
+    """Whether a listener may take connections, whichever worker they come to."""
+    own = services.authorizer.readiness.ready(listener_name)
+    return own and _all_pass(_ready_checks(await _siblings(services, listener_name)))
+
+
+def face_of(services: Services) -> Face:
+    """What this worker tells the others of itself, for them to speak for it."""
+
+    def families() -> list[Family]:
+        _take_down(services)
+        return families_of(services.metrics_page.collect())
+
+    def standing(listener: str | None) -> WorkerReadiness:
+        readiness: Readiness = services.authorizer.readiness
+        return WorkerReadiness(readiness.ready(listener), readiness.started, readiness.state.value)
+
+    return Face(families, standing)
+
+
+def _take_down(services: Services) -> None:
+    readiness: Readiness = services.authorizer.readiness
+    services.metrics.acl_count = services.authorizer.image.acl_count
+    services.metrics.feed_age_seconds = readiness.age_s
+    services.metrics.readiness_state = readiness.state.value
+
+
+async def _siblings(services: Services, listener: str | None) -> list[Sibling] | None:
+    """The other workers, none if there are none; None if nothing can be known of them."""
+    return [] if services.siblings is None else await services.siblings.readiness(listener)
+
+
+def _ready_checks(siblings: list[Sibling] | None) -> list[Check]:
+    return _worker_checks(siblings, lambda found: (found.ready, found.state.lower()))
+
+
+def _started_checks(siblings: list[Sibling] | None) -> list[Check]:
+    return _worker_checks(siblings, lambda found: (found.started, "loaded" if found.started else "not loaded"))
+
+
+def _worker_checks(siblings: list[Sibling] | None, look: Callable[[WorkerReadiness], tuple[bool, str]]) -> list[Check]:
+    if siblings is None:
+        return [("workers", True, "the supervisor does not answer; this worker speaks for itself")]
+    checks: list[Check] = []
+    for sibling in siblings:
+        if not sibling.needed:
+            found = (True, "starting again, takes no connections yet")
+        elif sibling.readiness is None:
+            found = (False, "no answer")
+        else:
+            found = look(sibling.readiness)
+        checks.append((f"worker/{sibling.number}", *found))
+    return checks
+
+
+def _all_pass(checks: list[Check]) -> bool:
+    return all(passed for _, passed, _ in checks)
+
+
+def _probe(name: str, checks: list[Check], *, ready: bool, verbose: bool) -> Response:
+    """`ok`, or every check on a line where one fails or the caller asks for them, as kube-apiserver does."""
+    if ready and not verbose:
+        return PlainTextResponse("ok")
+    lines = [_check_line(check) for check in checks]
+    lines.append(f"{name} check {'passed' if ready else 'failed'}")
+    return PlainTextResponse("\n".join(lines) + "\n", 200 if ready else 503)
+
+
+def _check_line(check: Check) -> str:
+    name, passed, detail = check
+    line = f"[+]{name} ok" if passed else f"[-]{name} failed"
+    if detail:
+        line += f": {detail}"
+    # Listeners are named by callers: one check stays one line.
+    return line if line.isprintable() else ascii(line)[1:-1]

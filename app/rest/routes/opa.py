@@ -1,0 +1,145 @@
+"""POST /v1/data/kafka/authz/allow: OPA's API, as far as its Kafka plugin asks it. Not in the document, as not ours.
+
+The plugin looks at no status. Any JSON is an answer to it, kept for its cache time, and JSON without a `result` is a
+denial; what is no JSON is a failure, after which it asks again. So a decision is JSON, and nothing else ever is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+from pydantic import BaseModel
+from starlette.responses import Response
+from starlette.types import Receive, Scope
+
+from app.core.authorize import Verdict
+from app.core.context import RequestContext
+from app.core.kafka.errors import ApiException, InconsistentClusterIdException, RequestTimedOutException
+from app.logs.service import REQUEST_MARK, RequestMark
+from app.rest.bodies.opa_wire import OPA_DEADLINE_S, OPA_PATH, ByResourceType, decode_opa
+from app.rest.bodies.reading import DescribedBy
+from app.rest.bodies.wire import AuthorizeRequest
+from app.rest.deciding import NO_MARK, Decided
+from app.rest.errors import plain_response, unexpected
+from app.rest.http.edge import CurrentContext, CurrentServices, Reply, Route
+from app.rest.http.services import Services
+from app.runtime.deciding import by_resource_type_at_once
+
+OPA_OPERATION = "opaAuthorize"
+_ANSWERS = {True: b'{"result":true}', False: b'{"result":false}'}
+_LOG_EACH_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class _Refusals:
+    """Says why, as the plugin can't be told: once a second at most, and how many more were not told."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._logged_at = -_LOG_EACH_S
+        self._unlogged = 0
+
+    def note(self, refusal: ApiException) -> None:
+        now = self._clock()
+        if now - self._logged_at < _LOG_EACH_S:
+            self._unlogged += 1
+            return
+        more, self._unlogged, self._logged_at = self._unlogged, 0, now
+        _log.warning("opa_refused", extra={"code": refusal.error.value, "why": refusal.message, "others": more})
+
+
+_REFUSALS = _Refusals()
+
+
+class OpaRoute(Route):
+    """A route whose refusals are plain text, and that does not keep one of the broker's request threads waiting."""
+
+    async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
+        """Within the deadline of the plugin's client."""
+        patience = asyncio.timeout(scope.get("klamm.began", monotonic()) + OPA_DEADLINE_S - monotonic())
+        try:
+            async with patience:
+                return await super().answer(services, scope, receive)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            raise RequestTimedOutException(f"the request took longer than {OPA_DEADLINE_S:g} s; try again") from None
+
+    def refusal(self, fault: Exception) -> Response:
+        """The name of the error, and nothing that could be taken for a decision."""
+        return opa_refusal(fault)
+
+
+def opa_refusal(fault: Exception) -> Response:
+    """What OPA's client is told; the reason goes to the log."""
+    refusal = fault if isinstance(fault, ApiException) else unexpected(fault)
+    _REFUSALS.note(refusal)
+    return plain_response(refusal)
+
+
+router = APIRouter(route_class=OpaRoute)
+
+
+class _OpaInput(BaseModel):
+    """OPA's own; the plugin's fields are in `opa_wire`."""
+
+
+OpaBody = Annotated[AuthorizeRequest, DescribedBy(_OpaInput, decode_opa), Body()]
+
+
+@router.post(OPA_PATH, name=OPA_OPERATION, include_in_schema=False)
+async def opa_authorize(body: OpaBody, context: CurrentContext, services: CurrentServices) -> bytes:
+    """Decide on one action, or on a resource type."""
+    return answer(services, await decide(services, body, context, None), REQUEST_MARK.get() or NO_MARK)
+
+
+@router.post(f"{OPA_PATH}/{{cluster}}", name=OPA_OPERATION, include_in_schema=False)
+async def opa_authorize_of(cluster: str, body: OpaBody, context: CurrentContext, services: CurrentServices) -> bytes:
+    """The same for a broker that says which cluster it is of."""
+    return answer(services, await decide(services, body, context, cluster), REQUEST_MARK.get() or NO_MARK)
+
+
+async def decide(
+    services: Services, request: AuthorizeRequest | ByResourceType, context: RequestContext, cluster: str | None
+) -> Decided | Verdict:
+    """What is to be answered; nothing is counted or logged. Raises what `Decider.decide` does."""
+    _check_cluster(services, cluster)
+    if isinstance(request, ByResourceType):
+        verdict, _ = await services.authorizer.by_resource_type(context, request.operation, request.resource_type)
+        return verdict
+    return services.decider.decide(request, context)
+
+
+def decide_at_once(
+    services: Services, request: AuthorizeRequest | ByResourceType, context: RequestContext, cluster: str | None
+) -> Decided | Verdict | None:
+    """The same in one step of the event loop; None if that would take long."""
+    _check_cluster(services, cluster)
+    if isinstance(request, ByResourceType):
+        authorization = services.authorizer.authorization(context)
+        return by_resource_type_at_once(authorization, request.operation, request.resource_type)
+    return services.decider.decide(request, context)
+
+
+def answer(services: Services, decided: Decided | Verdict, mark: RequestMark) -> bytes:
+    """The body of the 200; the decision is counted and logged."""
+    if isinstance(decided, Verdict):
+        # As the route of this name has it: neither audited nor in the decision log, for no resource was asked about.
+        services.metrics.count_verdicts([decided])
+        return _ANSWERS[decided.allowed]
+    services.decider.record(decided, mark)
+    return _ANSWERS[decided.verdicts[0].allowed]
+
+
+def _check_cluster(services: Services, cluster: str | None) -> None:
+    """As `start` does: a broker that names its cluster must not be answered from another one's ACLs."""
+    known = services.authorizer.image.cluster_id
+    if None not in (cluster, known) and cluster != known:
+        raise InconsistentClusterIdException(
+            f"this service holds the ACLs of cluster `{known}`, not of `{str(cluster)[:100]}`; "
+            "check opa.authorizer.url and cluster.id"
+        )

@@ -1,0 +1,272 @@
+"""The settings of one process: read once, validated, frozen.
+
+A property such as `super.users` comes from, first found wins: a flag, the variable KLAMM_SUPER_USERS, the file that a
+variable KLAMM_..._FILE names (secrets only), `klamm.toml` in the working folder. Whatever is not known is refused.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.core.kafka.configs import AuthorizerConfig, describe, parse_configs
+from app.core.kafka.errors import InvalidRequestException
+from app.settings.callers import CallerSettings, IssuerSettings, callers_without_proof, check_callers
+from app.settings.database_url import usable_database_url
+from app.settings.log_format import LogFormat, usual_format
+from app.settings.sources import (
+    PREFIX,
+    TABLES,
+    TOML_FILE,
+    Environment,
+    SettingsError,
+    property_of,
+    refuse_unknown_variables,
+    secret_files,
+    toml_fields,
+    variable_of,
+)
+from app.settings.table_faults import reason_of, table_fault
+
+
+def _kafka_property(attribute: str) -> BeforeValidator:
+    """The parser that Kafka's own properties have in core, so that they mean the same here and in a ConfigRecord."""
+    name = attribute.replace("_", ".")
+
+    def parse(value: object) -> object:
+        if isinstance(value, bool):
+            value = str(value).lower()
+        if not isinstance(value, str | int):
+            raise ValueError("expected text")  # noqa: TRY004 - pydantic reports ValueError only
+        try:
+            return getattr(parse_configs({name: str(value)}), attribute)
+        except InvalidRequestException as refusal:
+            raise ValueError(refusal.message) from None
+
+    return BeforeValidator(parse)
+
+
+def _true_or_false(value: object) -> object:
+    if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
+        return value.strip().lower() == "true"
+    if not isinstance(value, bool):
+        raise ValueError("expected true or false")  # noqa: TRY004 - pydantic reports ValueError only
+    return value
+
+
+def _not_empty(value: object) -> object:
+    if value == "":
+        raise ValueError("is empty; leave it out for the default")
+    if isinstance(value, bool):
+        # To pydantic true is the number 1.
+        raise ValueError("expected text or a number, not true or false")  # noqa: TRY004 - it reports ValueError only
+    return value
+
+
+Given = BeforeValidator(_not_empty)
+Milliseconds = Annotated[int, Given, Field(ge=1, le=300_000)]
+_Upper = BeforeValidator(lambda word: str(word).strip().upper())
+
+
+class Settings(BaseSettings):
+    """Every property of Klamm; a field is named as its property, with underscores for dots."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        extra="forbid",
+        frozen=True,
+        enable_decoding=False,
+        hide_input_in_errors=True,
+        validate_default=False,
+    )
+
+    database_url: Annotated[SecretStr | None, AfterValidator(lambda url: url and usable_database_url(url)), Given] = (
+        None
+    )
+    """DSN of your own PostgreSQL; without it an embedded one is run below `data_dir`."""
+    data_dir: Annotated[Path, Given] = Path(".klamm")
+    postgres_bin: Annotated[Path | None, Given] = None
+    """Folder of initdb and postgres for the embedded PostgreSQL; without it a wheel's, else those on PATH."""
+    host: Annotated[str, Given] = "127.0.0.1"
+    port: Annotated[int, Given, Field(ge=0, le=65_535)] = 8080
+    """0 takes a free one, which is printed."""
+    uds: Annotated[Path | None, Given] = None
+    """A Unix socket to serve on instead of host and port."""
+    workers: Annotated[int, Given, Field(ge=1, le=64)] = 1
+    """Processes that serve, each a whole replica."""
+    super_users: Annotated[frozenset[str], _kafka_property("super_users")] = frozenset()
+    allow_everyone_if_no_acl_found: Annotated[bool, _kafka_property("allow_everyone_if_no_acl_found")] = False
+    early_start_listeners: Annotated[frozenset[str], _kafka_property("early_start_listeners")] = frozenset()
+    max_staleness_ms: Annotated[int | None, _kafka_property("max_staleness_ms")] = None
+    audit_level: Annotated[str, _kafka_property("audit_level")] = "INFO"
+    authorizer_enabled: Annotated[bool, BeforeValidator(_true_or_false)] = True
+    cluster_id: Annotated[str | None, Given] = None
+    """Given to the store at its birth; without it the store makes up one."""
+    request_timeout_ms: Milliseconds = 5_000
+    feed_poll_ms: Milliseconds = 1_000
+    feed_retention_ms: Annotated[int | None, Given, Field(ge=60_000)] = None
+    """Records of the change feed older than this are trimmed; without it age trims none."""
+    feed_retention_records: Annotated[int | None, Given, Field(ge=1_000)] = None
+    """All but so many of the newest records are trimmed; without it their number trims none."""
+    feed_retention_exporters_ms: Annotated[int, Given, Field(ge=0)] = 30 * 24 * 3_600_000
+    """No record is trimmed that `klamm pipeline export` has not taken, unless it was last heard of so long ago."""
+    drain_ms: Annotated[int, Given, Field(ge=0, le=300_000)] = 5_000
+    """How long after SIGTERM everything is served on, not ready, before connections are closed."""
+    docs_enabled: Annotated[bool | None, BeforeValidator(_true_or_false)] = None
+    """Whether /docs and /openapi.json are served; without it, only where no callers are configured."""
+    connections_max: Annotated[int, Given, Field(ge=10, le=1_000_000)] = 10_000
+    """Connections that one process keeps."""
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARN", "ERROR"], _Upper] = "INFO"
+    log_format: Annotated[LogFormat, _Upper] = Field(default_factory=usual_format)
+    """Lines for people where somebody looks at them, else JSON; workers are told by their supervisor."""
+    otel_enabled: Annotated[bool, BeforeValidator(_true_or_false)] = False
+    """Whether a trace of each request is sent where the OTEL_ variables say; needs the extra `otel`."""
+    decision_log_path: Annotated[Path | None, Given] = None
+    """Folder of the decision log; without it there is none."""
+    decision_log_sample: Annotated[float, Given, Field(gt=0, le=1)] = 1.0
+    """Share of the requests that are logged."""
+    decision_log_rotate_bytes: Annotated[int, Given, Field(ge=1_024)] = 64 * 1024 * 1024
+    decision_log_rotate_ms: Annotated[int, Given, Field(ge=100, le=86_400_000)] = 60_000
+    """A file is closed once it is so large or so old."""
+    decision_log_retention_bytes: Annotated[int, Given, Field(ge=4_096)] = 1024 * 1024 * 1024
+    """The oldest closed files beyond this are deleted."""
+    decision_log_buffer_bytes: Annotated[int, Given, Field(ge=65_536)] = 16 * 1024 * 1024
+    """What may wait in memory to be written, in each process."""
+    tls_certificate: Annotated[Path | None, Given] = None
+    """File of the certificate to serve with, and of its chain; without it HTTP is not encrypted."""
+    tls_key: Annotated[Path | None, Given] = None
+    tls_client_ca: Annotated[Path | None, Given] = None
+    """File of the authorities whose client certificates are believed."""
+    tokens_file: Annotated[Path | None, Given] = None
+    """Hashes of the tokens of callers, a line each; read again whenever it changes."""
+    callers: Mapping[str, CallerSettings] = Field(default_factory=dict)
+    issuers: Mapping[str, IssuerSettings] = Field(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base class names it
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags over variables over secrets in files over klamm.toml."""
+        return (
+            init_settings,
+            Environment(settings_cls),
+            InitSettingsSource(settings_cls, dict(secret_files(_secrets()))),
+            InitSettingsSource(settings_cls, toml_fields(settings_cls.model_fields)),
+        )
+
+    @model_validator(mode="after")
+    def _hang_together(self) -> Self:
+        check_callers(self.callers, self.issuers)
+        if self.decision_log_retention_bytes < self.decision_log_rotate_bytes:
+            raise ValueError(
+                "`decision.log.retention.bytes` is less than `decision.log.rotate.bytes`, so one file is too much; "
+                "raise the one or lower the other"
+            )
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("`tls.certificate` and `tls.key` go together; give both or neither")
+        if self.tls_client_ca is not None and self.tls_certificate is None:
+            raise ValueError("`tls.client.ca` needs `tls.certificate` and `tls.key`")
+        if self.tls_client_ca is None:
+            for name, caller in self.callers.items():
+                if caller.certificate is not None:
+                    raise ValueError(
+                        f"`callers.{name}` has a certificate, but `tls.client.ca` doesn't say whose to believe"
+                    )
+        if self.tokens_file is None:
+            for name in callers_without_proof(self.callers):
+                raise ValueError(
+                    f"`callers.{name}` can't prove itself; set `tokens.file`, or give it `issuer` or `certificate`"
+                )
+        if self.tokens_file is not None and not self.callers:
+            raise ValueError("`tokens.file` is given, but no `[callers.NAME]` whose tokens it could hold")
+        return self
+
+    @property
+    def authorizer_config(self) -> AuthorizerConfig:
+        """The start-up values of the properties that `alterConfigs` can change."""
+        return AuthorizerConfig(
+            super_users=self.super_users,
+            allow_everyone_if_no_acl_found=self.allow_everyone_if_no_acl_found,
+            early_start_listeners=self.early_start_listeners,
+            max_staleness_ms=self.max_staleness_ms,
+            audit_level=self.audit_level,
+        )
+
+    @property
+    def has_docs(self) -> bool:
+        """Whether /docs and /openapi.json are served."""
+        return not self.callers if self.docs_enabled is None else self.docs_enabled
+
+    def redacted(self) -> dict[str, str]:
+        """Every property as text for a log; secrets show only whether they are set."""
+        shown = {property_of(name): _shown(value) for name, value in self if name not in TABLES}
+        shown |= {name: ",".join(getattr(self, name)) for name in TABLES}
+        return shown | describe(self.authorizer_config)
+
+    def given(self) -> dict[str, str]:
+        """Those of `redacted` that are not at their defaults."""
+        shown, defaults = self.redacted(), type(self).model_construct()
+        return {property_of(name): shown[property_of(name)] for name, value in self if value != getattr(defaults, name)}
+
+
+def read_settings(flags: Mapping[str, object] | None = None) -> Settings:
+    """The settings of this process. `flags` are values from the command line by field name; None: not given.
+
+    Raises SettingsError for the first thing that is wrong.
+    """
+    given: dict[str, Any] = {name: value for name, value in (flags or {}).items() if value is not None}
+    refuse_unknown_variables(Settings.model_fields, _secrets())
+    try:
+        return Settings(**given)
+    except ValidationError as invalid:
+        fault = invalid.errors(include_url=False)[0]
+        path, reason = fault["loc"], reason_of(fault)
+        if path and path[0] in TABLES:
+            place, reason = table_fault(
+                fault, [property_of(name) for name in Settings.model_fields if name not in TABLES]
+            )
+            raise SettingsError(f"`{TOML_FILE}`: {place}: {reason}") from None
+        if not path and reason.startswith(tuple(f"`{table}." for table in TABLES)):
+            raise SettingsError(f"`{TOML_FILE}`: {reason}") from None
+        raise SettingsError(f"{_origin(path, given)}: {reason}") from None
+
+
+def as_given(text: str, flags: Mapping[str, object]) -> str:
+    """The text of a SettingsError; properties that it begins with are named as they were given: flag, variable, key."""
+    names, _, rest = text.partition(": ")
+    fields = [name.replace(".", "_") for name in names.split(", ")]
+    if not rest or not all(field in Settings.model_fields for field in fields):
+        return text
+    given = {name: value for name, value in flags.items() if value is not None}
+    return f"{', '.join(_origin([field], given) for field in fields)}: {rest}"
+
+
+def _origin(path: Sequence[int | str], flags: Mapping[str, object]) -> str:
+    if not path:
+        # It is about how several hang together, and names them.
+        return "settings"
+    field = str(path[0])
+    if field in flags:
+        return f"--{field.replace('_', '-')}"
+    for variable in (variable_of(field), f"{variable_of(field)}_FILE"):
+        if variable in os.environ:
+            return variable
+    return f"`{TOML_FILE}`: {property_of(field)}"
+
+
+def _secrets() -> list[str]:
+    return [name for name, field in Settings.model_fields.items() if "SecretStr" in repr(field.annotation)]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)

@@ -1,0 +1,92 @@
+"""What is wrong with a table of `klamm.toml`, in words of that file: `[callers.NAME]` and `[issuers.NAME]`."""
+
+import difflib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from app.settings.callers import CallerSettings, IssuerSettings
+
+_TABLES: Final[Mapping[str, tuple[type[BaseModel], str]]] = MappingProxyType(
+    {"callers": (CallerSettings, "a caller"), "issuers": (IssuerSettings, "an issuer")}
+)
+_FORMS: Final = MappingProxyType(
+    {
+        "bool_type": "expected true or false, without quotes",
+        "int_type": "expected a whole number, without quotes",
+        "tuple_type": "expected a list",
+        "string_type": "expected text, in quotes",
+        "path_type": "expected the name of a file, in quotes",
+    }
+)
+_NUMBERS: Final = MappingProxyType(
+    {
+        "int_parsing": "expected a whole number",
+        "int_parsing_size": "expected a whole number, and none so large",
+        "int_type": "expected a whole number",
+        "int_from_float": "expected a whole number",
+        "float_parsing": "expected a number",
+        "float_type": "expected a number",
+    }
+)
+_IN_A_TABLE = 3
+"""Steps to what stands in one: callers, NAME, key."""
+
+
+def reason_of(fault: ErrorDetails) -> str:
+    """What pydantic found: the texts of Klamm and Kafka as they are, its own as a sentence about `it`."""
+    own = fault.get("ctx", {}).get("error")
+    if own is not None:
+        return str(own)
+    text = _NUMBERS.get(fault["type"], fault["msg"])
+    for kind in ("Input", "String", "Tuple"):
+        text = text.replace(f"{kind} should", "it should", 1)
+    return text
+
+
+def table_fault(fault: ErrorDetails, properties: Collection[str]) -> tuple[str, str]:
+    """Where a fault in a table of tables is, and what is to be done; `properties` are all that stand above them."""
+    path = fault["loc"]
+    place = ".".join(map(str, path))
+    kind = str(path[0])
+    if len(path) < _IN_A_TABLE and fault["type"] != "value_error":
+        return place, f"expected a table; write `[{kind}.{path[1] if path[1:] else 'NAME'}]`"
+    model, whose = _TABLES[kind]
+    if fault["type"] == "extra_forbidden":
+        return ".".join(map(str, path[:2])), _unknown(str(path[-1]), fault["input"], model, whose, properties)
+    if fault["type"] == "missing":
+        name = str(path[-1])
+        return place, f"it is missing; write for example `{name} = {_example(model, name)}`"
+    form = _FORMS.get(fault["type"])
+    if form is None:
+        return place, reason_of(fault)
+    example = _example(model, str(path[-1]))
+    return place, form if example is None else f"{form}, such as {example}"
+
+
+def _example(model: type[BaseModel], name: str) -> str | None:
+    """A value as TOML, which writes texts and lists of texts as JSON does."""
+    field = model.model_fields.get(name)
+    return json.dumps(field.examples[0]) if field is not None and field.examples else None
+
+
+def _unknown(name: str, value: object, model: type[BaseModel], whose: str, properties: Collection[str]) -> str:
+    # To TOML everything below a `[table]` is in it, also `tokens.file = ""`.
+    for swallowed in _dotted(name, value):
+        if swallowed in properties:
+            return f"`{swallowed}` is a property, not one of {whose}; move it above the first `[table]`"
+    nearest = difflib.get_close_matches(name, model.model_fields, n=1, cutoff=0.6)
+    way_out = f"did you mean `{nearest[0]}`?" if nearest else f"known are {', '.join(sorted(model.model_fields))}"
+    return f"there is no `{name[:100]}`; {way_out}"
+
+
+def _dotted(name: str, value: object) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        yield name
+        return
+    for key, each in value.items():
+        yield from _dotted(f"{name}.{key}", each)

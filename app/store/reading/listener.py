@@ -1,0 +1,81 @@
+"""LISTEN on a connection of its own: tells when the change feed may have moved, and never claims more."""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from app.core.kafka.errors import StoreUnavailableException
+from app.store.engine import STAYS, StoreTimeouts, close_gently, connect, wait_before_retry
+from app.store.faults import answer_to, faults_told
+from app.store.place import place_of
+from app.store.writing.journal import CHANNEL
+
+_log = logging.getLogger(__name__)
+
+
+class FeedListener:
+    """Wakes its waiter on NOTIFY, on loss of the connection, and when LISTEN stands (again).
+
+    The last one closes the gap: what was committed before LISTEN stood is found by the poll that follows.
+    """
+
+    def __init__(self, dsn: str, timeouts: StoreTimeouts) -> None:
+        self._dsn = dsn
+        self._timeouts = timeouts
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._closed = False
+
+    async def wait(self, timeout_s: float) -> None:
+        """Returns when there may be news, or after the timeout. News since the last wait counts."""
+        if self._task is None and not self._closed:
+            self._task = asyncio.create_task(self._keep_listening(), name="klamm feed listener")
+        await _is_set_within(self._wake, timeout_s)
+        self._wake.clear()
+
+    async def close(self) -> None:
+        """Ends the connection and wakes the waiter."""
+        self._closed = True
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        self._wake.set()
+
+    async def _keep_listening(self) -> None:
+        while True:
+            try:
+                await self._listen()
+            except StoreUnavailableException as fault:
+                if self._failures == 0:
+                    _log.warning("feed_listener_lost", extra={"where": place_of(self._dsn), "why": fault.message})
+            self._wake.set()
+            await asyncio.sleep(wait_before_retry(self._failures))
+            self._failures += 1
+
+    async def _listen(self) -> None:
+        """Listens until the connection is lost; a half-open one is found by the heartbeat."""
+        connection = await connect(self._dsn, self._timeouts, "listener", STAYS)
+        lost = asyncio.Event()
+        try:
+            with faults_told():
+                connection.add_termination_listener(lambda *_: lost.set())
+                await connection.add_listener(CHANNEL, lambda *_: self._wake.set())
+                self._wake.set()
+                while not await _is_set_within(lost, self._timeouts.heartbeat_s):
+                    await connection.fetchval("SELECT 1", timeout=self._timeouts.answer_s)
+                    self._failures = 0
+            raise StoreUnavailableException(answer_to("08006"))
+        except asyncio.CancelledError:
+            await close_gently(connection, self._timeouts)
+            raise
+        finally:
+            connection.terminate()
+
+
+async def _is_set_within(event: asyncio.Event, timeout_s: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    return event.is_set()

@@ -1,0 +1,126 @@
+"""All ACLs as of one offset, streamed: COPY in pieces, parsed in slices, flat in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from app.core.kafka.bindings import AclRow
+from app.core.kafka.errors import PoisonedRecordException
+from app.core.records import FeedHead
+from app.store.engine import Connection, StoreTimeouts, close_gently, connect
+from app.store.faults import NotMigratedError, faults_told
+from app.store.rows import acl_rows, head_of
+
+ROWS_PER_SLICE = 500
+"""Rows that a reader gets at once: about a millisecond to parse."""
+
+_PIECES_WAITING = 4
+"""Pieces (up to 256 KiB each) that wait for the reader before COPY is held back."""
+
+_HEAD = "SELECT cluster_id, epoch, last_offset, hash AS head_hash, log_start_offset FROM acl_head"
+# A snapshot takes as long as its reader does; it holds no lock that a writer waits for.
+_PATIENCE = """SELECT set_config('statement_timeout', $1, true),
+    set_config('idle_in_transaction_session_timeout', $1, true)"""
+_CONFIGS = "SELECT name, value FROM config"
+# left(resource_name, 200) changes nothing in the order but fits the index, so that nothing need be sorted at once.
+_ACLS = """SELECT encode(uuid_send(id), 'hex'), resource_type, pattern_type, operation, permission_type, resource_name,
+    principal, host
+FROM acl
+ORDER BY resource_type, left(resource_name, 200), resource_name, pattern_type, principal, host, operation,
+    permission_type"""
+
+
+class PostgresSnapshot:
+    """One look at the store: head, configs and all ACLs of the same offset. It is runtime's `SnapshotReader`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        timeouts: StoreTimeouts,
+        head: FeedHead,
+        configs: Mapping[str, str],
+    ) -> None:
+        self.head = head
+        self.configs = configs
+        self._connection = connection
+        self._timeouts = timeouts
+        # INVARIANT: bounded, so a slow reader slows COPY down instead of filling the memory.
+        self._pieces: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_PIECES_WAITING)
+        self._copying: asyncio.Task[None] | None = None
+        self._is_left = False
+
+    async def slices(self) -> AsyncIterator[Sequence[AclRow]]:
+        """The ACLs in the order of their sort keys, at most 500 at once; to be read once.
+
+        Raises StoreUnavailableException, or PoisonedRecordException for a row that this version can't read.
+        """
+        self._copying = asyncio.create_task(self._copy(), name="klamm snapshot")
+        rest = b""
+        while (piece := await self._next_piece()) is not None:
+            lines = (rest + piece).split(b"\n")
+            rest = lines.pop()
+            for start in range(0, len(lines), ROWS_PER_SLICE):
+                yield self._rows(lines[start : start + ROWS_PER_SLICE])
+                await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        """Ends COPY if the reader left early."""
+        if self._copying is not None and not self._copying.done():
+            self._is_left = True
+            # In this order: asyncpg stumbles over rows that arrive after a COPY was cancelled.
+            self._connection.terminate()
+            self._copying.cancel()
+            await asyncio.wait([self._copying], timeout=self._timeouts.answer_s)
+
+    def _rows(self, lines: Sequence[bytes]) -> list[AclRow]:
+        try:
+            return acl_rows([line.decode() for line in lines])
+        except (KeyError, ValueError) as fault:
+            why = "the snapshot holds an ACL that this version can't read"
+            raise PoisonedRecordException(-1, why) from fault
+
+    async def _next_piece(self) -> bytes | None:
+        with faults_told():
+            async with asyncio.timeout(self._timeouts.slice_s):
+                piece = await self._pieces.get()
+        if isinstance(piece, Exception):
+            raise piece
+        return piece
+
+    async def _copy(self) -> None:
+        end: Exception | None = None
+        try:
+            with faults_told():
+                await self._connection.copy_from_query(
+                    _ACLS,
+                    output=self._pieces.put,
+                    format="text",
+                    timeout=self._timeouts.snapshot_s,
+                )
+        except Exception as fault:  # noqa: BLE001 - it is raised where the slices are read
+            end = fault
+        if not self._is_left:
+            await self._pieces.put(end)
+
+
+@asynccontextmanager
+async def open_snapshot(dsn: str, timeouts: StoreTimeouts) -> AsyncIterator[PostgresSnapshot]:
+    """One REPEATABLE READ transaction over a connection of its own, for as long as the block lasts."""
+    # Its reader may hold COPY back for as long as it builds; a peer that takes nothing is not gone, then.
+    patience = {"tcp_user_timeout": str(round(timeouts.snapshot_s * 1000))}
+    connection = await connect(dsn, timeouts, "snapshot", patience)
+    reader: PostgresSnapshot | None = None
+    try:
+        with faults_told():
+            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            await connection.execute(_PATIENCE, str(round(timeouts.snapshot_s * 1000)))
+            head = await connection.fetchrow(_HEAD)
+            configs = await connection.fetch(_CONFIGS)
+            if head is None:
+                raise NotMigratedError
+        reader = PostgresSnapshot(connection, timeouts, head_of(head), {row["name"]: row["value"] for row in configs})
+        yield reader
+    finally:
+        if reader is not None:
+            await reader.stop()
+        await close_gently(connection, timeouts)

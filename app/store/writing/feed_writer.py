@@ -1,0 +1,117 @@
+"""The one way to change the store: a transaction under the head's lock, and a stretch of the change feed.
+
+Order of locks and statements: DESIGN, store and change feed.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import asyncpg
+
+from app.core.continuity import KnownHistory
+from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
+from app.store.engine import Connection, KeptConnection, StoreTimeouts
+from app.store.faults import answer_to, is_rolled_back
+from app.store.writing.epoch import lock_head
+from app.store.writing.journal import LockedHead, ServerIdentity, move_head
+
+_log = logging.getLogger(__name__)
+
+_READ_ONLY = "25006"
+
+# The file name is asked for the timeline as pg_control_checkpoint() lags behind for a while after a promotion.
+_IDENTITY = """SELECT system_identifier, pg_walfile_name(pg_current_wal_lsn()) AS wal_file FROM pg_control_system()"""
+
+# INVARIANT: what is acknowledged survives a crash, whatever the role's or the database's default says.
+_DURABLE = (
+    """SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"""
+)
+
+
+@dataclass(slots=True)
+class FeedTransaction:
+    """A transaction that holds the head's lock; what it appends to the feed it says by `extend`."""
+
+    connection: Connection
+    head: LockedHead
+
+    def extend(self, records: int, chained: bytes) -> None:
+        """So many records stand behind the head now, the last one with this hash."""
+        self.head = replace(self.head, last_offset=self.head.last_offset + records, hash=chained)
+
+
+class FeedWriter:
+    """Transactions under the head's lock, over one connection that is made anew after a fault."""
+
+    def __init__(self, dsn: str, timeouts: StoreTimeouts, purpose: str) -> None:
+        self._timeouts = timeouts
+        self._kept = KeptConnection(dsn, timeouts, purpose, self._prepare)
+        self._identity = ServerIdentity()
+        self._told_of_identity = False
+
+    @asynccontextmanager
+    async def transaction(self, known: KnownHistory) -> AsyncIterator[FeedTransaction]:
+        """Locks the head before the block, moves it and commits after it; without a change all is rolled back.
+
+        A head that does not go on from what is known is in a new epoch, which is a change. Afterwards the head is what
+        is known.
+
+        Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
+        the COMMIT is unknown; any other exception is a fault of this block, and nothing of it was kept.
+        """
+        async with self._kept.lease() as connection:
+            async with asyncio.timeout(self._timeouts.transaction_s):
+                await connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED", timeout=self._timeouts.answer_s)
+                locked = await lock_head(connection, known, self._identity)
+                transaction = FeedTransaction(connection, locked)
+                yield transaction
+                head = transaction.head
+                # Who the server is, is told along with the first change; alone it is nobody's news.
+                changed = head.begins_epoch or head.last_offset != locked.last_offset
+                if changed:
+                    await move_head(connection, head)
+            await self._end(connection, changed=changed)
+            known.proved(head.position)
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        await self._kept.close()
+
+    async def _prepare(self, connection: Connection) -> None:
+        if await connection.fetchval("SELECT pg_is_in_recovery()"):
+            raise StoreUnavailableException(answer_to(_READ_ONLY))
+        await connection.execute(_DURABLE)
+        self._identity = await self._read_identity(connection)
+
+    async def _read_identity(self, connection: Connection) -> ServerIdentity:
+        # Once a connection will do: neither can change under a session that began on a primary.
+        try:
+            row = await connection.fetchrow(_IDENTITY)
+        except (asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError) as fault:
+            if not self._told_of_identity:
+                self._told_of_identity = True
+                _log.warning("server_identity_not_readable", extra={"sqlstate": fault.sqlstate})
+            return ServerIdentity()
+        return ServerIdentity(row["system_identifier"], int(row["wal_file"][:8], 16)) if row else ServerIdentity()
+
+    async def _end(self, connection: Connection, *, changed: bool) -> None:
+        if not changed:
+            await connection.execute("ROLLBACK")
+            return
+        if connection.is_closed():
+            raise StoreUnavailableException(answer_to("08006"))
+        try:
+            status = await connection.execute("COMMIT", timeout=self._timeouts.commit_s)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as fault:
+            # TimeoutError is an OSError.
+            if is_rolled_back(fault):
+                raise
+            raise RequestTimedOutException(
+                "PostgreSQL did not confirm the COMMIT, so whether the update was kept is unknown; "
+                "retry, which is safe, or look",
+            ) from fault
+        if status != "COMMIT":
+            raise StoreUnavailableException("PostgreSQL rolled the update back; retry")

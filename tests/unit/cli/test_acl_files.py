@@ -1,0 +1,383 @@
+import gzip
+import io
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from app.cli.acl_files import MAX_PROBLEMS, AclFileError, open_acls
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.json_walk import MAX_BODY_BYTES
+from app.formats.lines import MAX_LINE_BYTES
+from tests.updates import topic
+
+GOOD = {
+    "resource_type": "TOPIC",
+    "resource_name": "orders",
+    "principal": "User:alice",
+    "operation": "READ",
+    "permission_type": "ALLOW",
+}
+LINE = json.dumps(GOOD).encode()
+FULL = AclBinding(
+    ResourceType.GROUP,
+    'a "quoted": name, \\ and é\U0001f600',
+    PatternType.PREFIXED,
+    "User:CN=a:b",
+    "10.0.0.0/8",
+    AclOperation.DESCRIBE,
+    AclPermissionType.DENY,
+)
+FULL_FIELDS = {
+    "resource_type": "GROUP",
+    "resource_name": FULL.resource_name,
+    "pattern_type": "PREFIXED",
+    "principal": "User:CN=a:b",
+    "host": "10.0.0.0/8",
+    "operation": "DESCRIBE",
+    "permission_type": "DENY",
+}
+
+
+def line(**fields: object) -> bytes:
+    return json.dumps({**GOOD, **fields}).encode()
+
+
+def read(path: Path) -> list[AclBinding]:
+    with open_acls(str(path)) as file:
+        bindings = list(file.bindings())
+        assert file.check(lambda _: None) == len(bindings)
+        return bindings
+
+
+def told(path: Path) -> list[str]:
+    """What the check says, without its first line and without the folder."""
+    with open_acls(str(path)) as file, pytest.raises(AclFileError) as refused:
+        file.check(lambda _: None)
+    first, *problems = str(refused.value).splitlines()
+    assert first == "nothing was written; mend this first:"
+    return [problem.removeprefix(f"{path.parent}{os.sep}") for problem in problems]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "acls"
+
+
+def test_a_line_is_a_binding_with_the_defaults_of_create_acls(path: Path) -> None:
+    path.write_bytes(LINE + b"\n" + json.dumps(FULL_FIELDS).encode() + b"\n")
+    assert read(path) == [FULL, topic("orders")]  # which denies
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_escaped_or_not_a_text_is_the_same(path: Path, ascii_only: bool) -> None:  # noqa: FBT001 - a parameter
+    path.write_text(json.dumps(FULL_FIELDS, ensure_ascii=ascii_only), encoding="utf-8")
+    assert read(path) == [FULL]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbf" + LINE + b"\n",
+        LINE.replace(b", ", b"\t,\t") + b"\r\n",
+        b"\n\r\n  \n" + LINE + b"\n\n",
+        LINE,
+        gzip.compress(LINE + b"\n", mtime=0),
+        gzip.compress(b"\xef\xbb\xbf" + LINE + b"\r\n\r\n", mtime=0),
+        gzip.compress(b"", mtime=0) + gzip.compress(LINE, mtime=0),
+    ],
+    ids=["mark", "crlf", "blank lines", "no last newline", "gzip", "all of it", "members"],
+)
+def test_how_editors_and_tools_leave_a_file_does_not_matter(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    assert read(path) == [topic("orders")]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0)])
+def test_a_file_without_any_acl_is_refused(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    assert told(path) == [
+        "acls:1: no ACL is in it, read as jsonl; name its format with --format if it has some in another"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        (b'{"a": 1', "not JSON: Expecting ',' delimiter (column 8)"),
+        (LINE + b" x", f"not JSON: Extra data (column {len(LINE) + 2})"),
+        (b"[1, 2]", "not an object; write one with the fields of a binding"),
+        (b"null", "not an object; write one with the fields of a binding"),
+        (LINE.replace(b"orders", b"\xff"), "not UTF-8; encode it as UTF-8"),
+        (line(hots="*"), "`hots`: there is no such field; remove it"),
+        (line(resource_name=7), "`resource_name`: the value is not text; write a string"),
+        (line(host=None), "`host`: the value is not text; write a string"),
+        (line(pattern_type=["LITERAL"]), "`pattern_type`: the value is not text; write a string"),
+        (LINE[:-1] + b', "principal": "User:b"}', "`principal`: the key comes more than once; write it once"),
+        (LINE[:-1] + b', "host": "*", "host": "1.2.3.4"}', "`host`: the key comes more than once; write it once"),
+        (
+            LINE[:-1] + b', "resource\\u005fname": "x"}',
+            "`resource_name`: the key comes more than once; write it once",
+        ),
+        (
+            line(resource_name='a\\"b')[:-1] + b', "operation": "WRITE"}',
+            "`operation`: the key comes more than once; write it once",
+        ),
+        (
+            line(operation="read"),
+            (
+                "`operation`: `read` is none of Kafka's words; write one of ALL, READ, WRITE, CREATE, DELETE, ALTER, "
+                "DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CREATE_TOKENS, "
+                "DESCRIBE_TOKENS, TWO_PHASE_COMMIT"
+            ),
+        ),
+        (
+            line(permission_type="Deny"),
+            "`permission_type`: `Deny` is none of Kafka's words; write one of DENY, ALLOW",
+        ),
+        (
+            line(pattern_type="prefix"),
+            "`pattern_type`: `prefix` is none of Kafka's words; write one of LITERAL, PREFIXED",
+        ),
+        (line(pattern_type="MATCH"), "patternType must not be MATCH"),
+        (line(operation="UNKNOWN"), "Invalid operation UNKNOWN"),
+        (line(resource_name=""), "Invalid empty resource name"),
+        (line(resource_type="CLUSTER"), "The only valid name for the CLUSTER resource is kafka-cluster"),
+        (
+            line(principal="alice"),
+            (
+                "Could not parse principal from `alice` "
+                "(no colon is present separating the principal type from the principal name)"
+            ),
+        ),
+        (line(resource_name="a\0b"), "'resourceName' field contains U+0000, which can't be stored; send it without"),
+        (line(resource_name="x" * 32_768), "'resourceName' field is too long to be serialized"),
+    ],
+)
+def test_a_bad_line_is_told_by_its_number_and_field(path: Path, bad: bytes, problem: str) -> None:
+    path.write_bytes(b"\n".join([LINE, b"", bad, LINE]))
+    assert told(path) == [f"acls:3: {problem}"]
+
+
+def test_half_of_a_surrogate_pair_is_refused(path: Path) -> None:
+    path.write_bytes(line(resource_name="\ud800"))
+    (problem,) = told(path)
+    assert "surrogate" in problem
+
+
+def test_a_value_that_nests_too_deep_or_a_number_without_end_is_refused(path: Path) -> None:
+    path.write_bytes(b'{"a": ' + b"[" * 100_000 + b"\n" + b'{"host": ' + b"9" * 5_000 + b"}")
+    assert told(path) == [
+        "acls:1: not a binding: a number is too long, or it nests too deep",
+        "acls:2: not a binding: a number is too long, or it nests too deep",
+    ]
+
+
+def test_all_that_is_wrong_with_a_line_is_told(path: Path) -> None:
+    path.write_bytes(b'{"operation": 1, "x": 2}\n' + line(operation="a", resource_type="b"))
+    problems = told(path)
+    assert [problem.partition("`: ")[0] for problem in problems] == [
+        "acls:1: `resource_type",
+        "acls:1: `resource_name",
+        "acls:1: `principal",
+        "acls:1: `permission_type",
+        "acls:1: `operation",
+        "acls:1: `x",
+        "acls:2: `resource_type",
+        "acls:2: `operation",
+    ]
+
+
+def test_the_check_stops_where_enough_is_wrong(path: Path) -> None:
+    path.write_bytes(LINE + b"\n" + b"x\n" * 10_000)
+    problems = told(path)
+    assert len(problems) == MAX_PROBLEMS + 1
+    assert problems[-1].endswith("acls: the check stopped here; there may be more")
+
+
+def test_a_file_of_no_known_format_is_told_so_and_nothing_else(path: Path) -> None:
+    path.write_bytes(b"x\n" * 10_000)
+    with open_acls(str(path)) as file, pytest.raises(AclFileError) as caught:
+        file.check(lambda _: None)
+    text = str(caught.value)
+    assert text.startswith(
+        f"nothing was written; `{path}` looks like no format that Klamm reads; name its format with "
+    )
+    assert text.count("\n") == 0
+
+
+def test_what_a_file_says_does_nothing_to_a_terminal(path: Path) -> None:
+    path.write_bytes(line(principal="\x1b[31m\u202eevil" + "x" * 10_000))
+    (problem,) = told(path)
+    assert "\\x1b[31m\\u202eevil" in problem
+    assert problem.isprintable()
+    assert len(problem) < 500
+
+
+def test_a_line_may_be_as_long_as_the_longest_binding_and_not_without_end(path: Path) -> None:
+    longest = json.dumps({**GOOD, "resource_name": "x" * 32_767, "principal": "User:" + "y" * 32_762}).encode()
+    escaped = longest.replace(b"x", b"\\u0078").replace(b"y", b"\\u0079")
+    path.write_bytes(b"\n".join([escaped, b" " * (2 * MAX_LINE_BYTES), LINE, b"{" * (3 * MAX_LINE_BYTES), LINE, b"x"]))
+    assert told(path) == [
+        "acls:2: the line is longer than 1048576 bytes; write one binding a line",
+        "acls:4: the line is longer than 1048576 bytes; write one binding a line",
+        "acls:6: not JSON: Expecting value (column 1)",
+    ]
+
+
+@pytest.mark.slow
+def test_reading_does_not_hold_the_file_in_memory(path: Path) -> None:
+    with gzip.open(path, "wb", compresslevel=1) as packed:
+        for _ in range(100):
+            packed.write((LINE + b"\n") * 1_000)
+    with open_acls(str(path)) as file:
+        assert sum(1 for _ in file.bindings()) == 100_000
+        assert file.position == file.size
+
+
+# bodies of createAcls
+
+
+def body(*bindings: object, **more: object) -> bytes:
+    return json.dumps({**more, "bindings": list(bindings)}, indent=1).encode()
+
+
+def test_the_bindings_of_a_create_acls_body_are_read(path: Path) -> None:
+    context = {"principal": "User:admin", "client_address": "127.0.0.1"}
+    path.write_bytes(b"\xef\xbb\xbf\n" + body(GOOD, FULL_FIELDS, context=context, timeout_ms=5))
+    assert read(path) == [FULL, topic("orders")]  # which denies
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"bindings": []}', b' {\n "bindings" : [ ] } \n', gzip.compress(body(), mtime=0)]
+)
+def test_a_body_without_any_binding_is_refused(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    assert told(path)[0].startswith("acls:1: no ACL is in it, read as klamm;")
+
+
+def test_a_bad_binding_of_a_body_is_told_by_the_line_where_it_begins(path: Path) -> None:
+    path.write_text('{"bindings": [\n' + json.dumps(GOOD) + ",\n\n" + json.dumps({**GOOD, "x": 1}) + ", 7]\n}")
+    assert told(path) == [
+        "acls:4: `x`: there is no such field; remove it",
+        "acls:4: not an object; write one with the fields of a binding",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "problems"),
+    [
+        (b'{"bindings": [],\n"bindings": []}', ["2: `bindings`: the key comes more than once; write it once"]),
+        (b'{"bindings": [],\n"actor": "x"}', ["2: `actor`: there is no such field; remove it"]),
+        (b'{"context": {}}', ["1: `bindings`: the field is missing"]),
+        (b'{"bindings": {}}', ["1: not JSON: Expecting '[' (column 14)"]),
+        (b'{"bindings": [1', ["1: not an object; write one with the fields of a binding"]),
+        (b'{"bindings": [\n' + LINE + b",\n]}", ["3: not JSON: Expecting value (column 1)"]),
+        (b'{"bindings": []\n} {', ["2: not JSON: Extra data (column 3)"]),
+        (b'{"bindings": []\n', ["2: not JSON: Expecting '}' (column 1)"]),
+        (b'{"bindings": []}\n\xff', ["2: not UTF-8; encode it as UTF-8"]),
+        (
+            b'{"context": ' + b"[" * 100_000,
+            ["1: not a createAcls body: a number is too long, or it nests too deep"],
+        ),
+    ],
+)
+def test_a_body_that_is_none_is_told(path: Path, content: bytes, problems: Sequence[str]) -> None:
+    path.write_bytes(content)
+    assert told(path)[: len(problems)] == [f"acls:{problem}" for problem in problems]
+
+
+def test_a_body_without_end_is_refused(path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(b'{"bindings": [')
+        file.truncate(MAX_BODY_BYTES + 1)
+    assert told(path) == ["acls:1: a createAcls body of more than 67108864 bytes; write one binding a line instead"]
+
+
+# files
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(AclFileError, match=r"can't read `.*missing` \(No such file or directory\)"),
+        open_acls(str(tmp_path / "missing")),
+    ):
+        pass
+    with pytest.raises(AclFileError, match="Is a directory"), open_acls(str(tmp_path)):
+        pass
+
+
+@pytest.mark.parametrize(
+    "packed", [gzip.compress(LINE, mtime=0)[:-4], b"\x1f\x8bnonsense", gzip.compress(LINE, mtime=0)[:12] + b"x" * 50]
+)
+def test_a_file_that_can_not_be_unpacked_is_told(path: Path, packed: bytes) -> None:
+    path.write_bytes(packed)
+    with open_acls(str(path)) as file, pytest.raises(AclFileError, match="can't read"):
+        file.check(lambda _: None)
+
+
+def test_standard_input_is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(LINE + b"\n" + LINE)))
+    with open_acls("-") as file:
+        assert file.name == "<standard input>"
+        assert file.check(lambda _: None) == 2
+        assert list(file.bindings()) == [topic("orders")] * 2
+
+
+def test_a_pipe_is_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writing = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(gzip.compress(LINE, mtime=0),))
+    writing.start()
+    assert read(tmp_path / "pipe") == [topic("orders")]
+    writing.join()
+
+
+def test_a_disk_without_room_for_standard_input_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(LINE)))
+    monkeypatch.setattr("shutil.copyfileobj", full)
+    place = tempfile.gettempdir()
+    with pytest.raises(AclFileError, match=rf"can't keep `<standard input>` in `{place}` \(No space"), open_acls("-"):
+        pass
+
+
+def test_a_file_that_was_changed_after_its_check_is_told(path: Path) -> None:
+    path.write_bytes(LINE + b"\n" + LINE)
+    with open_acls(str(path)) as file:
+        assert file.check(lambda _: None) == 2
+        path.write_bytes(LINE + b"\nx")
+        bindings: Iterator[AclBinding] = file.bindings()
+        assert next(bindings) == topic("orders")
+        with pytest.raises(AclFileError, match=r"acls:2: the file was changed while it was read \(not JSON"):
+            next(bindings)
+
+
+def test_the_check_reports_how_far_it_has_come(path: Path) -> None:
+    path.write_bytes((LINE + b"\n") * 5_000)
+    positions: list[int] = []
+    with open_acls(str(path)) as file:
+        file.check(positions.append)
+        assert len(positions) == 5
+        assert positions == sorted(positions)
+        assert positions[-1] == file.size
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_every_deny_comes_before_the_rest(tmp_path: Path, *, checked: bool) -> None:
+    path = tmp_path / "acls.jsonl"
+    permissions = ["ALLOW", "DENY", "ALLOW", "ALLOW", "DENY"]
+    lines = [line(resource_name=f"t{at}", permission_type=each) for at, each in enumerate(permissions)]
+    path.write_bytes(b"\n".join(lines))
+    with open_acls(str(path)) as file:
+        if checked:
+            file.check(lambda _: None)
+        assert [each.resource_name for each in file.bindings()] == ["t1", "t4", "t0", "t2", "t3"]

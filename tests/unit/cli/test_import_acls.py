@@ -1,0 +1,268 @@
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from app.cli import import_acls as import_command
+from app.cli.entry_point import main
+from app.core.continuity import KnownHistory
+from app.core.token import Token
+from app.runtime.importing import ImportCounts, Importer
+from tests.fakes import FakeStore
+from tests.scripted_server import ScriptedServer, reply
+from tests.surroundings import of_a_command
+
+DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/klamm"
+LINE = json.dumps(
+    {
+        "resource_type": "TOPIC",
+        "resource_name": "orders",
+        "principal": "User:alice",
+        "operation": "READ",
+        "permission_type": "ALLOW",
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeStore]:
+    """The store that an import writes to; no variable of ours but its URL; logs and signals as they were before."""
+    store = FakeStore()
+    with of_a_command(monkeypatch, tmp_path):
+        monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
+        monkeypatch.setattr("os.nice", lambda _: None)
+        monkeypatch.setattr(import_command, "PostgresBulkStore", lambda dsn: store if dsn == DSN else None)
+        yield store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "acls.jsonl"
+    path.write_text(f"{LINE}\n{LINE}\n", encoding="utf-8")
+    return path
+
+
+def test_what_came_of_it_is_told_on_standard_output(
+    path: Path, store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", str(path), "--actor", "User:me"]) == 0
+    said = capsys.readouterr()
+    head, _, rest = said.out.partition("seconds: ")
+    assert head == "created: 1\nalready there: 0\nrepeated in the file: 1\n"
+    assert float(rest.splitlines()[0]) >= 0
+    assert rest.splitlines()[1:] == [f"token: {store.epoch}:1"]
+    (record,) = store.tables.records
+    assert record.actor == "User:me"
+    assert said.err == ""
+
+
+def test_the_batch_is_as_large_as_told(path: Path, store: FakeStore) -> None:
+    path.write_text("\n".join(LINE.replace("orders", f"t{at}") for at in range(25)), encoding="utf-8")
+    assert main(["import", str(path), "--batch", "10"]) == 0
+    assert [len(batch) for batch in store.batches] == [10, 10, 5]
+
+
+@pytest.mark.parametrize(("rate", "steps"), [("1000", [10]), ("0", [])])
+def test_it_gives_way_to_other_processes_unless_it_is_to_be_fast(
+    rate: str, steps: list[int], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr("os.nice", taken.append)
+    assert main(["import", str(path), "--rate", rate]) == 0
+    assert taken == steps
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["-", "--batch", "0"], "expected a whole number from 1 to 10000"),
+        (["-", "--batch", "10001"], "expected a whole number from 1 to 10000"),
+        (["-", "--batch", "9" * 5_000], "expected a whole number from 1 to 10000"),
+        (["-", "--batch", "-1"], "--batch"),
+        (["-", "--rate", "1000001"], "expected a whole number from 0 to 1000000"),
+        (["-", "--rate", "fast"], "expected a whole number from 0 to 1000000"),
+        (["-", "--batch", "٣"], "expected a whole number from 1 to 10000"),
+        (["-", "--actor", "me"], "`me` is no principal such as User:admin"),
+        (["-", "--actor", "User:\x1bx"], "`User:\\x1bx` is no principal such as User:admin"),
+        (["-", "--actor", "User:\udcff"], "`User:\\udcff` is no principal such as User:admin"),
+        ([], "FILE"),
+    ],
+)
+def test_a_bad_argument_is_told(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["import", *arguments])
+    assert refused.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_file_that_is_missing_or_bad_is_told_and_nothing_is_written(
+    path: Path, store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", "missing"]) == 2
+    assert capsys.readouterr().err == "klamm: can't read `missing` (No such file or directory)\n"
+    path.write_text("{", encoding="utf-8")
+    assert main(["import", str(path)]) == 2
+    said = capsys.readouterr().err
+    fault = "not JSON: Expecting property name enclosed in double quotes (column 2)"
+    assert said == f"klamm: nothing was written; mend this first:\n{path}:1: {fault}\n"
+    assert store.batches == []
+
+
+def test_a_store_that_refuses_is_told_with_how_far_it_came(
+    path: Path, store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.unreachable = True
+    assert main(["import", str(path)]) == 1
+    assert capsys.readouterr().err == (
+        "klamm: database `127.0.0.1:1/klamm`, user `klamm`: "
+        f"PostgreSQL can't be reached; retry; 0 of the 2 ACLs in `{path}` are in the store; "
+        "once that is mended, the same command carries on from there\n"
+    )
+
+
+def test_a_file_that_changes_underneath_is_told_with_how_far_it_came(
+    path: Path, store: FakeStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoil() -> None:
+        path.write_text("{}", encoding="utf-8")
+
+    async def run(self: Importer, bindings: Iterator[object]) -> None:
+        spoil()
+        next(bindings)
+        raise AssertionError(self)
+
+    monkeypatch.setattr(Importer, "run", run)
+    assert main(["import", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"klamm: {path}:1: the file was changed while it was read (`resource_type`: the field is ")
+    assert "; 0 of the 2 ACLs in " in said
+    assert store.batches == []
+
+
+def test_ctrl_c_while_the_file_is_checked_writes_nothing(
+    path: Path, store: FakeStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("app.cli.acl_files.AclFile.check", interrupted)
+    assert main(["import", str(path)]) == 130
+    assert capsys.readouterr().err == "klamm: interrupted; nothing was written\n"
+    assert store.batches == []
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
+def test_a_signal_ends_it_after_the_batch_under_way_and_a_second_one_within(
+    signals: list[signal.Signals], path: Path, store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.write_text("\n".join(LINE.replace("orders", f"t{at}") for at in range(25)), encoding="utf-8")
+    add = store.add
+
+    async def add_and_be_told(acls: dict[bytes, object], actor: str, known: KnownHistory) -> object:
+        for each in signals:
+            signal.raise_signal(each)
+        if len(signals) > 1:
+            store.hang("write")
+        return await add(acls, actor, known)  # type: ignore[arg-type]  # as it came
+
+    store.add = add_and_be_told  # type: ignore[method-assign, assignment]  # the same, with a signal in its midst
+    assert main(["import", str(path), "--batch", "10"]) == 130
+    written = 10 if len(signals) == 1 else 0
+    assert f"klamm: interrupted; {written} of the 25 ACLs" in capsys.readouterr().err
+    assert store.tables.last_offset == written
+
+
+def test_the_actor_is_who_imports(monkeypatch: pytest.MonkeyPatch, path: Path, store: FakeStore) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "alice")
+    assert main(["import", str(path)]) == 0
+    assert [record.actor for record in store.tables.records] == ["Import:alice"]
+
+
+@pytest.mark.parametrize("name", ["", "\udcff", None])
+def test_who_has_no_name_is_known_by_number(monkeypatch: pytest.MonkeyPatch, name: str | None) -> None:
+    def login() -> str:
+        if name is None:
+            raise KeyError
+        return name
+
+    monkeypatch.setattr("getpass.getuser", login)
+    assert import_command._login() == str(os.getuid())
+
+
+def test_the_summary_names_the_token() -> None:
+    counts = ImportCounts(read=3, created=1, there=1, repeated=1, token=Token(UUID(int=1), 7))
+    assert import_command._summary(counts, 1.25).splitlines()[-1] == "token: 00000000-0000-0000-0000-000000000001:7"
+
+
+def test_timeouts_are_told_as_the_stores(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(self: Importer, _: object) -> None:
+        raise TimeoutError(self)
+
+    monkeypatch.setattr(Importer, "run", run)
+    assert main(["import", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(
+        "klamm: database `127.0.0.1:1/klamm`, user `klamm`: PostgreSQL does not answer in time; 0 of the 2 ACLs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--as", "User:a"], "to which service? name it, --klamm"),
+        (["--token-file", "x"], "to which service? name it, --klamm"),
+        (
+            ["--klamm", "http://127.0.0.1:1", "--as", "User:a", "--actor", "User:b"],
+            "--actor: a service names its callers",
+        ),
+        (["--klamm", "http://127.0.0.1:1", "--as", "User:a", "--data-dir", "x"], "--data-dir: a service has its own"),
+        (["--klamm", "http://127.0.0.1:1"], "as whom?"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_told(
+    arguments: list[str], told: str, path: Path, store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", str(path), *arguments]) == 2
+    assert told in capsys.readouterr().err
+    assert store.batches == []
+
+
+def test_an_unknown_format_is_told_with_those_there_are(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["import", str(path), "--format", "xml"])
+    assert refused.value.code == 2
+    assert "`xml` is no format; there are klamm, rpk, confluent, csv, kafka-acls, " in capsys.readouterr().err
+
+
+def test_any_format_is_imported_by_its_content_or_by_name(path: Path, store: FakeStore) -> None:
+    path.write_text("User:a,TOPIC,LITERAL,t,READ,ALLOW,*\nUser:a,TOPIC,LITERAL,t,READ,DENY,*\n", encoding="utf-8")
+    assert main(["import", str(path)]) == 2
+    assert main(["import", str(path), "--format", "csv"]) == 0
+    assert [acl.binding.permission_type.name for batch in store.batches for acl in batch.values()] == ["DENY", "ALLOW"]
+    header = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n"
+    path.write_text(header + "User:CN=a,O=b,TOPIC,LITERAL,t,READ,ALLOW,*\n", encoding="utf-8")
+    assert main(["import", str(path)]) == 0
+    assert [acl.binding.principal for acl in store.batches[-1].values()] == ["User:CN=a,O=b"]
+
+
+def test_what_is_probably_meant_otherwise_is_told_of_an_import_over_http(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    acl = {"resource_type": "TOPIC", "resource_name": "pii-*", "principal": "User:a", "operation": "READ"}
+    file = tmp_path / "acls.jsonl"
+    file.write_text(
+        "".join(json.dumps({**acl, "principal": f"User:{name}", "permission_type": "ALLOW"}) + "\n" for name in "ab")
+    )
+    created = {"created": True, "id": "00000000-0000-0000-0000-000000000001", "code": "NONE"}
+    with ScriptedServer(reply(results=[created, created], token="e:2")) as server:
+        assert main(["import", str(file), "--klamm", server.url, "--as", "User:admin", "--quiet"]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("created: 2\nalready there: 0\n")
+    (line,) = told.err.splitlines()
+    assert line.startswith("klamm import: warning: `pii-*` with the pattern type LITERAL is this one name")
+    assert line.endswith("(ALLOW User:a from * READ on TOPIC LITERAL pii-* and 1 ACL more)")

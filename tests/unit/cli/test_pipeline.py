@@ -1,0 +1,104 @@
+"""`klamm pipeline`: whose database is read, and what is said without the extra."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.cli.entry_point import main
+from app.cli.pipeline import embedded_source, source_of
+from app.pipeline.spark.errors import PipelineError
+
+
+@pytest.mark.parametrize(
+    ("dsn", "url", "user", "password"),
+    [
+        ("postgresql://u:p%40s@h:6432/d", "jdbc:postgresql://h:6432/d", "u", "p@s"),
+        ("postgres://u@h/my%20db", "jdbc:postgresql://h/my%20db", "u", None),
+        ("postgresql://u:p@[::1]:5432,b:5433/d", "jdbc:postgresql://[::1]:5432,b:5433/d", "u", "p"),
+        ("postgresql:///d?host=h&port=1&user=u&password=p", "jdbc:postgresql://h:1/d", "u", "p"),
+        ("postgresql://h?dbname=d", "jdbc:postgresql://h/d", None, None),
+        ("postgresql://u@h", "jdbc:postgresql://h/u", "u", None),
+    ],
+)
+def test_the_services_url_is_said_in_javas_words(dsn: str, url: str, user: str | None, password: str | None) -> None:
+    source = source_of(dsn, {})
+    assert (source.url, source.user, source.password) == (url, user, password)
+
+
+def test_options_that_java_has_are_taken_over_and_the_services_own_left_out() -> None:
+    source = source_of(
+        "postgresql://h/d?sslmode=require&sslpassword=s&search_path=k&work_mem=1MB", {"PGSSLROOTCERT": "/c"}
+    )
+    assert source.properties == {"sslmode": "require", "sslpassword": "s", "currentSchema": "k", "sslrootcert": "/c"}
+    assert source.options()["sslmode"] == "require"
+    assert source_of("postgresql://db.example.com/d", {}).options()["sslmode"] == "verify-full"
+    assert "sslmode" not in source_of("postgresql://localhost/d", {}).options()
+
+
+def test_postgresqls_variables_count_where_the_url_is_silent() -> None:
+    environ = {"PGHOST": "h", "PGPORT": "7", "PGUSER": "u", "PGPASSWORD": "p", "PGDATABASE": "d"}
+    source = source_of("postgresql://", environ)
+    assert (source.url, source.user, source.password) == ("jdbc:postgresql://h:7/d", "u", "p")
+
+
+@pytest.mark.parametrize("dsn", ["postgresql://u:geheim@/d?host=/tmp", "postgresql:///d?service=x&password=geheim"])
+def test_what_java_has_no_way_to_is_refused(dsn: str) -> None:
+    with pytest.raises(PipelineError, match=r"--jdbc-url") as refusal:
+        source_of(dsn, {})
+    assert "geheim" not in str(refusal.value)
+
+
+def test_the_embedded_postgresql_is_found_while_it_runs(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"no `klamm serve` is at work on `.*`; start it"):
+        embedded_source(tmp_path / "none")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (tmp_path / "port").write_text(f"{port}\n")
+        (tmp_path / "password").write_text("geheim\n")
+        source = embedded_source(tmp_path)
+    assert (source.url, source.user, source.password) == (
+        f"jdbc:postgresql://127.0.0.1:{port}/klamm",
+        "klamm",
+        "geheim",
+    )
+    with pytest.raises(PipelineError, match="no `klamm serve` is at work"):
+        embedded_source(tmp_path)
+
+
+def test_without_the_extra_it_is_said_which_one() -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = None; from app.cli.entry_point import main; "
+        "sys.exit(main(['pipeline', 'export']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "klamm: `klamm pipeline` needs the extra `spark`; in a clone `make setup` installs it, as does "
+        ".venv/bin/pip install -e '.[spark]'\n"
+    )
+
+
+def test_what_can_not_be_loaded_is_no_find_of_a_job() -> None:
+    program = (
+        "import sys; sys.modules['app.pipeline.spark.storage'] = None; "
+        "from app.cli.entry_point import main; sys.exit(main(['pipeline']))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 3
+    assert ended.stderr.startswith("klamm: `klamm pipeline` can't be loaded (")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_the_services_own_settings_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KLAMM_PIPELINE_HOME", str(tmp_path))
+    assert main(["pipeline", "export", "--data-dir", "here"]) == 2
+    assert "klamm serve --data-dir here" in capsys.readouterr().err
+    monkeypatch.setenv("KLAMM_DATABASE_URL", "nonsense")
+    assert main(["pipeline", "export"]) == 2
+    assert "KLAMM_DATABASE_URL: expected postgresql://" in capsys.readouterr().err

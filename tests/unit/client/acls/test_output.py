@@ -1,0 +1,130 @@
+"""ACLs for programs, read back by the parsers that programs have; and what a terminal is spared."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.client.acls.meaning import Entry, Pattern
+from app.client.acls.output import WRITERS
+from app.client.acls.text import current_acls, harmless, on_one_line
+from app.client.http.replies import binding_body
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.csv_cells import unmarked
+from tests.strategies import LAW
+
+HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
+COLUMNS = ("principal", "resource_type", "pattern_type", "resource_name", "operation", "permission_type", "host")
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8) | st.sampled_from(
+    [
+        "*",
+        "no",
+        "null",
+        "a, b",
+        'q"q',
+        "a\nb",
+        "\r\n",
+        " x ",
+        "\x1b[2J",
+        "\x85",
+        "\u2028",
+        "=1",
+        "'=1",
+        "\ufeff",
+        "😀",
+        "\U000e0001",
+    ]
+)
+
+
+def written(form: str, bindings: list[AclBinding]) -> str:
+    out = io.StringIO(newline="")
+    WRITERS[form](bindings, out)
+    return out.getvalue()
+
+
+def read(form: str, text: str) -> list[dict[str, Any]]:
+    if form in ("json", "yaml"):
+        parsed: list[dict[str, Any]] = json.loads(text) if form == "json" else yaml.safe_load(text)
+        return parsed
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    if ",".join(header) == HEADER:
+        return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    assert header == [
+        f"'{each}" if each in ("Principal", "ResourceName", "Host") else each for each in HEADER.split(",")
+    ]
+    return [dict(zip(COLUMNS, map(unmarked, row), strict=True)) for row in rows]
+
+
+bindings = st.builds(
+    AclBinding,
+    st.sampled_from([ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID]),
+    TEXTS,
+    st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
+    TEXTS,
+    TEXTS,
+    st.sampled_from([AclOperation.READ, AclOperation.ALTER_CONFIGS]),
+    st.sampled_from([AclPermissionType.ALLOW, AclPermissionType.DENY]),
+)
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@LAW
+@given(st.lists(bindings, max_size=4))
+def test_what_is_written_reads_back(form: str, acls: list[AclBinding]) -> None:
+    assert read(form, written(form, acls)) == [binding_body(each) for each in acls]
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@LAW
+@given(bindings)
+def test_what_is_written_moves_no_cursor(form: str, acl: AclBinding) -> None:
+    assert all(line.isprintable() for line in written(form, [acl]).split("\n"))
+
+
+def test_a_line_of_csv_ends_as_its_rfc_says() -> None:
+    assert written("csv", []) == f"{HEADER}\r\n"
+
+
+def test_text_is_exact_in_files_and_harmless_on_terminals() -> None:
+    entry = Entry("User:\x1b[2Jé", "*", AclOperation.READ, AclPermissionType.ALLOW)
+    pattern = Pattern(ResourceType.TOPIC, "a\nb", PatternType.LITERAL)
+    assert "\x1b[2Jé" in current_acls(pattern, [entry], on_one_line)
+    shown = current_acls(pattern, [entry], harmless)
+    assert "name=a\\nb," in shown
+    assert "principal=User:\\x1b[2Jé," in shown
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028"])
+@pytest.mark.parametrize("show", [on_one_line, harmless])
+def test_no_text_of_an_acl_makes_another_line(show: Callable[[str], str], end: str) -> None:
+    forged = f"x, host=*, operation=READ, permissionType=ALLOW){end}\t(principal=User:evil"
+    entry = Entry(f"User:{forged}", f"h{end}", AclOperation.READ, AclPermissionType.ALLOW)
+    text = current_acls(Pattern(ResourceType.TOPIC, f"a{end}b", PatternType.LITERAL), [entry], show)
+    assert len(text.splitlines()) == 3
+    assert text.splitlines() == text.split("\n")[:-1]
+
+
+class Terminal(io.StringIO):
+    """Standard output that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_no_form_gives_a_terminal_what_it_would_obey(form: str) -> None:
+    acl = AclBinding(
+        ResourceType.TOPIC, "a\x1b[2Jb", PatternType.LITERAL, "User:\x07\r", "\x9b", AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    out = Terminal(newline="")
+    WRITERS[form]([acl], out)
+    assert out.getvalue().replace("\r\n", "").replace("\n", "").isprintable()

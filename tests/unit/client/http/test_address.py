@@ -1,0 +1,65 @@
+"""What `--klamm` may say, and the one line for what it may not."""
+
+import pytest
+
+from app.client.faults import UsageError
+from app.client.http.address import checked_url
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("http://host:8080", "http://host:8080"),
+        ("http://host:8080/", "http://host:8080"),
+        ("http://host:8080//", "http://host:8080"),
+        ("HTTPS://Host:8443", "https://host:8443"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        ("http://proxy/klamm", "http://proxy/klamm"),
+        ("http://proxy/klamm/", "http://proxy/klamm"),
+        ("http://proxy/v1x", "http://proxy/v1x"),
+        ("unix:/run/klamm.sock", "unix:/run/klamm.sock"),
+        ("UNIX:///run/klamm.sock", "unix:/run/klamm.sock"),
+    ],
+)
+def test_addresses_are_taken_in_one_spelling(text: str, address: str) -> None:
+    assert checked_url(text) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("host:8080", "`host:8080` lacks http:// or https://; write http://host:8080"),
+        ("10.0.0.5:8080", "`10.0.0.5:8080` lacks http:// or https://; write http://10.0.0.5:8080"),
+        ("klamm", "`klamm` lacks http:// or https://; write http://klamm"),
+        ("[::1]:80", "`[::1]:80` lacks http:// or https://; write http://[::1]:80"),
+        ("http://h:1/v1", "the paths of the API are klamm's own to add; leave them out: http://h:1"),
+        ("http://h:1/v1/", "the paths of the API are klamm's own to add; leave them out: http://h:1"),
+        ("http://h:1/v1/acls", "the paths of the API are klamm's own to add; leave them out: http://h:1"),
+        ("https://h/klamm/v1", "the paths of the API are klamm's own to add; leave them out: https://h/klamm"),
+        ("http://h/?a=b", "an address has no `?` or `#`; leave them out"),
+        ("http://h/#", "an address has no `?` or `#`; leave them out"),
+        ("ftp://h", "expected http://host:port, https://host:port or unix:/path, not `ftp://h`"),
+        ("http://", "expected http://host:port, https://host:port or unix:/path, not `http://`"),
+        ("", "expected http://host:port, https://host:port or unix:/path, not ``"),
+        ("http://h:99999", "port 99999 is none; write one from 1 to 65535"),
+        ("unix:run/klamm.sock", "write the socket's whole path, such as unix:/run/klamm/klamm.sock"),
+        ("unix:/" + "x" * 107, "the path of a socket has 107 bytes at most; make it shorter"),
+    ],
+)
+def test_what_is_no_address_is_told_in_one_line_with_the_way_out(text: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        checked_url(text)
+    assert str(caught.value) == f"--klamm: {told}"
+
+
+@pytest.mark.parametrize("text", ["http://u:secret@h:1", "u:secret@h:1", "//u:secret@h", "http://u:secret@h:x"])
+def test_a_password_is_never_repeated(text: str) -> None:
+    with pytest.raises(UsageError, match="no name or password") as caught:
+        checked_url(text)
+    assert "secret" not in str(caught.value)
+
+
+def test_nothing_in_an_address_reaches_the_terminal_as_a_command() -> None:
+    with pytest.raises(UsageError) as caught:
+        checked_url("\x1b[2J://\nx")
+    assert str(caught.value).isprintable()

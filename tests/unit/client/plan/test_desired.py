@@ -1,0 +1,151 @@
+"""Files of wanted ACLs that can't be read: one line each, which says the way out."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from app.client.faults import UsageError
+from app.client.plan import desired
+from app.client.plan.desired import read_desired
+from app.formats.registry import FORMAT_NAMES
+from tests.updates import topic
+
+LINE = '{"resource_type": "TOPIC", "resource_name": "t0", "principal": "User:a", "operation": "READ", '
+LINE += '"permission_type": "ALLOW"}\n'
+LIKE_NOTHING = f"looks like no format that Klamm reads; name its format with --format: {', '.join(FORMAT_NAMES)}"
+
+
+def refusal(path: Path | str, format_name: str | None = None) -> str:
+    with pytest.raises(UsageError) as caught:
+        read_desired(str(path), format_name)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"some text\n" * 1_000,
+        b"<!doctype html>\n<html>\n</html>\n",
+        b'{\n  "acls": [\n    {"topic": "orders"}\n  ]\n}\n',
+        b"\x00\x01\x02\n" * 100,
+        b"\xef\xbb\xbfsome text\n",
+        gzip.compress(b"some text\n" * 1_000),
+    ],
+    ids=["text", "html", "json", "binary", "marked", "gzip"],
+)
+def test_a_file_of_no_known_format_is_told_so_and_nothing_else(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "acls"
+    path.write_bytes(content)
+    assert refusal(path) == f"`{path}` {LIKE_NOTHING}"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (LINE.encode("utf-16"), "is UTF-16; save it as UTF-8"),
+        (b"PK\x03\x04 and more", "is packed by zip; unpack it first"),
+        (b"\xfd7zXZ\x00", "is packed by xz; unpack it first"),
+    ],
+)
+def test_a_file_in_another_coat_is_told_what_it_is(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "acls"
+    path.write_bytes(content)
+    assert refusal(path) == f"`{path}` {told}"
+
+
+def test_a_known_format_is_told_line_by_line_and_so_is_one_that_was_named(tmp_path: Path) -> None:
+    path = tmp_path / "acls"
+    path.write_text(f"{LINE}x\n")
+    assert f"`{path}` can't be planned with: line 2: not JSON" in refusal(path)
+    path.write_text("x\n")
+    assert f"`{path}` can't be planned with: line 1: not JSON" in refusal(path, "jsonl")
+
+
+def test_json_lines_are_known_by_their_first_line_even_if_it_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "acls"
+    for first in ('{"resource_type": "TOPIC", "resource_na\n', '{"operation": 1}\n', "{}\n", '\n\n{"resource_type"\n'):
+        path.write_text(f"{first}{LINE}")
+        assert "line " in refusal(path), first
+
+
+def test_what_can_be_read_once_only_is_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, LINE.encode())
+    os.close(writing)
+    assert read_desired(f"/dev/fd/{reading}", None) == {topic("t0", principal="User:a")}
+    os.close(reading)
+
+    monkeypatch.setattr(desired, "MAX_STREAM_BYTES", 10)
+    reading, writing = os.pipe()
+    os.write(writing, LINE.encode())
+    os.close(writing)
+    assert refusal(f"/dev/fd/{reading}") == f"`/dev/fd/{reading}` is longer than 10 bytes; give a file"
+    os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("", "can't be read (Is a directory)"), ("absent", "can't be read (No such file or directory)")],
+)
+def test_what_is_no_file_is_told_so(tmp_path: Path, name: str, told: str) -> None:
+    assert refusal(tmp_path / name) == f"`{tmp_path / name}` {told}"
+
+
+def test_a_name_of_a_file_does_nothing_to_a_terminal() -> None:
+    assert refusal("\x1b[2J\nx").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("content", "read_as"),
+    [
+        (b"", "jsonl"),
+        (b"\n\n", "jsonl"),
+        (b'{"bindings": []}', "klamm"),
+        (b'{"data": []}', "confluent"),
+        (b"Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n", "csv"),
+        (b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "strimzi"),
+        (b'resource "kafka_topic" "a" {\n}\n', "terraform"),
+        (b"Current ACLs for resource `Topic:a`: \n  \n\n", "kafka-acls"),
+        (gzip.compress(b"", mtime=0), "jsonl"),
+    ],
+)
+def test_a_file_without_any_acl_is_no_plan(tmp_path: Path, content: bytes, read_as: str) -> None:
+    """It would be the wish to have none, and `apply --prune` would grant it."""
+    path = tmp_path / "acls"
+    path.write_bytes(content)
+    for format_name in (None, read_as):
+        assert f"`{path}` can't be planned with: line 1: no ACL is in it, read as {read_as};" in refusal(
+            path, format_name
+        )
+
+
+CONFLUENT_TABLE = """\
+    Principal   | Permission | Operation | Host | Resource Type | Resource Name | Pattern Type  
+----------------+------------+-----------+------+---------------+---------------+---------------
+  User:sa-12345 | ALLOW      | READ      | *    | TOPIC         | test-topic    | LITERAL       
+"""  # noqa: W291 - as it is printed
+RPK_TABLE = """\
+PRINCIPAL  HOST  RESOURCE-TYPE  RESOURCE-NAME  RESOURCE-PATTERN-TYPE  OPERATION  PERMISSION  ERROR
+User:bar   *     TOPIC          foo            LITERAL                READ       ALLOW       
+"""  # noqa: W291 - as it is printed
+
+
+@pytest.mark.parametrize(
+    ("content", "command"),
+    [
+        (CONFLUENT_TABLE, "confluent kafka acl list --output json"),
+        (CONFLUENT_TABLE.replace("| Host ", ""), "confluent kafka acl list --output json"),
+        (f"+---+\n|{CONFLUENT_TABLE}", "confluent kafka acl list --output json"),
+        (RPK_TABLE, "rpk security acl list --format json"),
+        (f"MATCHES\n=======\n{RPK_TABLE}", "rpk security acl list --format json"),
+        (f"FILTERS\n=======\n{RPK_TABLE}", "rpk security acl list --format json"),
+    ],
+)
+def test_a_table_for_people_is_refused_with_the_command_that_lists_the_acls_whole(
+    tmp_path: Path, content: str, command: str
+) -> None:
+    path = tmp_path / "acls"
+    path.write_text(content)
+    assert f"; list the ACLs with `{command}`" in refusal(path)

@@ -1,0 +1,155 @@
+"""A plan as people and programs see it."""
+
+import io
+from collections.abc import Iterable
+
+import pytest
+
+from app.client.plan.console import print_plan
+from app.client.plan.output import MAX_LINES, plan_body
+from app.client.plan.planning import Prune, make_plan
+from app.core.access.diff import AccessDiff, access_diff
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.configs import AuthorizerConfig
+from tests.client_runs import Terminal
+
+
+def acl(text: str) -> AclBinding:
+    """The seven words, parted by `|`."""
+    return AclBinding.from_words(text.split("|"))
+
+
+def shown(
+    desired: Iterable[str],
+    there: Iterable[str],
+    out: io.StringIO | None = None,
+    *,
+    max_questions: int = 10_000,
+    config: AuthorizerConfig | None = None,
+) -> str:
+    before = frozenset(map(acl, there))
+    plan = make_plan(frozenset(map(acl, desired)), before, "e:1", Prune(wanted=True))
+    access = access_diff(before, plan.after(before), config or AuthorizerConfig(), max_questions)
+    printed = out or io.StringIO()
+    print_plan(plan, access, printed, config_known=config is not None)
+    return printed.getvalue()
+
+
+def test_people_see_what_is_created_and_deleted_and_whose_access_changes() -> None:
+    text = shown(
+        ["TOPIC|pay|PREFIXED|User:*|10.0.0.0/8|READ|ALLOW", "TOPIC|*|LITERAL|User:bob|*|ALL|ALLOW"],
+        ["TOPIC|payroll|LITERAL|User:alice|*|WRITE|ALLOW", "TOPIC|*|LITERAL|User:bob|*|ALL|ALLOW"],
+        config=AuthorizerConfig(super_users=frozenset({"User:admin"})),
+    )
+    assert text == (
+        "  + ALLOW User:* READ on TOPIC prefix pay from 10.0.0.0/8\n"
+        "  - ALLOW User:alice WRITE on TOPIC payroll\n"
+        "1 to create, 1 to delete, 1 unchanged.\n"
+        "\n"
+        "Access lost:\n"
+        "  User:alice: WRITE on TOPIC payroll\n"
+        "  User:alice: DESCRIBE on TOPIC payroll from anywhere except 10.0.0.0/8\n"
+        "\n"
+        "Access gained:\n"
+        "  every principal except User:admin, User:alice, User:bob: READ, DESCRIBE on TOPIC prefix pay "
+        "from 10.0.0.0/8\n"
+        "  User:alice: READ on TOPIC prefix pay from 10.0.0.0/8\n"
+        "  User:alice: DESCRIBE on TOPIC prefix pay except payroll from 10.0.0.0/8\n"
+    )
+
+
+def test_whole_operation_sets_and_all_names_are_said_so() -> None:
+    text = shown([], ["TOPIC|*|LITERAL|User:bob|*|ALL|ALLOW"], config=AuthorizerConfig())
+    assert "  User:bob: ALL on TOPIC of any name\n" in text
+
+
+def test_operations_that_mean_nothing_on_a_type_are_said_to() -> None:
+    text = shown(["CLUSTER|kafka-cluster|LITERAL|User:a|*|READ|ALLOW"], [], config=AuthorizerConfig())
+    assert "  User:a: DESCRIBE on CLUSTER kafka-cluster\n" in text
+    text = shown(["GROUP|g|LITERAL|User:a|*|CREATE|ALLOW"], [], config=AuthorizerConfig())
+    assert "  User:a: CREATE (which nobody asks of a GROUP) on GROUP g\n" in text
+
+
+def test_names_that_could_be_taken_for_something_else_are_quoted_and_move_no_cursor() -> None:
+    text = shown(["TOPIC|a b\x1b[31m|LITERAL|User:CN=x, O=y|*|READ|ALLOW"], [], config=AuthorizerConfig())
+    assert '+ ALLOW "User:CN=x, O=y" READ on TOPIC "a b\\u001b[31m"' in text
+
+
+def test_an_unknown_configuration_is_told() -> None:
+    assert "may not read the service's configuration" in shown(["TOPIC|a|LITERAL|User:a|*|READ|ALLOW"], [])
+
+
+def test_a_plan_that_changes_nobodys_access_says_so() -> None:
+    text = shown(
+        ["TOPIC|a|LITERAL|User:a|10.0.0.0/8|READ|ALLOW"],
+        ["TOPIC|a|LITERAL|User:a|10.1.1.1/8|READ|ALLOW"],
+        config=AuthorizerConfig(),
+    )
+    assert text.endswith("Nobody gains or loses any access.\n")
+
+
+@pytest.mark.parametrize(
+    ("count", "all_of_them"),
+    [
+        (0, "the file has no ACLs"),
+        (1, "the one ACL of the file is there"),
+        (2, "all 2 ACLs of the file are there"),
+    ],
+)
+def test_nothing_to_do_is_one_line(count: int, all_of_them: str) -> None:
+    same = [f"TOPIC|a|LITERAL|User:{n}|*|READ|ALLOW" for n in range(count)]
+    assert shown(same, same) == f"Nothing to do: {all_of_them}.\n"
+
+
+def test_long_lists_are_cut_and_say_so() -> None:
+    text = shown([f"TOPIC|t{n}|LITERAL|User:a|*|READ|ALLOW" for n in range(MAX_LINES + 7)], [])
+    assert text.count("  ... and 7 more; --output json tells all\n") == 2
+    kept = [f"TOPIC|t|LITERAL|User:u{n:02}|*|READ|ALLOW" for n in range(12)]
+    everyone = shown(["TOPIC|t|LITERAL|User:*|*|READ|ALLOW", *kept], kept, config=AuthorizerConfig())
+    assert "every principal except User:u00, User:u01," in everyone
+    assert "User:u07 and 4 more: READ" in everyone
+
+
+def test_what_was_too_much_to_be_worked_out_is_told() -> None:
+    text = shown(["TOPIC|a|LITERAL|User:a|*|READ|ALLOW"], [], max_questions=1)
+    assert "Too much to be worked out; this may be gained and lost as well:\n  User:a: 1 changed ACL on TOPIC\n" in text
+    assert "Nobody gains" not in text
+
+
+def test_colour_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    acls = ["TOPIC|a|LITERAL|User:a|*|READ|ALLOW"]
+    assert "\x1b[32m" in shown(acls, [], Terminal())
+    assert "\x1b" not in shown(acls, [])
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in shown(acls, [], Terminal())
+
+
+def test_programs_get_everything() -> None:
+    there = frozenset({acl("TOPIC|pay|PREFIXED|User:a|*|READ|ALLOW")})
+    plan = make_plan(there | {acl("TOPIC|*|LITERAL|User:*|*|READ|ALLOW")}, there, "e:1", Prune())
+    body = plan_body(plan, access_diff(there, plan.after(there), AuthorizerConfig()), config_known=True)
+    assert body["token"] == "e:1"
+    assert (body["unchanged"], body["left_alone"], body["unresolved"], body["delete"]) == (1, 0, [], [])
+    access = body["access"]
+    assert isinstance(access, list)
+    assert access[0] == {
+        "change": "gain",
+        "principal": "User:*",
+        "principals_except": ["User:a"],
+        "host": "*",
+        "hosts_except": [],
+        "operations": ["READ", "DESCRIBE"],
+        "resource_type": "TOPIC",
+        "pattern_type": "LITERAL",
+        "resource_name": "*",
+        "names_except": [],
+        "example": {"principal": "User:somebody-else", "client_address": "0.0.0.0", "resource_name": "x"},  # noqa: S104 - nothing is bound
+    }
+    assert access[1]["names_except"] == [{"pattern_type": "PREFIXED", "resource_name": "pay"}]
+
+
+def test_an_empty_diff_prints_as_one() -> None:
+    plan = make_plan(frozenset(), frozenset(), "e:1", Prune())
+    assert plan_body(plan, AccessDiff(), config_known=False)["access"] == []

@@ -1,0 +1,206 @@
+"""What `klamm why` prints, from what the service answers."""
+
+import argparse
+import io
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.client.acls.command_lines import access_flags
+from app.client.faults import ServiceError, UsageError
+from app.client.why import command as why
+from app.client.why.reply import Asked, explained
+from app.client.why.text import print_explanation
+from app.core.kafka.codes import AclOperation, ResourceType
+
+ASKED = Asked("User:bob", AclOperation.READ, ResourceType.TOPIC, "orders", "10.1.2.3")
+NOTHING: dict[str, Any] = {
+    "result": "DENIED",
+    "rule": "DefaultDeny",
+    "acl": None,
+    "matching_acls": [],
+    "matching_acl_count": 0,
+    "near_misses": [],
+    "smallest_acl": None,
+    "denying_acls": [],
+    "denying_acl_count": 0,
+    "acl_needed_besides": None,
+    "note": None,
+}
+
+
+def proposed(**changes: str) -> dict[str, str]:
+    return {
+        "resource_type": "TOPIC",
+        "resource_name": "orders",
+        "pattern_type": "LITERAL",
+        "principal": "User:bob",
+        "host": "10.1.2.3",
+        "operation": "READ",
+        "permission_type": "ALLOW",
+        **changes,
+    }
+
+
+def acl(**changes: str) -> dict[str, str]:
+    return {"id": str(UUID(int=1)), **proposed(**changes)}
+
+
+def printed(*, access: tuple[str, ...] = (), token: str | None = "e:7", asked: Asked = ASKED, **fields: object) -> str:  # noqa: S107 - a token of consistency, no secret
+    out = io.StringIO()
+    print_explanation(asked, explained({**NOTHING, **fields}, token), access, out)
+    return out.getvalue()
+
+
+def test_what_is_allowed_shows_no_acl_that_nearly_denies_it() -> None:
+    miss = {"acl": acl(permission_type="DENY", host="10.9.9.9"), "missed": ["host"], "detail": "would match if"}
+    shown = printed(result="ALLOWED", rule="MatchingAcl", acl=acl(), matching_acl_count=1, near_misses=[miss])
+    assert shown == (
+        "ALLOWED User:bob READ topic:orders from 10.1.2.3\n"
+        "  this ACL decides (MatchingAcl):\n"
+        "    ALLOW READ to User:bob from 10.1.2.3 on topic:orders\n"
+        "\n"
+        "As of e:7\n"
+    )
+
+
+def test_what_nobody_allows_shows_what_to_type() -> None:
+    miss = {"acl": acl(host="10.9.9.9"), "missed": ["host"], "detail": "would match if pigs could fly"}
+    assert printed(near_misses=[miss], smallest_acl=proposed(), note="one; two", access=("--as", "User:admin")) == (
+        "DENIED User:bob READ topic:orders from 10.1.2.3\n"
+        "  no ACL allows it (DefaultDeny)\n"
+        "\n"
+        "ACLs that nearly match\n"
+        "  ALLOW READ to User:bob from 10.9.9.9 on topic:orders\n"
+        "    would match if pigs could fly\n"
+        "\n"
+        "To allow it, add the smallest ACL that does\n"
+        "  klamm acls --as User:admin --add --allow-principal User:bob --allow-host 10.1.2.3 --operation Read "
+        "--topic orders\n"
+        "\n"
+        "Note\n"
+        "  one\n"
+        "  two\n"
+        "\n"
+        "As of e:7\n"
+    )
+
+
+def test_what_an_acl_allows_names_it_once() -> None:
+    deciding = acl(principal="User:*", host="*", resource_name="ord", pattern_type="PREFIXED")
+    assert printed(
+        result="ALLOWED", rule="MatchingAcl", acl=deciding, matching_acls=[deciding], matching_acl_count=1
+    ) == (
+        "ALLOWED User:bob READ topic:orders from 10.1.2.3\n"
+        "  this ACL decides (MatchingAcl):\n"
+        "    ALLOW READ to User:* from any host on topic:ord (PREFIXED: all names that begin so)\n"
+        "\n"
+        "As of e:7\n"
+    )
+
+
+def test_denies_are_to_be_removed_one_by_one_before_anything_else_helps() -> None:
+    star = acl(permission_type="DENY", resource_name="*", operation="ALL", host="*")
+    own = acl(permission_type="DENY")
+    text = printed(
+        rule="MatchingAcl",
+        acl=own,
+        matching_acls=[own, star],
+        matching_acl_count=2,
+        denying_acls=[own, star],
+        denying_acl_count=2,
+        acl_needed_besides=proposed(),
+    )
+    assert text.splitlines()[2:] == [
+        "    DENY READ for User:bob from 10.1.2.3 on topic:orders",
+        "",
+        "Every ACL that matches (2)",
+        "  DENY READ for User:bob from 10.1.2.3 on topic:orders",
+        "  DENY ALL for User:bob from any host on topic:* (all names)",
+        "",
+        "To allow it, remove every ACL that denies it (2)",
+        "  klamm acls --remove --deny-principal User:bob --deny-host 10.1.2.3 --operation Read --topic orders",
+        "  klamm acls --remove --deny-principal User:bob --operation All --topic '*'",
+        "",
+        "and then add the smallest ACL that allows it",
+        "  klamm acls --add --allow-principal User:bob --allow-host 10.1.2.3 --operation Read --topic orders",
+        "",
+        "As of e:7",
+    ]
+
+
+def test_what_is_left_out_of_a_list_is_counted() -> None:
+    text = printed(matching_acls=[acl()], matching_acl_count=500, denying_acls=[acl()], denying_acl_count=300)
+    assert "Every ACL that matches (the first 1 of 500)" in text
+    assert "To allow it, remove every ACL that denies it (the first 1 of 300)" in text
+
+
+def test_what_no_flag_can_say_is_said_in_json() -> None:
+    text = printed(smallest_acl=proposed(operation="CLUSTER_ACTION"), denying_acls=[acl(resource_name=" x\u202e")])
+    assert 'no command line can say it; send it to createAcls: {"resource_type": "TOPIC"' in text
+    assert 'send it to deleteAcls: {"resource_type": "TOPIC", "resource_name": " x\\u202e"' in text
+
+
+def test_nothing_in_a_name_reaches_the_terminal_as_a_command_and_nothing_is_cut() -> None:
+    evil, long = "x\x1b[2J\n[red]y[/]", "User:CN=" + "long " * 2_000
+    asked = Asked(long, AclOperation.READ, ResourceType.TOPIC, evil, "10.1.2.3")
+    miss = {"acl": acl(resource_name=evil, principal=long), "missed": [], "detail": f"would match if `{evil}`"}
+    text = printed(asked=asked, near_misses=[miss], smallest_acl=proposed(principal=long.strip(), resource_name=evil))
+    assert "\x1b" not in text
+    assert "topic:x\\x1b[2J\\n[red]y[/]" in text
+    assert text.count("long " * 1_999 + "long") == 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("SuperUser", "no ACL is asked (SuperUser)"),
+        ("DefaultAllow", "no ACL is on this resource (DefaultAllow)"),
+        ("FromTheFuture", "FromTheFuture"),
+    ],
+)
+def test_the_rule_is_said(rule: str, words: str) -> None:
+    assert printed(result="ALLOWED", rule=rule, token=None).splitlines()[1:] == [
+        f"  {words}",
+        "",
+        "The service has not loaded its ACLs yet",
+    ]
+
+
+@pytest.mark.parametrize("body", [None, [], {}, {**NOTHING, "near_misses": [{}]}, {**NOTHING, "acl": 1}])
+def test_what_is_no_explanation_is_told_in_one_line(body: object) -> None:
+    with pytest.raises(ServiceError, match="the answer is not one of Klamm's"):
+        explained(body, "e:7")
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    why.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("bob", "READ", "topic:orders", "--host", "10.1.2.3"), "`bob` is no principal"),
+        (("User:bob", "REED", "topic:orders", "--host", "10.1.2.3"), "`REED` is no operation"),
+        (("User:bob", "READ", "orders", "--host", "10.1.2.3"), "`orders` is no resource"),
+        (("User:bob", "READ", "queue:orders", "--host", "10.1.2.3"), "`queue` is no resource type"),
+        (
+            ("User:bob", "READ", "topic:orders", "--host", "web-1"),
+            "--host: `web-1` is no IP address; write one such as",
+        ),
+        (("User:bob", "READ", "topic:orders", "--host", "10.1.2.3"), "--as"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_before_anything_is_sent(words: tuple[str, ...], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        why.run(arguments(*words), io.StringIO())
+
+
+def test_commands_reach_the_service_that_was_asked() -> None:
+    question = ("User:bob", "READ", "topic:orders", "--host", "::1")
+    assert access_flags(arguments(*question)) == []
+    given = ("--klamm", "unix:/k", "--as", "User:a", "--command-config", "f", "--token-file", "t", "--ca", "c")
+    assert access_flags(arguments(*question, *given, "--timeout", "3")) == list(given)

@@ -1,0 +1,26 @@
+import pytest
+
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+
+Words = type[ResourceType] | type[PatternType] | type[AclOperation] | type[AclPermissionType]
+ALL_WORDS: list[Words] = [ResourceType, PatternType, AclOperation, AclPermissionType]
+
+
+@pytest.mark.parametrize("words", ALL_WORDS)
+def test_every_code_and_word_reads_back(words: Words) -> None:
+    for member in words:
+        assert words.from_code(int(member)) is member
+        assert words.from_string(member.name) is member
+
+
+@pytest.mark.parametrize("words", ALL_WORDS)
+@pytest.mark.parametrize("code", [-1, 16, 100, 2**40])
+def test_a_code_from_the_future_is_unknown(words: Words, code: int) -> None:
+    assert words.from_code(code) is words(0)
+    assert words(0).name == "UNKNOWN"
+
+
+@pytest.mark.parametrize("words", ALL_WORDS)
+@pytest.mark.parametrize("word", ["", "any", "Any", " ANY", "ANY ", "from_code", "__class__"])
+def test_a_word_from_the_future_is_unknown(words: Words, word: str) -> None:
+    assert words.from_string(word).name == "UNKNOWN"

@@ -1,0 +1,365 @@
+"""The decision log's files: names, rotation, left-overs, retention, and a disk that takes nothing."""
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.logs.decision_files import DecisionFiles, FileBounds, Seldom, prepare_folder
+from app.metrics.declared import Metrics
+from app.settings.sources import SettingsError
+
+LINE = b'{"n":1}\n'
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def files_in(
+    folder: Path, *, rotate_bytes: int = 1_000, retention_bytes: int = 1 << 30, clock: Clock | None = None
+) -> DecisionFiles:
+    bounds = FileBounds(folder=folder, rotate_bytes=rotate_bytes, rotate_s=60, retention_bytes=retention_bytes)
+    return DecisionFiles(bounds, Metrics(), clock or Clock())
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in folder.iterdir()}
+
+
+def refuse_links(fault: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(source: Path, target: Path) -> None:
+        raise OSError(fault, os.strerror(fault), str(source), None, str(target))
+
+    monkeypatch.setattr(os, "link", link)
+
+
+def test_a_file_has_its_open_name_until_it_is_closed(tmp_path: Path) -> None:
+    files = files_in(tmp_path)
+    assert names(tmp_path) == []
+    files.append(LINE)
+    [opened] = names(tmp_path)
+    assert opened.startswith("_decisions-2")
+    assert f"Z-{os.getpid()}-1.jsonl" in opened
+    files.append(LINE)
+    files.finish()
+    assert contents(tmp_path) == {opened.removeprefix("_"): LINE * 2}
+
+
+def test_others_than_owner_and_group_can_not_read_it(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    prepare_folder(folder)
+    files = files_in(folder)
+    files.append(LINE)
+    files.finish()
+    [path] = folder.iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) & ~0o640 == 0
+    assert stat.S_IMODE(folder.stat().st_mode) & ~0o750 == 0
+
+
+def test_a_file_that_is_large_enough_is_closed(tmp_path: Path) -> None:
+    files = files_in(tmp_path, rotate_bytes=3 * len(LINE))
+    for _ in range(7):
+        files.append(LINE)
+        files.tidy()
+    sizes = [size for _, size in sorted((name.lstrip("_"), len(text)) for name, text in contents(tmp_path).items())]
+    assert sizes == [3 * len(LINE), 3 * len(LINE), len(LINE)]
+    assert sum(name.startswith("_") for name in names(tmp_path)) == 1
+
+
+def test_a_file_that_is_old_enough_is_closed_though_nothing_comes(tmp_path: Path) -> None:
+    clock = Clock()
+    files = files_in(tmp_path, clock=clock)
+    files.tidy()
+    assert files.tidy_s() is None
+    files.append(LINE)
+    clock.now = 59
+    files.tidy()
+    assert files.tidy_s() == 1
+    assert names(tmp_path)[0].startswith("_")
+    clock.now = 60
+    assert files.tidy_s() == 0
+    files.tidy()
+    assert names(tmp_path)[0].startswith("decisions-")
+    assert files.tidy_s() is None
+
+
+def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
+    files = files_in(tmp_path)
+    files.append(LINE)
+    [opened] = names(tmp_path)
+    (tmp_path / opened.removeprefix("_")).write_bytes(b"of another")
+    files.finish()
+    assert sorted(contents(tmp_path).values()) == [b"of another", LINE]
+    assert all(name.startswith("decisions-") and name.endswith(".jsonl") for name in names(tmp_path))
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_where_there_are_no_hard_links_it_is_renamed(
+    taken: bool,  # noqa: FBT001 - a parameter of a table
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refuse_links(errno.EPERM, monkeypatch)
+    files = files_in(tmp_path)
+    files.append(LINE)
+    [opened] = names(tmp_path)
+    if taken:
+        (tmp_path / opened.removeprefix("_")).write_bytes(b"of another")
+    files.finish()
+    assert sorted(contents(tmp_path).values()) == ([b"of another", LINE] if taken else [LINE])
+
+
+def test_a_file_that_could_not_be_renamed_is_renamed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = files_in(tmp_path)
+    files.append(LINE)
+    with monkeypatch.context() as full:
+        refuse_links(errno.ENOSPC, full)
+        with pytest.raises(OSError, match="No space left"):
+            files.finish()
+        assert files.tidy_s() == 0
+        with pytest.raises(OSError, match="No space left"):
+            files.tidy()
+    files.append(b"next\n")
+    files.tidy()
+    found = contents(tmp_path)
+    assert {name[0]: text for name, text in found.items()} == {"d": LINE, "_": b"next\n"}
+
+
+# left-overs
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from app.logs.decision_files import DecisionFiles, FileBounds
+from app.metrics.declared import Metrics
+bounds = FileBounds(folder=Path(sys.argv[1]), rotate_bytes=1000, rotate_s=60, retention_bytes=1 << 30)
+files = DecisionFiles(bounds, Metrics())
+files.append(b'{"n":1}\\n{"half')
+print("written", flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_dead_process_left_open_is_closed_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+    def writer() -> subprocess.Popen[str]:
+        process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "written\n"
+        return process
+
+    dead, living = writer(), writer()
+    try:
+        dead.send_signal(signal.SIGKILL)
+        dead.wait()
+        files_in(tmp_path).tidy()
+        assert len(names(tmp_path)) == 2
+        [left_over] = tmp_path.glob("decisions-*.jsonl")
+        assert f"-{dead.pid}-" in left_over.name
+        assert left_over.read_bytes() == b'{"n":1}\n{"half'
+        [opened] = tmp_path.glob("_decisions-*.jsonl")
+        assert f"-{living.pid}-" in opened.name
+    finally:
+        for each in (dead, living):
+            each.kill()
+            each.wait()
+            assert each.stdout is not None
+            each.stdout.close()
+
+
+def test_an_empty_left_over_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "_decisions-20260101T000000.000000Z-1-1.jsonl").touch()
+    files_in(tmp_path).tidy()
+    assert names(tmp_path) == []
+
+
+def test_a_left_over_whose_rename_was_cut_off_is_there_once(tmp_path: Path) -> None:
+    source = tmp_path / "_decisions-20260101T000000.000000Z-1-1.jsonl"
+    source.write_bytes(LINE)
+    os.link(source, tmp_path / source.name.removeprefix("_"))
+    files_in(tmp_path).tidy()
+    assert contents(tmp_path) == {source.name.removeprefix("_"): LINE}
+
+
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
+    others = ["_SUCCESS", "_decisions-a.txt", "decisions.jsonl", "notes.jsonl"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"x" * 10_000)
+    (tmp_path / "_decisions-folder.jsonl").mkdir()
+    (tmp_path / "_decisions-link.jsonl").symlink_to(tmp_path / "notes.jsonl")
+    (tmp_path / "decisions-folder.jsonl").mkdir()
+    before = names(tmp_path)
+    files = files_in(tmp_path, retention_bytes=4_096)
+    files.tidy()
+    assert names(tmp_path) == before
+    assert files.tidy_s() is None
+
+
+def test_a_file_that_is_taken_for_a_left_over_as_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, taken = fcntl.flock, list[str]()
+
+    def late(descriptor: int, how: int) -> None:
+        if not taken:
+            taken.extend(names(tmp_path))
+            (tmp_path / taken[0]).unlink()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    files = files_in(tmp_path)
+    files.append(LINE)
+    [opened] = names(tmp_path)
+    assert opened.endswith("-2.jsonl")
+    assert (tmp_path / opened).read_bytes() == LINE
+
+
+# retention
+
+
+def closed(folder: Path, number: int, size: int, end: str = ".jsonl") -> str:
+    path = folder / f"decisions-20260101T0000{number:02d}.000000Z-1-1{end}"
+    path.write_bytes(b"x" * size)
+    return path.name
+
+
+def test_the_oldest_files_beyond_the_bound_are_deleted_and_told_once_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = [closed(tmp_path, number, 10_000, ".jsonl.gz" if number == 4 else ".jsonl") for number in range(6)]
+    clock = Clock()
+    files = files_in(tmp_path, retention_bytes=35_000, rotate_bytes=1, clock=clock)
+    with caplog.at_level(logging.WARNING):
+        files.tidy()
+        assert names(tmp_path) == made[3:]
+        told = []
+        for clock.now in (1, 59, 60):
+            files.append(b"y" * 9_999 + b"\n")
+            files.tidy()
+            told.append(caplog.messages.count("decision_log_files_deleted"))
+    assert told == [1, 1, 2]
+    assert [vars(each)["files"] for each in caplog.records] == [3, 3]
+    assert files._metrics.decision_log_files_deleted == 6
+    assert len(names(tmp_path)) == 3
+
+
+def test_small_files_count_for_what_they_take(tmp_path: Path) -> None:
+    made = [closed(tmp_path, number, 10) for number in range(5)]
+    files_in(tmp_path, retention_bytes=2 * 4_096).tidy()
+    assert names(tmp_path) == made[3:]
+
+
+def test_the_newest_file_is_kept_however_large_it_is(tmp_path: Path) -> None:
+    made = [closed(tmp_path, number, 50_000) for number in range(2)]
+    files_in(tmp_path, retention_bytes=4_096).tidy()
+    assert names(tmp_path) == made[1:]
+
+
+def test_the_open_file_is_never_deleted(tmp_path: Path) -> None:
+    files = files_in(tmp_path, retention_bytes=4_096, rotate_bytes=1 << 20)
+    files.append(b"x" * 100_000)
+    files.tidy()
+    assert len(names(tmp_path)) == 1
+
+
+# a disk that takes nothing
+
+
+def test_a_folder_that_has_gone_is_told_and_its_return_is_enough(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    files = files_in(folder)
+    files.append(LINE)
+    folder.rename(tmp_path / "away")
+    folder.write_text("a file")
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"taken away|Not a directory"):
+            files.append(LINE)
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    files.append(LINE)
+    files.tidy()
+    assert sorted(name[0] for name in names(folder)) == ["_", "d"]
+    files.finish()
+    assert list(contents(folder).values()) == [LINE, LINE]
+
+
+FULL = """
+import json, resource, sys
+from pathlib import Path
+from app.logs.decision_files import DecisionFiles, FileBounds
+from app.metrics.declared import Metrics
+bounds = FileBounds(folder=Path(sys.argv[1]), rotate_bytes=1 << 20, rotate_s=60, retention_bytes=1 << 30)
+files = DecisionFiles(bounds, Metrics())
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, resource.RLIM_INFINITY))
+faults = 0
+for number in range(30):
+    line = json.dumps({"n": number, "x": "x" * 80}).encode() + b"\\n"
+    while True:
+        try:
+            files.append(line)
+        except OSError:
+            faults += 1
+        else:
+            break
+files.finish()
+print(faults)
+"""
+
+
+def test_a_write_that_the_disk_cuts_off_leaves_whole_lines_and_none_twice(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(done.stdout) >= 2
+    lines = [line for name in names(tmp_path) for line in (tmp_path / name).read_bytes().splitlines()]
+    assert [json.loads(line)["n"] for line in lines] == list(range(30))
+    assert all(name.startswith("decisions-") for name in names(tmp_path))
+
+
+# the start
+
+
+def test_a_folder_that_is_missing_is_made_and_nothing_is_left_in_it(tmp_path: Path) -> None:
+    prepare_folder(tmp_path / "log")
+    prepare_folder(tmp_path / "log")
+    assert names(tmp_path / "log") == []
+
+
+@pytest.mark.parametrize("path", ["file", "file/log", "missing/log"])
+def test_a_folder_that_can_not_be_used_refuses_the_start(path: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError) as refused:
+        prepare_folder(tmp_path / path)
+    assert str(refused.value).startswith(
+        f"decision.log.path: can't make, lock and rename files in `{tmp_path / path}` ("
+    )
+    assert "leave decision.log.path out" in str(refused.value)
+    assert names(tmp_path) == ["file"]
+
+
+def test_what_is_told_seldom_is_told_once_a_minute() -> None:
+    clock = Clock()
+    seldom = Seldom(clock)
+    told = []
+    for clock.now in (0, 1, 59.9, 60, 61, 120):
+        told.append(seldom.is_due())
+    assert told == [True, False, False, True, False, True]

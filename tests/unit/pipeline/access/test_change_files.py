@@ -1,0 +1,196 @@
+import gzip
+import io
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.client.plan.file import save_plan
+from app.client.plan.planning import Plan, Prune
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.filters import AclBindingFilter
+from app.core.token import Token
+from app.formats.registry import FORMAT_NAMES, format_named
+from app.pipeline.access.candidates import Candidate, Fate, FilterSet, Step, new_id, refuse_excessive
+from app.pipeline.access.change_files import read_candidate
+from app.pipeline.spark.errors import PipelineError
+from tests.strategies import LAW, bindings, filters
+
+BINDING = {
+    "resource_type": "TOPIC",
+    "resource_name": "orders",
+    "principal": "User:alice",
+    "operation": "READ",
+    "permission_type": "ALLOW",
+}
+
+
+@LAW
+@given(st.lists(filters, max_size=12), st.lists(bindings, max_size=20))
+def test_many_filters_at_once_match_what_any_of_them_matches(
+    some: list[AclBindingFilter], acls: list[AclBinding]
+) -> None:
+    together = FilterSet(some)
+    assert [together.matches(acl) for acl in acls] == [any(each.matches(acl) for each in some) for acl in acls]
+
+
+@LAW
+@given(
+    st.lists(st.lists(bindings, max_size=4) | st.lists(filters, max_size=2), max_size=5),
+    st.lists(bindings, max_size=12, unique=True),
+)
+def test_what_becomes_of_an_acl_is_what_the_service_would_do_in_turn(
+    steps: list[list[Any]], acls: list[AclBinding]
+) -> None:
+    files, store = [], dict.fromkeys(acls, "old")
+    for number, step in enumerate(steps):
+        creates = not step or isinstance(step[0], AclBinding)
+        if creates:
+            files.append(Step(str(number), bindings=dict.fromkeys(step, "")))
+            for binding in step:
+                store.setdefault(binding, f"new by {number}")
+        else:
+            files.append(Step(str(number), filters=FilterSet(step)))
+            store = {
+                binding: made for binding, made in store.items() if not any(each.matches(binding) for each in step)
+            }
+    candidate, found = Candidate(files), {}
+    for binding in {*acls, *candidate.bindings}:
+        fate = candidate.fate(binding, there=binding in acls)
+        if fate.there:
+            kept = binding in acls and not fate.gone
+            found[binding] = "old" if kept else f"new by {fate.created_by}"
+    assert found == store
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "wrong"),
+    [
+        ("create", " \n", "FILE: is empty"),
+        ("create", "{", "FILE: line 1: not JSON: "),
+        ("create", "[5]", "FILE: line 1: not an object"),
+        ("create", {"bindings": {}}, r"FILE: line 1: not JSON: Expecting '\['"),
+        ("create", {"context": {}}, "FILE: line 1: `bindings`: the field is missing"),
+        ("create", {"filters": []}, "FILE: .*; give a file with `filters` to --delete"),
+        ("create", {"context": {}, "filters": []}, "FILE: .*; give a file with `filters` to --delete"),
+        ("create", "no ACLs at all", "FILE: looks like no format that Klamm reads; name its format with --format"),
+        ("delete", {"bindings": []}, "FILE: /bindings: give this file to --create"),
+        ("create", {"bindings": [], "a/b": 1}, "FILE: line 1: `a/b`: there is no such field"),
+        ("delete", {"filters": [], "a/b": 1}, "FILE: /a~1b: there is no such field"),
+        ("create", {"bindings": [BINDING, 5]}, "FILE: line 1: not an object"),
+        (
+            "create",
+            {"bindings": [BINDING, {**BINDING, "operation": "EAT"}]},
+            "FILE: line 1: `operation`: `EAT` is none",
+        ),
+        ("create", {"bindings": [{**BINDING, "owner": "me"}]}, "FILE: line 1: `owner`: there is no such field"),
+        ("create", {"bindings": [{**BINDING, "host": None}]}, "FILE: line 1: `host`: the value is not text"),
+        ("create", {"bindings": [{"resource_type": "TOPIC"}]}, "FILE: line 1: `resource_name`: the field is missing"),
+        ("create", {"bindings": [{**BINDING, "principal": "alice"}]}, "FILE: line 1: Could not parse principal"),
+        ("create", {"bindings": [{**BINDING, "operation": "ANY"}]}, "FILE: line 1: operation must not be ANY"),
+        ("create", {"bindings": [{**BINDING, "host": "10.0.0.0/99"}]}, "FILE: line 1: Invalid CIDR notation"),
+        ("create", {"bindings": [{**BINDING, "resource_name": "\ud800"}]}, "FILE: line 1: .*surrogate"),
+        ("create", '{"bindings": [], "bindings": []}', "FILE: line 1: `bindings`: the key comes more than once"),
+        ("delete", {"filters": [{}, {"pattern_type": "GLOB"}]}, "FILE: /filters/1/pattern_type: `GLOB` is none"),
+        ("delete", {"filters": [{"host": 7}]}, "FILE: /filters/0/host: the value is not text; write a string or null"),
+        ("delete", {"filters": [{"operation": "UNKNOWN"}]}, "FILE: /filters/0: Unknown entryFilter"),
+    ],
+)
+def test_a_file_that_the_service_would_refuse_is_refused_with_its_place(
+    tmp_path: Path, kind: str, text: object, wrong: str
+) -> None:
+    path = tmp_path / "change.json"
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    with pytest.raises(PipelineError, match=wrong.replace("FILE", str(path))):
+        read_candidate([(kind, str(path))])
+
+
+def _acls() -> list[AclBinding]:
+    words = ("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW")
+    return [AclBinding.from_words(words), AclBinding.from_words(("GROUP", *words[1:]))]
+
+
+def _written(name: str) -> str:
+    text = io.StringIO(newline="")
+    format_named(name).write(_acls(), text)
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+def test_acls_to_create_come_in_every_format_that_plan_takes(tmp_path: Path, name: str) -> None:
+    plain, packed = tmp_path / "new", tmp_path / "new.gz"
+    plain.write_text(_written(name), newline="")
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    for path, named in ((plain, None), (plain, name), (packed, None)):
+        candidate = read_candidate([("create", str(path))], named)
+        assert sorted(each.words for each in candidate.bindings) == sorted(each.words for each in _acls())
+    # What is no body of createAcls is applied in as many calls as it takes.
+    step = candidate.steps[0]
+    if name != "klamm":
+        refuse_excessive(step, 10_001, 0)
+    else:
+        with pytest.raises(PipelineError, match="split the file"):
+            refuse_excessive(step, 10_001, 0)
+
+
+def test_a_format_that_no_file_shows_can_be_named(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.csv"
+    bare.write_text("User:alice,Topic,LITERAL,orders,Read,Allow,*\n")
+    with pytest.raises(PipelineError, match="name its format with --format"):
+        read_candidate([("create", str(bare))])
+    assert read_candidate([("create", str(bare))], "csv").bindings == _acls()[:1]
+    with pytest.raises(PipelineError, match="--format: `xls` is no format; there are klamm, "):
+        read_candidate([("create", str(bare))], "xls")
+
+
+def test_a_saved_plan_is_what_it_creates_and_what_it_deletes(tmp_path: Path) -> None:
+    path, (new, old) = tmp_path / "tidy.plan", _acls()
+    token = str(Token(UUID(int=1), 5))
+    plan = Plan(token, Prune(True, frozenset(), ()), (new,), (old,), 1, 0, 2)  # noqa: FBT003 - the order of a tuple
+    save_plan(str(path), "http://127.0.0.1:8080", plan)
+    candidate = read_candidate([("create", str(path))])
+    assert candidate.fate(new, there=False) == Fate(there=True, gone=False, created_by=0)
+    assert candidate.fate(old, there=True) == Fate(there=False, gone=True, deleted_by=1)
+    with pytest.raises(PipelineError, match="give a saved plan to --create"):
+        read_candidate([("delete", str(path))])
+    path.write_text(path.read_text().replace('"klamm_plan": 1', '"klamm_plan": 2'))
+    with pytest.raises(PipelineError, match="no plan that this version of klamm has saved"):
+        read_candidate([("create", str(path))])
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"gone\.json: can't be read"):
+        read_candidate([("create", str(tmp_path / "gone.json"))])
+    (tmp_path / "latin.json").write_bytes('{"bindings": ["é"]}'.encode("latin-1"))
+    with pytest.raises(PipelineError, match="not UTF-8"):
+        read_candidate([("create", str(tmp_path / "latin.json"))])
+
+
+def test_bodies_are_read_as_the_service_reads_them(tmp_path: Path) -> None:
+    made, gone = tmp_path / "made.json", tmp_path / "gone.json"
+    context = {"principal": "User:admin", "client_address": "10.0.0.1"}
+    made.write_text(json.dumps({"context": context, "bindings": [BINDING, {**BINDING, "pattern_type": "LITERAL"}]}))
+    gone.write_text(json.dumps({"filters": [{"principal": "User:alice", "resource_name": None}], "timeout_ms": 5}))
+    candidate = read_candidate([("create", str(made)), ("delete", str(gone)), ("create", str(made))])
+    (binding,) = candidate.bindings
+    assert (binding.host, binding.pattern_type.name) == ("*", "LITERAL")
+    fate = candidate.fate(binding, there=True)
+    assert (fate.there, fate.gone, fate.deleted_by, fate.created_by) == (True, True, 1, 2)
+    assert new_id(binding) == new_id(binding)
+
+
+def test_ten_thousand_filters_look_at_each_acl_but_once() -> None:
+    draw = Random(5)
+    some = [AclBindingFilter(resource_name=f"t{draw.randrange(10**9)}", principal="User:a") for _ in range(10_000)]
+    assert len(FilterSet(some)._exact) == 1
+
+
+def test_more_than_kafka_takes_in_one_call_is_refused() -> None:
+    refuse_excessive(Step("a.json"), 10_000, 10_000)
+    with pytest.raises(PipelineError, match=r"a\.json: deletes 10,001 ACLs"):
+        refuse_excessive(Step("a.json"), 0, 10_001)

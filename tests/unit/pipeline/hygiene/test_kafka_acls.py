@@ -1,0 +1,141 @@
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from app.client.acls.meaning import Meant, acls_to_add, acls_to_remove, check_options
+from app.client.acls.options import Given, parse_options
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, ResourceType
+from app.core.kafka.operations import supported_operations
+from app.pipeline.history.schemas import BINDING_FIELDS
+from app.pipeline.hygiene.kafka_acls import KAFKA_ACLS, KLAMM, Removal, add_command, mend_of, remove_command
+
+
+def acl(**changes: str) -> AclBinding:
+    fields = ("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW")
+    return AclBinding.from_words({**dict(zip(BINDING_FIELDS, fields, strict=True)), **changes}.values())
+
+
+def removal(tool: str = KLAMM, **changes: str) -> str:
+    return remove_command(Removal("REDUNDANT", acl(**changes)), tool)
+
+
+def test_a_removal_names_all_seven_fields_and_does_not_ask_back() -> None:
+    assert removal(KAFKA_ACLS) == (
+        'kafka-acls --bootstrap-server "${BOOTSTRAP:?}" --remove --force --allow-principal User:alice'
+        " --allow-host '*' --operation Read --topic orders --resource-pattern-type LITERAL"
+    )
+
+
+def test_an_addition_of_a_deny_uses_the_flags_for_denies() -> None:
+    line = add_command(
+        acl(permission_type="DENY", host="10.0.0.0/8", pattern_type="PREFIXED", operation="ALL"), KAFKA_ACLS
+    )
+    assert line == (
+        'kafka-acls --bootstrap-server "${BOOTSTRAP:?}" --add --deny-principal User:alice --deny-host 10.0.0.0/8'
+        " --operation All --topic orders --resource-pattern-type PREFIXED"
+    )
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "operation", "flags"),
+    [
+        ("GROUP", "g", "ALTER_CONFIGS", ["AlterConfigs", "--group", "g"]),
+        ("CLUSTER", "kafka-cluster", "CLUSTER_ACTION", ["ClusterAction", "--cluster"]),
+        ("CLUSTER", "kafka-cluster", "IDEMPOTENT_WRITE", ["IdempotentWrite", "--cluster"]),
+        ("TRANSACTIONAL_ID", "t", "TWO_PHASE_COMMIT", ["TwoPhaseCommit", "--transactional-id", "t"]),
+        ("DELEGATION_TOKEN", "d", "DESCRIBE", ["Describe", "--delegation-token", "d"]),
+        ("USER", "User:bob", "DESCRIBE_TOKENS", ["DescribeTokens", "--user-principal", "User:bob"]),
+    ],
+)
+def test_every_resource_type_has_its_flag(resource_type: str, name: str, operation: str, flags: list[str]) -> None:
+    line = removal(resource_type=resource_type, resource_name=name, operation=operation)
+    words = shlex.split(line)
+    assert words[words.index("--operation") + 1 : words.index("--resource-pattern-type")] == flags
+
+
+@pytest.mark.parametrize("text", ["it's", "a b", "$(reboot)", "`x`", 'a"b', "=ls", "😀é", "-x", "a:b,c|d;.", "\\"])
+def test_whatever_stands_in_a_name_reaches_the_tool_unchanged(text: str) -> None:
+    words = shlex.split(removal(resource_name=text, principal=f"User:{text}", host=text))
+    assert [words[words.index(flag) + 1] for flag in ("--topic", "--allow-principal", "--allow-host")] == [
+        text,
+        f"User:{text}",
+        text,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"resource_name": "orders "}, "it trims the resource name"),
+        ({"principal": " User:alice"}, "it trims the principal"),
+        ({"host": "*\n"}, "it trims the host"),
+        ({"resource_name": "two\nlines"}, "no command line can show the resource name"),
+        ({"principal": "User:a\x1b[2J"}, "no command line can show the principal"),
+        ({"host": "a\rb"}, "no command line can show the host"),
+        ({"resource_type": "CLUSTER", "pattern_type": "PREFIXED"}, "it knows no prefixed cluster"),
+        ({"operation": "CLUSTER_ACTION"}, "it refuses CLUSTER_ACTION on TOPIC"),
+    ],
+)
+def test_what_the_tool_can_not_name_becomes_one_comment_line(changes: dict[str, str], reason: str) -> None:
+    for tool, called in ((KLAMM, "klamm acls"), (KAFKA_ACLS, "kafka-acls")):
+        for line in (add_command(acl(**changes), tool), removal(tool, **changes)):
+            assert line.startswith(f"# not for {called} ({reason}): POST /v1/acls")
+            assert "\n" not in line
+
+
+def test_every_operation_that_a_type_supports_has_a_line() -> None:
+    for resource_type in list(ResourceType)[2:]:
+        name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else "orders"
+        for operation in (AclOperation.ALL, *supported_operations(resource_type)):
+            words = {"resource_type": resource_type.name, "resource_name": name, "operation": operation.name}
+            assert removal(KAFKA_ACLS, **words).startswith("kafka-acls ")
+
+
+NASTY = ["orders", "it's", "a b", "$(reboot)", "`x`", 'a"b', "😀é", "-x", "--force", "a:b,c|d.", "\\"]
+
+
+@pytest.mark.parametrize("text", NASTY)
+@pytest.mark.parametrize("permission_type", ["ALLOW", "DENY"])
+def test_klamm_acls_itself_reads_a_printed_command_as_this_one_acl(text: str, permission_type: str) -> None:
+    for resource_type in list(ResourceType)[2:]:
+        name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else text
+        wanted = acl(resource_type=resource_type.name, resource_name=name, principal=f"User:{text}", operation="ALL")
+        wanted = replace(wanted, permission_type=AclPermissionType[permission_type], host=text)
+        added = _read(add_command(wanted))
+        gone = _read(remove_command(Removal("REDUNDANT", wanted)))
+        assert (check_options(added), check_options(gone)) == ("add", "remove")
+        assert _only(acls_to_add(added)) == _only(acls_to_remove(gone)) == wanted
+        assert gone.has("force")
+        assert added.value("klamm") == gone.value("klamm") == "http://klamm:8080"
+        assert added.strays == gone.strays == []
+
+
+def _read(line: str) -> Given:
+    """The options of the command, as a shell hands them on."""
+    words = shlex.split(line.replace("${KLAMM:?}", "http://klamm:8080"))
+    assert words[:2] == ["klamm", "acls"]
+    return parse_options(words[2:])
+
+
+def _only(meant: Meant) -> AclBinding:
+    ((pattern, (entry,)),) = meant.items()
+    return pattern.with_entry(entry)
+
+
+@pytest.mark.parametrize("kind", ["UNUSED", "DETACHED", "OVER_BROAD", "VOID", "WHATEVER"])
+def test_nothing_but_another_deny_is_a_reason_to_remove_a_deny(kind: str) -> None:
+    deny = acl(permission_type="DENY")
+    with pytest.raises(ValueError, match=f"{kind} is no reason to remove a DENY"):
+        Removal(kind, deny)
+    assert mend_of(kind, deny, [list(acl().words)]) == []
+    assert len(mend_of("REDUNDANT", deny, None)) == 1
+
+
+def test_what_is_void_unused_or_on_no_resource_is_removed_if_it_allows() -> None:
+    for kind in ("VOID", "REDUNDANT", "UNUSED", "DETACHED"):
+        assert mend_of(kind, acl(), None, KAFKA_ACLS) == [remove_command(Removal(kind, acl()), KAFKA_ACLS)]
+    assert mend_of("OVER_BROAD", acl(), None) == []
+    narrow = mend_of("OVER_BROAD", acl(resource_name="*"), [list(acl().words)])
+    assert [line.split()[4] for line in narrow] == ["--add", "--remove"]

@@ -1,0 +1,104 @@
+"""One run at a time: also after one that was killed, and whose JVM has not noticed yet."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.pipeline.spark.alone import alone
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.orphans import Child, await_end, children, children_from
+from app.pipeline.spark.storage import Home
+
+PATIENCE_S = 60
+
+_RUN = """
+import subprocess, sys
+from app.pipeline.spark.alone import alone
+from app.pipeline.spark.storage import Home
+jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdout=subprocess.DEVNULL)
+with alone(Home(sys.argv[1])):
+    print(jvm.pid, flush=True)
+    sys.stdin.read()
+"""
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at by Linux' /proc")
+
+
+@contextmanager
+def killed_run(home: Path) -> Iterator[int]:
+    """A run that was killed in the middle; the process that it has left behind."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", _RUN, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    left = int(run.stdout.readline())
+    run.kill()
+    run.communicate(timeout=PATIENCE_S)
+    try:
+        yield left
+    finally:
+        os.kill(left, signal.SIGKILL)
+
+
+def enter(home: Path, entered: threading.Event) -> None:
+    with alone(Home(str(home))):
+        entered.set()
+
+
+def left_in(home: Path) -> list[Child]:
+    return children_from((home / "export" / ".lock").read_text())
+
+
+@linux_only
+def test_what_a_killed_run_has_left_is_waited_for(tmp_path: Path) -> None:
+    with killed_run(tmp_path) as pid:
+        left = left_in(tmp_path)
+        assert [child.pid for child in left] == [pid]
+        with pytest.raises(PipelineError, match=rf"process {pid}.*kill {pid}"):
+            await_end(left, str(tmp_path), patience_s=0.2)
+        entered = threading.Event()
+        next_run = threading.Thread(target=enter, args=(tmp_path, entered), daemon=True)
+        next_run.start()
+        assert not entered.wait(0.5)
+        os.kill(pid, signal.SIGKILL)
+        assert entered.wait(PATIENCE_S)
+        next_run.join(PATIENCE_S)
+        assert pid not in [child.pid for child in left_in(tmp_path)]
+
+
+@linux_only
+def test_whoever_has_got_the_number_of_one_that_is_gone_is_not_waited_for(tmp_path: Path) -> None:
+    with killed_run(tmp_path) as pid:
+        (left,) = left_in(tmp_path)
+        await_end([Child(pid, left.parent, left.started - 1)], str(tmp_path), patience_s=0.0)
+
+
+@linux_only
+def test_runs_of_one_process_do_not_wait_for_its_own_children(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as jvm:
+        for _ in range(2):
+            with alone(Home(str(tmp_path))):
+                assert jvm.pid in [child.pid for child in left_in(tmp_path)]
+        assert jvm.pid in [child.pid for child in children()]
+        jvm.kill()
+
+
+def test_a_second_run_at_the_same_time_is_refused_and_leaves_the_first_ones_note(tmp_path: Path) -> None:
+    home = Home(str(tmp_path))
+    with alone(home):
+        (tmp_path / "export" / ".lock").write_text("1 2 3\n")
+        with pytest.raises(PipelineError, match="another export is at work"), alone(home):
+            pass
+        assert left_in(tmp_path) == [Child(1, 2, 3)]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "1 2", "1 2 3 4", "a b c", "-1 2 3", "1 2 \N{SUPERSCRIPT TWO}"])
+def test_a_note_that_is_none_is_passed_over(text: str) -> None:
+    assert children_from(f"{text}\n4 5 6") == [Child(4, 5, 6)]

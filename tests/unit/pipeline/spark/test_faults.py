@@ -1,0 +1,84 @@
+"""One line for every fault, without Java's stack and without secrets."""
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.faults import explain, masked
+
+_STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\n\tat py4j.Gateway.invoke(Gateway.java:282)\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            (
+                f"An error occurred while calling o54.load.\n: org.postgresql.util.PSQLException: FATAL: password "
+                f'authentication failed for user "klamm"{_STACK}'
+            ),
+            (
+                'PostgreSQL: FATAL: password authentication failed for user "klamm"; look at the user and '
+                "KLAMM_PIPELINE_JDBC_PASSWORD (or its _FILE)"
+            ),
+        ),
+        (
+            (
+                "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent: Lost "
+                f"in stage 1.0 (TID 4) (host executor driver): java.io.IOException: No space left on device{_STACK}"
+            ),
+            "No space left on device",
+        ),
+        (
+            (
+                f"An error occurred while calling o1.x.\n: org.apache.spark.SparkException: Job aborted.{_STACK}Caused "
+                f"by: java.lang.OutOfMemoryError: Java heap space{_STACK}"
+            ),
+            "OutOfMemoryError: Java heap space; give --driver-memory more",
+        ),
+        (
+            (
+                "Job aborted due to stage failure: Task 0 ... (TID 1) (h executor driver): org.apache.spark.api.python."
+                'PythonException: Traceback (most recent call last):\n  File "worker.py", line 1, in f\nKeyError: 1\n\n'
+                f'During it:\n\nTraceback (most recent call last):\n  File "x"\nValueError: odd name{_STACK}'
+            ),
+            "ValueError: odd name",
+        ),
+        (
+            "[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03\n",
+            "[PATH_NOT_FOUND] Path does not exist: file:/x.",
+        ),
+        ("", "no reason given"),
+    ],
+)
+def test_of_spark_the_first_cause_that_means_something(said: str, line: str) -> None:
+    text, status = explain(Py4JError(said), {})
+    assert text.startswith(line)
+    assert "\n" not in text
+    assert "at org.apache" not in text
+    assert status == 3
+
+
+def test_a_job_speaks_for_itself_also_from_a_worker() -> None:
+    assert explain(PipelineError("line 3 is bad"), {}) == ("line 3 is bad", 2)
+    fault = PySparkException(
+        f"Job aborted: Traceback (most recent call last):\napp.pipeline.errors.PipelineError: line 3 is bad\n{_STACK}"
+    )
+    assert explain(fault, {}) == ("line 3 is bad", 2)
+
+
+def test_other_faults_are_named() -> None:
+    assert explain(AnalysisException("[X] no such table"), {}) == ("[X] no such table", 3)
+    assert explain(FileNotFoundError(2, "No such file or directory", "/x"), {}) == (
+        "`/x`: No such file or directory",
+        3,
+    )
+    assert explain(ZeroDivisionError("division by zero\nmore"), {}) == ("ZeroDivisionError: division by zero", 3)
+
+
+def test_secrets_are_made_unreadable() -> None:
+    environ = {"KLAMM_PIPELINE_JDBC_PASSWORD": "geheim"}
+    text, _ = explain(PipelineError("with geheim and jdbc:postgresql://u:other@h/d?password=more&x=1;token=t"), environ)
+    assert text == "with *** and jdbc:postgresql://u:***@h/d?password=***&x=1;token=***"
+    assert masked("of no file", {"KLAMM_PIPELINE_JDBC_PASSWORD_FILE": "/none"}) == "of no file"

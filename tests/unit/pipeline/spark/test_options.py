@@ -1,0 +1,80 @@
+"""What jobs are told on the command line and by variables."""
+
+import argparse
+
+import pytest
+
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.options import (
+    VARIABLES,
+    add_common_arguments,
+    home_of,
+    refuse_unknown_variables,
+    session_options,
+)
+
+SUBMITTED = {"PYSPARK_GATEWAY_PORT": "1"}
+
+
+def _arguments(*given: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_common_arguments(parser, None)
+    return parser.parse_args(given, argparse.Namespace(job="export"))
+
+
+def test_the_home_is_a_folder_or_a_url() -> None:
+    environ = {"KLAMM_PIPELINE_HOME": "s3a://bucket/klamm"}
+    assert home_of(_arguments(), {}) == ".klamm/pipeline"
+    assert home_of(_arguments(), environ) == "s3a://bucket/klamm"
+    assert home_of(_arguments("--home", "here"), environ) == "here"
+    assert not home_of(_arguments("--home", "~/x"), {}).startswith("~")
+
+
+def test_a_local_run_is_told_what_fits_one_machine() -> None:
+    options = session_options(_arguments("--conf", "spark.sql.shuffle.partitions=7", "--conf", "spark.a=b=c"), {})
+    assert options.app_name == "klamm export"
+    assert options.master is None
+    assert options.driver_memory == "2g"
+    assert options.shuffle_partitions is not None
+    assert options.settings == {"spark.sql.shuffle.partitions": "7", "spark.a": "b=c"}
+    assert options.quiet
+    assert session_options(_arguments("--master", "spark://h:7077"), {}).shuffle_partitions is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"), [((), SUBMITTED), (("--remote", "sc://h"), {}), ((), {"SPARK_REMOTE": "sc://h"})]
+)
+def test_where_others_start_spark_nothing_is_said_of_its_machine(
+    arguments: tuple[str, ...], environ: dict[str, str]
+) -> None:
+    options = session_options(_arguments(*arguments), environ)
+    assert (options.master, options.driver_memory, options.shuffle_partitions) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "said"),
+    [
+        (("--remote", "sc://h", "--master", "local"), {}, "--remote and --master"),
+        (("--remote", "http://h"), {}, "--remote: expected sc://"),
+        (("--remote", "sc://h/;token=geheim"), {}, "SPARK_REMOTE"),
+        (("--remote", "sc://h", "--driver-memory", "1g"), {}, "--driver-memory is the Spark Connect server's"),
+        (("--master", "local[2]"), SUBMITTED, "--master is spark-submit's"),
+        (("--driver-memory", "2 GB"), {}, "--driver-memory: expected a size such as 512m"),
+        (("--conf", "geheim"), {}, "--conf: expected spark.NAME=VALUE"),
+        (("--conf", "spark.hadoop.fs.s3a.secret.key=geheimer"), {}, "looks like a secret"),
+    ],
+)
+def test_what_can_not_be_is_refused(arguments: tuple[str, ...], environ: dict[str, str], said: str) -> None:
+    with pytest.raises(PipelineError) as refusal:
+        session_options(_arguments(*arguments), environ)
+    assert said in str(refusal.value)
+    assert "geheimer" not in str(refusal.value)
+    assert "token=geheim" not in str(refusal.value)
+
+
+def test_a_variable_that_means_nothing_is_refused() -> None:
+    refuse_unknown_variables({**dict.fromkeys(VARIABLES, ""), "KLAMM_PORT": "1"})
+    with pytest.raises(
+        PipelineError, match="KLAMM_PIPELINE_JDBC_URI: there is no such variable; did you mean KLAMM_PIPELINE_JDBC_URL"
+    ):
+        refuse_unknown_variables({"KLAMM_PIPELINE_JDBC_URI": ""})

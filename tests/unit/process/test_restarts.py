@@ -1,0 +1,45 @@
+"""When a worker is started again."""
+
+from app.process.restarts import IN_VAIN, LONGEST_REST_S, Restarts
+
+
+def longest(_: float, most: float) -> float:
+    return most
+
+
+def test_rests_double_up_to_the_longest_and_begin_anew_after_a_long_life() -> None:
+    restarts = Restarts(longest)
+    rests = [restarts.rest_s(1, 1.0, was_ready=True) for _ in range(10)]
+    assert rests == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
+    assert restarts.rest_s(2, 1.0, was_ready=True) == 0.2
+    assert restarts.rest_s(1, LONGEST_REST_S + 1, was_ready=True) == 0.2
+    assert restarts.rest_s(1, 1.0, was_ready=True) == 0.4
+
+
+def test_rests_are_drawn_from_their_upper_half() -> None:
+    assert [Restarts(jitter).rest_s(1, 1.0, was_ready=True) for jitter in (min, max)] == [0.1, 0.2]
+
+
+def test_rests_stay_bounded_however_often_a_worker_ends() -> None:
+    restarts = Restarts(longest)
+    assert [restarts.rest_s(1, 0.0, was_ready=True) for _ in range(5000)][-1] == LONGEST_REST_S
+
+
+def test_it_is_in_vain_when_one_worker_never_becomes_ready() -> None:
+    restarts = Restarts()
+    for _ in range(IN_VAIN - 1):
+        restarts.rest_s(1, 1.0, was_ready=False)
+        restarts.rest_s(2, 1.0, was_ready=False)
+    assert not restarts.in_vain(1)
+    restarts.rest_s(1, 1.0, was_ready=False)
+    assert restarts.in_vain(1)
+    assert not restarts.in_vain(2)
+    restarts.became_ready()
+    assert not restarts.in_vain(1)
+
+
+def test_it_is_never_in_vain_for_workers_that_were_ready() -> None:
+    restarts = Restarts()
+    for _ in range(3 * IN_VAIN):
+        restarts.rest_s(1, 1.0, was_ready=True)
+    assert not restarts.in_vain(1)

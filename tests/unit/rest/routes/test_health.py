@@ -1,0 +1,118 @@
+"""Probes and the metrics page."""
+
+import asyncio
+import re
+
+import pytest
+
+from app.core.kafka.configs import AuthorizerConfig
+from app.metrics.declared import OPERATIONS
+from app.metrics.page import CONTENT_TYPE
+from app.rest.app import ROUTERS
+from app.rest.pages.routes import pages_router
+from tests.unit.rest.harness import Service, serving
+
+LINE = re.compile(r"\[[+-]\](?P<name>\S+) (ok|failed)(: .+)?\Z")
+
+
+async def probe(service: Service, path: str) -> tuple[int, str]:
+    reply = await service.client.get(path)
+    assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+    return reply.status_code, reply.text
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/readyz/CLIENT", "/startupz"])
+async def test_a_ready_replica_answers_ok(service: Service, path: str) -> None:
+    assert await probe(service, path) == (200, "ok")
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/readyz/CLIENT", "/startupz"])
+async def test_a_replica_without_acls_is_alive_and_no_more(unloaded: Service, path: str) -> None:
+    status, text = await probe(unloaded, path)
+    assert status == 503
+    assert re.search(r"^\[-\]\S+ failed: .+$", text, re.MULTILINE)
+    assert text.endswith(f"{path.split('/')[1]} check failed\n")
+    assert await probe(unloaded, "/livez") == (200, "ok")
+
+
+@pytest.mark.parametrize("query", ["verbose", "verbose=", "verbose=1"])
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/readyz/CLIENT", "/startupz"])
+async def test_verbose_probes_print_every_check_as_kubernetes_does(service: Service, path: str, query: str) -> None:
+    status, text = await probe(service, f"{path}?{query}")
+    *checks, summary, empty = text.split("\n")
+    assert (status, summary, empty) == (200, f"{path.split('/')[1]} check passed", "")
+    assert checks
+    assert all(LINE.match(each) for each in checks)
+
+
+async def test_a_live_check_reads_as_in_kubernetes(service: Service) -> None:
+    assert await probe(service, "/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
+
+
+async def test_a_replica_becomes_ready_without_a_restart(unloaded: Service) -> None:
+    unloaded.store.unreachable = False
+    await unloaded.authorizer.readiness.wait_until_ready(["CLIENT"], 10)
+    assert await probe(unloaded, "/readyz") == (200, "ok")
+    assert await probe(unloaded, "/startupz") == (200, "ok")
+
+
+async def test_a_replica_that_lost_its_store_is_ready_and_names_its_age(service: Service) -> None:
+    service.store.unreachable = True
+    service.store.disconnect()
+    for _ in range(1000):
+        status, text = await probe(service, "/readyz")
+        if text != "ok":
+            break
+        await asyncio.sleep(0.01)
+    assert status == 200
+    assert re.search(r"last known to equal the head \d+\.\d s ago", text)
+    assert text.endswith("readyz check passed\n")
+
+
+async def test_early_start_listeners_are_ready_before_the_first_load() -> None:
+    config = AuthorizerConfig(early_start_listeners=frozenset({"CONTROLLER"}))
+    async with serving(reachable=False, startup=config) as service:
+        assert await probe(service, "/readyz/CONTROLLER") == (200, "ok")
+        assert (await probe(service, "/readyz/CLIENT"))[0] == 503
+
+
+async def test_a_draining_replica_is_not_ready(service: Service) -> None:
+    service.authorizer.readiness.draining()
+    assert (await probe(service, "/readyz"))[0] == 503
+    status, text = await probe(service, "/readyz/CLIENT")
+    assert (status, text.splitlines()[0]) == (503, "[-]listener/CLIENT failed: draining")
+    assert (await probe(service, "/livez"))[0] == 200
+
+
+async def test_the_name_of_a_listener_stays_on_its_line(service: Service) -> None:
+    _, text = await probe(service, "/readyz/A%E2%80%A8[-]forged%20failed?verbose")
+    assert text.count("\n") == len(text.splitlines()) == 2
+    assert "listener/A\\u2028[-]forged failed ok" in text
+
+
+async def test_a_listener_with_an_endless_name_is_refused(service: Service) -> None:
+    reply = await service.client.get("/readyz/" + "x" * 250)
+    assert (reply.status_code, reply.json()["code"]) == (400, "INVALID_REQUEST")
+    assert "path parameter `listener_name`" in reply.json()["errors"][0]["detail"]
+
+
+async def test_the_metrics_page_is_of_this_moment(service: Service) -> None:
+    reply = await service.client.get("/metrics")
+    assert reply.headers["content-type"] == CONTENT_TYPE
+    assert "klamm_acl_count 0.0\n" in reply.text
+    assert "klamm_feed_offset 0.0\n" in reply.text
+    assert 'klamm_readiness_state{state="READY"} 1.0\n' in reply.text
+    service.authorizer.readiness.draining()
+    await service.client.get("/livez")
+    await service.client.get("/nowhere")
+    later = (await service.client.get("/metrics")).text
+    assert 'klamm_readiness_state{state="DRAINING"} 1.0\n' in later
+    assert 'klamm_http_requests_total{operation="livez",status="2xx"} 1.0\n' in later
+    assert 'klamm_http_requests_total{operation="other",status="4xx"} 1.0\n' in later
+    assert 'klamm_http_requests_total{operation="metrics",status="2xx"} 1.0\n' in later
+
+
+def test_every_operation_is_counted_under_its_name() -> None:
+    routers = (*ROUTERS, pages_router(dict))
+    names = {str(getattr(route, "name", "")) for router in routers for route in router.routes}
+    assert names | {"other"} == set(OPERATIONS)

@@ -1,0 +1,111 @@
+"""start, describeConfigs and alterConfigs over HTTP."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from app.core.kafka.configs import AuthorizerConfig
+from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
+
+
+def started_by(*names: str, **more: object) -> dict[str, Any]:
+    endpoints = [{"listener_name": each, "security_protocol": "SSL", "host": "h", "port": 9092} for each in names]
+    return {"broker_id": 1, "endpoints": endpoints, **more}
+
+
+async def test_start_tells_each_listener_in_order(service: Service) -> None:
+    reply = await service.post("/v1/start", started_by("B", "A", inter_broker_listener_name="A"))
+    assert reply.status_code == 200
+    assert reply.json() == {
+        "cluster_id": "fake-cluster",
+        "listeners": [{"listener_name": "B", "ready": True}, {"listener_name": "A", "ready": True}],
+    }
+
+
+async def test_start_waits_no_longer_than_it_is_told() -> None:
+    config = AuthorizerConfig(early_start_listeners=frozenset({"CONTROLLER"}))
+    async with serving(reachable=False, startup=config) as service:
+        reply = await service.post("/v1/start", started_by("CONTROLLER", "CLIENT", wait_ms=10))
+        assert reply.json() == {
+            "cluster_id": None,
+            "listeners": [{"listener_name": "CONTROLLER", "ready": True}, {"listener_name": "CLIENT", "ready": False}],
+        }
+
+
+async def test_start_answers_once_the_listeners_are_ready(unloaded: Service) -> None:
+    starting = asyncio.create_task(unloaded.post("/v1/start", started_by("CLIENT", wait_ms=20_000)))
+    await asyncio.sleep(0.01)
+    assert not starting.done()
+    unloaded.store.unreachable = False
+    assert (await starting).json()["listeners"] == [{"listener_name": "CLIENT", "ready": True}]
+
+
+async def test_a_broker_of_another_cluster_is_refused(service: Service) -> None:
+    assert (await service.post("/v1/start", started_by("A", cluster_id="fake-cluster"))).status_code == 200
+    reply = await service.post("/v1/start", started_by("A", cluster_id="another"))
+    assert (reply.status_code, reply.json()["code"], reply.json()["error_code"]) == (
+        409,
+        "INCONSISTENT_CLUSTER_ID",
+        104,
+    )
+
+
+async def configs(service: Service) -> dict[str, tuple[str, str]]:
+    reply = await service.client.get("/v1/configs")
+    assert reply.status_code == 200
+    return {each["name"]: (each["value"], each["source"]) for each in reply.json()["configs"]}
+
+
+async def alter(service: Service, *changes: tuple[str, str | None], context: object = ADMIN) -> Any:  # noqa: ANN401 - JSON
+    body = {"context": context, "configs": [{"name": name, "value": value} for name, value in changes]}
+    return await service.post("/v1/configs", body)
+
+
+async def test_every_property_is_described(service: Service) -> None:
+    assert await configs(service) == {
+        "super.users": ("User:admin", "STARTUP"),
+        "allow.everyone.if.no.acl.found": ("false", "STARTUP"),
+        "early.start.listeners": ("", "STARTUP"),
+        "max.staleness.ms": ("", "STARTUP"),
+        "audit.level": ("INFO", "STARTUP"),
+    }
+
+
+async def test_a_change_is_in_force_when_it_is_answered_and_goes_by_null(service: Service) -> None:
+    reply = await alter(service, ("allow.everyone.if.no.acl.found", "true"))
+    assert reply.json() == {
+        "results": [{"error_code": 0, "code": "NONE", "error_message": None}],
+        "token": f"{service.store.epoch}:1",
+    }
+    assert (await service.authorize(READ_ORDERS))["results"] == ["ALLOWED"]
+    assert (await configs(service))["allow.everyone.if.no.acl.found"] == ("true", "STORE")
+    await alter(service, ("allow.everyone.if.no.acl.found", None))
+    assert (await service.authorize(READ_ORDERS))["results"] == ["DENIED"]
+    assert (await configs(service))["allow.everyone.if.no.acl.found"] == ("false", "STARTUP")
+
+
+async def test_a_refused_change_does_not_hinder_its_neighbours(service: Service) -> None:
+    reply = await alter(service, ("super.users", "bob"), ("no.such", "x"), ("audit.level", "debug"))
+    results = reply.json()["results"]
+    assert [(each["code"], each["error_code"]) for each in results] == [
+        ("INVALID_REQUEST", 42),
+        ("INVALID_REQUEST", 42),
+        ("NONE", 0),
+    ]
+    assert results[0]["error_message"] == "expected a string in format principalType:principalName but got bob"
+    assert "no.such" in results[1]["error_message"]
+
+
+async def test_changes_need_the_right_on_the_cluster(service: Service) -> None:
+    reply = await alter(service, ("audit.level", "DEBUG"), context=ALICE)
+    assert (reply.status_code, reply.json()["code"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
+    await service.grant([allow("ALTER_CONFIGS", "kafka-cluster", type_="CLUSTER")])
+    assert (await alter(service, ("audit.level", "DEBUG"), context=ALICE)).status_code == 200
+
+
+@pytest.mark.parametrize("context", [ADMIN, ALICE])
+async def test_nothing_is_changed_before_the_first_load(unloaded: Service, context: object) -> None:
+    reply = await alter(unloaded, ("audit.level", "DEBUG"), context=context)
+    assert (reply.status_code, reply.json()["code"]) == (503, "AUTHORIZER_NOT_READY")
+    assert (await unloaded.client.get("/v1/configs")).json()["token"] is None
