@@ -12,7 +12,7 @@ SERVE_DESCRIPTION: Final = (
     "Serves the REST API until SIGTERM or Ctrl-C: on your own PostgreSQL, which klamm migrate has prepared, if there "
     "is a KLAMM_DATABASE_URL, else on an embedded one, which is prepared here."
 )
-SERVE_HELP: Final = f"""{SETTINGS_HELP} The README lists them all. Often wanted, with their defaults:
+SERVE_HELP: Final = f"""{SETTINGS_HELP} docs/operations.md lists them all. Often wanted, with their defaults:
 
   KLAMM_DATABASE_URL       postgresql://user:password@host:port/database (none)
   KLAMM_DATABASE_URL_FILE  file that holds the URL (none)

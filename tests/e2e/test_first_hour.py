@@ -1,4 +1,4 @@
-"""What somebody types in the first hour: the README's section on callers as it stands, and a service at a terminal."""
+"""What somebody types in the first hour: docs/operations.md on callers, and a service at a terminal."""
 
 import json
 import os
@@ -82,8 +82,8 @@ def test_a_terminal_gets_plain_lines_and_all_else_json_unless_one_is_wanted(
 
 
 def _section(title: str) -> str:
-    text = (ROOT / "README.md").read_text()
-    (found,) = re.findall(rf"^### {title}\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
+    text = (ROOT / "docs" / "operations.md").read_text()
+    (found,) = re.findall(rf"^## {title}\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
     return str(found)
 
 
@@ -94,7 +94,7 @@ def _blocks(section: str) -> list[str]:
 
 
 def _set_up(tmp_path: Path) -> str:
-    """The commands of the README's section, without the one that serves, typed in a clone; gives the question."""
+    """The commands of the section, without the one that serves, typed in a clone; gives the question."""
     before, ask = _blocks(_section("Callers"))
     *commands, serve = before.splitlines()
     assert serve == "../.venv/bin/klamm serve"

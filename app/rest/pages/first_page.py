@@ -16,7 +16,8 @@ _LINKS = {
 }
 _REFERENCE = ("/docs", "/openapi.json")
 _GUIDES = {
-    "README.md": "a first hour, every setting",
+    "README.md": "a first hour",
+    "docs/operations.md": "how to run it, every setting",
     "docs/clients.md": "clients in Python, Java, Go and TypeScript",
     "docs/callers.md": "who may ask, and how that is proved",
     "docs/acls.md": "klamm acls, for hands that know kafka-acls",

@@ -350,8 +350,8 @@ def test_there_is_no_decision_log_unless_a_folder_is_given() -> None:
     assert (read_settings().decision_log_path, read_settings().decision_log_sample) == (Path("log"), 0.25)
 
 
-def test_the_readme_tells_every_variable_with_its_property() -> None:
-    table = (Path(__file__).parents[3] / "README.md").read_text()
+def test_the_manual_lists_every_variable_with_its_property() -> None:
+    table = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
     for field in set(Settings.model_fields) - set(TABLES):
         assert f"`KLAMM_{field.upper()}`" in table
         assert f"`{field.replace('_', '.')}`" in table
