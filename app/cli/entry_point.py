@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.client.faults import one_line
 from app.client.names import COMMANDS, MEANT, OTHERS
-from app.client.spelling import nearest
+from app.core.spelling import nearest
 
 _ASKED_WRONGLY = 2
 _INTERRUPTED = 130

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from app.client.faults import one_line
-from app.client.spelling import nearest
+from app.core.spelling import did_you_mean, nearest
 
 ASKED_WRONGLY = 2
 HELP_COLUMNS = 78
@@ -46,9 +46,9 @@ class OneLineParser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         known = [str(each) for each in action.choices]
-        meant = nearest(str(value), known)
-        question = "" if meant is None else f"; did you mean {meant}?"
-        raise argparse.ArgumentError(action, f"`{value}` is none of {', '.join(known)}{question}")
+        raise argparse.ArgumentError(
+            action, f"`{value}` is none of {', '.join(known)}{did_you_mean(str(value), known)}"
+        )
 
     def _question(self, message: str) -> str:
         """Whatever is wrong, a flag that is misspelt may be the reason: then it is as if it were not there."""

@@ -1,6 +1,5 @@
 """Can this `database.url` be used? Found out before anything is started, for a replica would try for ever."""
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -8,6 +7,8 @@ from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import SecretStr
+
+from app.core.spelling import nearest
 
 _SSL_MODES = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
 
@@ -110,11 +111,11 @@ def _check_option(name: str) -> None:
         return
     if name in _LIBPQS:
         raise ValueError(f"`{name}` is an option of libpq, which Klamm does not use; leave it out")
-    known = difflib.get_close_matches(name.lower(), (*_DRIVERS, *_SETTINGS), n=1, cutoff=_ALIKE)
-    if not known and name.lower().startswith("ssl"):
-        known = difflib.get_close_matches(name.lower(), _DRIVERS, n=1, cutoff=0.0)
-    if known:
-        raise ValueError(f"it has an option that there is not; did you mean `{known[0]}`?")
+    meant = nearest(name, (*_DRIVERS, *_SETTINGS), likeness=_ALIKE)
+    if meant is None and name.lower().startswith("ssl"):
+        meant = nearest(name, _DRIVERS, likeness=0.0)
+    if meant is not None:
+        raise ValueError(f"it has an option that there is not; did you mean `{meant}`?")
 
 
 def _check_variable() -> None:

@@ -3,7 +3,6 @@
 A name that none of them may have is refused, with the nearest one that exists.
 """
 
-import difflib
 import os
 import re
 import tomllib
@@ -11,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from pydantic_settings import EnvSettingsSource
+
+from app.core.spelling import nearest
 
 PREFIX = "KLAMM_"
 PIPELINE_PREFIX = "KLAMM_PIPELINE_"
@@ -107,9 +108,9 @@ def _flat(table: Mapping[str, object], path: str = "") -> Iterator[tuple[str, ob
 
 def _unknown(name: str, known: list[str]) -> str:
     parts = name.split(".")
-    table = difflib.get_close_matches(parts[0], TABLES, n=1, cutoff=0.8)
-    if table and parts[1:]:
-        return f"there is no table `[{parts[0]}.{parts[1]}]`; did you mean `[{table[0]}.{parts[1]}]`?"
+    table = nearest(parts[0], TABLES, likeness=0.8)
+    if table is not None and parts[1:]:
+        return f"there is no table `[{parts[0]}.{parts[1]}]`; did you mean `[{table}.{parts[1]}]`?"
     for at in range(1, len(parts) - 1):
         if (swallowed := ".".join(parts[at:])) in known:
             return f"`{swallowed}` is a property of its own; move it above the first `[table]`"
@@ -129,5 +130,5 @@ def property_of(field: str) -> str:
 def _nearest(name: str, known: list[str]) -> str:
     # The prefix, being common to all, would make all of them look alike.
     by_rest = {each.removeprefix(PREFIX): each for each in known}
-    nearest = difflib.get_close_matches(name.removeprefix(PREFIX), by_rest, n=1, cutoff=0.0)[0]
-    return f"; did you mean {by_rest[nearest]}?"
+    meant = nearest(name.removeprefix(PREFIX), by_rest, likeness=0.0)
+    return f"; did you mean {by_rest[meant]}?" if meant is not None else ""

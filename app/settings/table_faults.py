@@ -1,6 +1,5 @@
 """What is wrong with a table of `klamm.toml`, in words of that file: `[callers.NAME]` and `[issuers.NAME]`."""
 
-import difflib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
@@ -9,6 +8,7 @@ from typing import Final
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from app.core.spelling import nearest
 from app.settings.callers import CallerSettings, IssuerSettings
 
 _TABLES: Final[Mapping[str, tuple[type[BaseModel], str]]] = MappingProxyType(
@@ -79,8 +79,8 @@ def _unknown(name: str, value: object, model: type[BaseModel], whose: str, prope
     for swallowed in _dotted(name, value):
         if swallowed in properties:
             return f"`{swallowed}` is a property, not one of {whose}; move it above the first `[table]`"
-    nearest = difflib.get_close_matches(name, model.model_fields, n=1, cutoff=0.6)
-    way_out = f"did you mean `{nearest[0]}`?" if nearest else f"known are {', '.join(sorted(model.model_fields))}"
+    meant = nearest(name, model.model_fields)
+    way_out = f"did you mean `{meant}`?" if meant else f"known are {', '.join(sorted(model.model_fields))}"
     return f"there is no `{name[:100]}`; {way_out}"
 
 

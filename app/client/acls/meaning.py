@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from app.client.acls.options import ExecutionError, Given
 from app.client.faults import UsageError, one_line
-from app.client.spelling import nearest
 from app.core.kafka.acl_command import operation_word
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.operations import supported_operations
+from app.core.spelling import did_you_mean, nearest
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -157,8 +157,7 @@ def _pattern_type_named(word: str) -> PatternType:
     for member in PatternType:
         if member is not PatternType.UNKNOWN and [*map(_folded, word)] == [*map(_folded, member.name)]:
             return member
-    meant = nearest(word[:_SHOWN], [each.name for each in PatternType if each is not PatternType.UNKNOWN])
-    question = "" if meant is None else f"; did you mean {meant}?"
+    question = did_you_mean(word[:_SHOWN], [each.name for each in PatternType if each is not PatternType.UNKNOWN])
     raise ExecutionError(
         f"Cannot parse argument '{word}' of option resource-pattern-type",
         hint=f"--resource-pattern-type is LITERAL or PREFIXED, or to list and remove also ANY or MATCH{question}",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from app.client.faults import UsageError
-from app.client.spelling import nearest
+from app.core.spelling import nearest
 
 
 class Takes(Enum):

@@ -1,7 +1,6 @@
 """What every job can be told on the command line and by variables."""
 
 import argparse
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from app.core.spelling import did_you_mean
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_FILE_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE, USER_VARIABLE, JdbcSource
 from app.pipeline.spark.jdbc_driver import JAR_VARIABLE
@@ -141,9 +141,7 @@ def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     """Raise PipelineError for a variable of the pipeline that means nothing."""
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in VARIABLES:
-            nearest = difflib.get_close_matches(name, VARIABLES, n=1)
-            meant = f"; did you mean {nearest[0]}?" if nearest else ""
-            raise PipelineError(f"{name}: there is no such variable{meant}")
+            raise PipelineError(f"{name}: there is no such variable{did_you_mean(name, VARIABLES)}")
 
 
 def _settings(given: list[str]) -> dict[str, str]:

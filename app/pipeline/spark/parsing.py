@@ -1,12 +1,12 @@
 """How jobs read their command line: what can't be meant is told in one line, before Spark is started."""
 
 import argparse
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from app.core.spelling import did_you_mean
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.row_output import one_line
 
@@ -36,13 +36,13 @@ class JobParser(argparse.ArgumentParser):
         if strays:
             flags = [flag for action in self._actions for flag in action.option_strings]
             unknown = next((each for each in strays if each.startswith("-")), strays[0])
-            self.error(f"there is no `{unknown}`{_meant(unknown.partition('=')[0], flags)}")
+            self.error(f"there is no `{unknown}`{did_you_mean(unknown.partition('=')[0], flags)}")
         return parsed, strays
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse has it
         if action.choices is not None and value not in action.choices:
             known = [str(each) for each in action.choices]
-            text = f"`{value}` is none of {', '.join(known)}{_meant(str(value), known)}"
+            text = f"`{value}` is none of {', '.join(known)}{did_you_mean(str(value), known)}"
             raise argparse.ArgumentError(action, text)
 
     def error(self, message: str) -> NoReturn:
@@ -94,12 +94,6 @@ def number_from(least: int, most: int | None = None) -> Callable[[str], int]:
         raise argparse.ArgumentTypeError(f"expected a number {bounds}, not `{text}`")
 
     return read
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    """A question behind a refusal, if the word is spelt almost like a known one."""
-    found = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {found[0]}?" if found else ""
 
 
 def _text(text: str) -> str:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from app.client.spelling import nearest
 from app.client.terminal import OneLineParser
 
 
@@ -73,11 +72,3 @@ def test_help_is_never_wider_than_a_terminal_of_80_columns(
     assert max(map(len, shown.splitlines())) <= 78
     assert "\n\n  as it is,\n  line by line\n\n" in shown
     assert "kafka-\n" not in shown
-
-
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [("exprot", "export"), ("EXPORT", "export"), ("litral", "LITERAL"), ("q", None), ("", None), ("x" * 9_999, None)],
-)
-def test_the_nearest_word_is_the_one_most_alike(word: str, meant: str | None) -> None:
-    assert nearest(word, ["export", "plan", "LITERAL"]) == meant

@@ -1,0 +1,19 @@
+"""The known word that a misspelt one probably meant."""
+
+import difflib
+from collections.abc import Iterable
+
+_LEAST_LIKENESS = 0.6
+
+
+def nearest(word: str, known: Iterable[str], *, likeness: float = _LEAST_LIKENESS) -> str | None:
+    """The known word spelt most like this one, whatever the case; None if none reaches the `likeness` (0 to 1)."""
+    by_lower = {each.lower(): each for each in known}
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=likeness)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question to append to a refusal; empty if no known word is similar."""
+    meant = nearest(word, known)
+    return "" if meant is None else f"; did you mean {meant}?"
