@@ -3,9 +3,9 @@
 import logging
 import socket
 from collections.abc import Collection, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 
+from app.core.kafka.hosts import is_loopback
 from app.logs.redaction import conceal_url
 from app.logs.service import configure_logging
 from app.metrics.declared import Metrics
@@ -94,7 +94,7 @@ def certificate_of(settings: Settings) -> CertificateWatch | None:
 
 def refuse_open_doors(settings: Settings) -> None:
     """Raise SettingsError if strangers could reach a service that asks nobody who they are."""
-    is_local = settings.uds is not None or is_loopback(settings.host)
+    is_local = settings.uds is not None or resolves_to_loopback(settings.host)
     if settings.callers and not is_local and settings.tls_certificate is None:
         why = (
             "tokens and answers can be read on the way; set tls.certificate and tls.key, unless a proxy here speaks TLS"
@@ -109,13 +109,13 @@ def refuse_open_doors(settings: Settings) -> None:
     )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether every address of this host is one of this machine only. Raises SettingsError if it has none."""
+def resolves_to_loopback(host: str) -> bool:
+    """Whether all addresses of this host are loopback addresses. Raises SettingsError if it has none."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise SettingsError(f"host: `{host}` is no address ({error.strerror}); serve on one of this machine") from None
-    return bool(found) and all(ip_address(str(each[4][0]).partition("%")[0]).is_loopback for each in found)
+    return bool(found) and all(is_loopback(str(each[4][0])) for each in found)
 
 
 def _caller(name: str, settings: CallerSettings) -> Caller:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -17,6 +16,8 @@ from pydantic import (
     StrictInt,
     model_validator,
 )
+
+from app.core.kafka.hosts import is_loopback
 
 # INVARIANT: none of these is symmetric: whoever can check a token can't make one.
 SIGNATURE_ALGORITHMS = (
@@ -124,20 +125,11 @@ class CallerSettings(_Table):
 
 def _where_keys_are(text: str) -> str:
     parts = urlsplit(text)
-    if parts.scheme == "https" and parts.hostname:
-        return text
-    if parts.scheme == "http" and parts.hostname and _is_loopback(parts.hostname):
-        return text
-    if "://" in text:
+    host = parts.hostname or ""
+    is_url = "://" in text
+    if is_url and not (host and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))):
         raise ValueError("expected an https URL, or a file; http is for loopback only")
     return text
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _one_or_more(value: object) -> object:

@@ -81,7 +81,7 @@ def test_the_settings_start_a_service_that_is_reached_from_elsewhere(
     monkeypatch.setenv("KLAMM_DATABASE_URL_FILE", str(url))
     monkeypatch.chdir(path)
     settings = read_settings()
-    assert not credentials.is_loopback(settings.host)
+    assert not credentials.resolves_to_loopback(settings.host)
     credentials.refuse_open_doors(settings)
     assert {caller.role for caller in settings.callers.values()} == {"decide", "admin", "observe"}
     assert settings.super_users == {settings.callers["platform"].principal}, "the first ACLs need a super user"
@@ -110,7 +110,7 @@ def test_the_sidecar_is_reached_by_its_own_pod_only(monkeypatch: pytest.MonkeyPa
     for name, value in {**variables, "KLAMM_DATABASE_URL_FILE": str(url)}.items():
         monkeypatch.setenv(name, value)
     settings = read_settings()
-    assert credentials.is_loopback(settings.host)
+    assert credentials.resolves_to_loopback(settings.host)
     credentials.refuse_open_doors(settings)
     address = environment(next(each.spec for each in CONTAINERS if "app.yaml" in each.where))["AUTHORIZER_URL"]
     assert address == f"http://{settings.host}:{settings.port}"

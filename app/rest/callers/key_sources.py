@@ -4,13 +4,13 @@ import asyncio
 import re
 import ssl
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import httpx
 
+from app.core.kafka.hosts import is_loopback
 from app.rest.callers.signing_keys import KeySetError, SigningKeys, read_key_set
 from app.rest.callers.watched_files import WatchedFiles
 
@@ -45,19 +45,12 @@ def key_source(source: str, ca_file: Path | None = None, bearer_file: Path | Non
     if "://" not in source:
         return FileSource(Path(source))
     parts = urlsplit(source)
-    loopback = parts.scheme == "http" and _is_loopback(parts.hostname or "")
+    loopback = parts.scheme == "http" and is_loopback(parts.hostname or "")
     if not parts.hostname or not (parts.scheme == "https" or loopback):
         raise ValueError("keys come from an https URL or a file; http is for loopback only")
     if parts.username is not None or parts.password is not None:
         raise ValueError("the URL of the keys holds a user name or a password; put a token into `bearer_file` instead")
     return UrlSource(source, ca_file, bearer_file)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class FileSource:
