@@ -17,6 +17,7 @@ from typing import IO
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclPermissionType
 from app.formats.acl_entries import Entry
+from app.formats.arguments import one_line
 from app.formats.registry import AclFormat, read_entries, unrecognised
 
 STANDARD_INPUT = "-"
@@ -64,7 +65,7 @@ class AclFile:
             elif self._recognised is None:
                 raise AclFileError(f"nothing was written; `{self.name}` {unrecognised(self._raw)}")
             else:
-                problems += [f"{self.name}:{line}: {_shown(each)}" for each in found]
+                problems += [f"{self.name}:{line}: {one_line(each, _MAX_PROBLEM_CHARACTERS)}" for each in found]
                 if len(problems) >= MAX_PROBLEMS:
                     problems.append(f"{self.name}: the check stopped here; there may be more")
                     break
@@ -86,7 +87,8 @@ class AclFile:
     def _in_order(self) -> Iterator[AclBinding]:
         for line, found in self.entries():
             if not isinstance(found, AclBinding):
-                raise AclFileError(f"{self.name}:{line}: the file was changed while it was read ({_shown(found[0])})")
+                why = one_line(found[0], _MAX_PROBLEM_CHARACTERS)
+                raise AclFileError(f"{self.name}:{line}: the file was changed while it was read ({why})")
             yield found
 
     def entries(self) -> Iterator[Entry]:
@@ -132,9 +134,3 @@ def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[Acl
         except OSError as error:
             raise AclFileError(f"can't keep `{name}` in `{tempfile.gettempdir()}` ({error.strerror})") from None
         yield AclFile(name, kept, given)
-
-
-def _shown(text: str) -> str:
-    """One line that does nothing to a terminal."""
-    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_MAX_PROBLEM_CHARACTERS])
-    return shown if len(text) <= _MAX_PROBLEM_CHARACTERS else f"{shown}..."

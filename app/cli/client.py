@@ -13,7 +13,7 @@ from typing import Protocol, TextIO
 
 from app import __version__
 from app.client.faults import ServiceError, UsageError
-from app.client.terminal import ASKED_WRONGLY, OneLineParser
+from app.formats.arguments import USAGE_STATUS, CommandParser
 
 _REFUSED = 1
 _PIPE_BROKEN = 141
@@ -37,14 +37,14 @@ def run_client(arguments: Sequence[str]) -> int:
     _write_utf_8()
     name = arguments[0]
     command = _command_named(name)
-    parser = OneLineParser(prog=f"klamm {name}", description=command.DESCRIPTION)
+    parser = CommandParser(prog=f"klamm {name}", description=command.DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
     command.add_arguments(parser)
     try:
         status = command.run(parser.parse_args(arguments[1:]), sys.stdout)
         sys.stdout.flush()
     except UsageError as error:
-        return _failed(name, str(error), ASKED_WRONGLY)
+        return _failed(name, str(error), USAGE_STATUS)
     except ServiceError as error:
         return _failed(name, str(error), _REFUSED)
     except BrokenPipeError:

@@ -11,12 +11,12 @@ from typing import NoReturn
 from app import __version__
 from app.cli import flags as command_flags
 from app.client.names import COMMANDS, OTHERS
-from app.client.terminal import OneLineParser
+from app.formats.arguments import CommandParser
 
 
 def answer_for_none(arguments: Sequence[str]) -> NoReturn:
     """`klamm --help`, `--version`, and the refusal of what names no command. Ends the process."""
-    parser = OneLineParser(
+    parser = CommandParser(
         prog="klamm",
         description="Apache Kafka's Authorizer as a REST/JSON service. klamm help COMMAND shows what a command takes.",
         epilog=command_flags.SETTINGS_HELP,
@@ -33,7 +33,7 @@ def answer_for_none(arguments: Sequence[str]) -> NoReturn:
 def parse_command(arguments: Sequence[str]) -> argparse.Namespace:
     """What these words ask of one of the commands below; `command` is its name. Ends the process for --help."""
     name = arguments[0]
-    parser = OneLineParser(prog=f"klamm {name}")
+    parser = CommandParser(prog=f"klamm {name}")
     _DECLARE[name](parser)
     return parser.parse_args(arguments[1:], argparse.Namespace(command=name))
 

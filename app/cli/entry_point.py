@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.client.faults import one_line
 from app.client.names import COMMANDS, MEANT, OTHERS
 from app.core.spelling import nearest
+from app.formats.arguments import one_line
 
 _ASKED_WRONGLY = 2
 _INTERRUPTED = 130

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import getpass
 import os
-import re
 import signal
 import sys
 import time
@@ -21,6 +20,7 @@ from app.client.warning_lines import Warnings
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.formats.arguments import whole_number
 from app.formats.registry import FORMAT_NAMES, AclFormat, format_named
 from app.runtime.importing import ImportCounts, Importer, ImportOptions
 from app.store.writing.bulk import PostgresBulkStore
@@ -61,14 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
         metavar="N",
-        type=lambda text: _number(text, 1, MAX_RECORDS_PER_USER_OP),
+        type=whole_number(1, MAX_RECORDS_PER_USER_OP),
         default=defaults.batch_acls,
         help=f"ACLs a transaction, or with --klamm a call, 1 to {MAX_RECORDS_PER_USER_OP} (%(default)s)",
     )
     parser.add_argument(
         "--rate",
         metavar="N",
-        type=lambda text: _number(text, 0, _MAX_RATE),
+        type=whole_number(0, _MAX_RATE),
         default=defaults.acls_per_s,
         help="new ACLs a second at most, so that replicas can follow; 0 for no bound, and without giving way to other "
         "processes (%(default)s)",
@@ -187,13 +187,6 @@ def _format(text: str) -> AclFormat:
         return format_named(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _number(text: str, least: int, most: int) -> int:
-    number = int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
-    if not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}")
-    return number
 
 
 def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond) -> None:

@@ -13,12 +13,12 @@ from typing import TextIO
 from app.client.faults import UsageError
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
-from app.client.terminal import HELP_COLUMNS
 from app.client.words import counted, principal_named, utf_8
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError, shown
+from app.formats.arguments import HELP_COLUMNS
 from app.formats.registry import FORMATS, AclFormat, format_named
 
 DESCRIPTION = (

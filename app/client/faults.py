@@ -5,8 +5,7 @@ ServiceError                 the service refused or failed: exit code 1
 `- ServiceUnreachableError   no service answered, and nothing was sent
 """
 
-MAX_LINE = 4_000
-"""Characters of a line for the operator; a service may quote what it was sent."""
+from app.formats.arguments import one_line
 
 
 class UsageError(Exception):
@@ -40,9 +39,3 @@ class ServiceError(Exception):
 
 class ServiceUnreachableError(ServiceError):
     """No service answers at this address; nothing was sent."""
-
-
-def one_line(text: str) -> str:
-    r"""The text as one line that moves no cursor: what can't be printed comes as an escape (`\n`, `\x1b`)."""
-    shown = text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}..."
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown)

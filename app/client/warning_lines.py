@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from app.client.faults import one_line
 from app.client.words import counted
 from app.core.doubts import doubts_of_acl
 from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import shown
+from app.formats.arguments import one_line
 
 MAX_LINES = 10
 _MAX_KEPT = 1_000

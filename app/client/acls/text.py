@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from app.client.acls.meaning import Entry, Pattern
+from app.formats.arguments import one_line
 
 Show = Callable[[str], str]
 """How a name, a principal or a host is shown: on one line, and on a terminal without what would move the cursor."""
@@ -19,9 +20,7 @@ def on_one_line(text: str) -> str:
 
 def harmless(text: str) -> str:
     r"""For terminals: what can't be printed comes as an escape, such as `\x1b`."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return one_line(text, len(text))
 
 
 def pattern_text(pattern: Pattern, show: Show) -> str:

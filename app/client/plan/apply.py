@@ -10,8 +10,9 @@ from app.client.http.service import Service
 from app.client.plan.applying import Done, carry_out
 from app.client.plan.desired import read_state
 from app.client.plan.file import check_plan, load_plan
-from app.client.plan.options import FILES_HELP, Proposal, add_plan_arguments, limits_of, proposal_of, propose, prune_of
+from app.client.plan.options import FILES_HELP, Proposal, add_plan_arguments, proposal_of, propose, prune_of
 from app.client.plan.output import write_json
+from app.client.plan.planning import Limits
 from app.client.plan.sources import STANDARD_INPUT, read_wanted
 from app.client.warning_lines import warn_of
 
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     """Do it: 0, also if there was nothing to do; 1 if the answer was no."""
     _check(arguments, out)
-    prune, limits = prune_of(arguments), limits_of(arguments)
+    prune, limits = prune_of(arguments), Limits(arguments.max_deletes, arguments.max_delete_percent)
     access = access_of(arguments)
     wanted = None if arguments.plan is not None else read_wanted(arguments.files, arguments.format)
     if wanted is not None:

@@ -7,7 +7,8 @@ from typing import TextIO
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.plan.file import save_plan
-from app.client.plan.options import FILES_HELP, add_plan_arguments, limits_of, propose, prune_of
+from app.client.plan.options import FILES_HELP, add_plan_arguments, propose, prune_of
+from app.client.plan.planning import Limits
 from app.client.plan.sources import read_wanted
 from app.client.warning_lines import warn_of
 
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     """Show the plan. 0, or 3 with --detailed-exitcode if there is anything to do."""
-    prune, limits = prune_of(arguments), limits_of(arguments)
+    prune, limits = prune_of(arguments), Limits(arguments.max_deletes, arguments.max_delete_percent)
     access = access_of(arguments)
     wanted = read_wanted(arguments.files, arguments.format)
     wanted.tell("klamm plan", sys.stderr)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from app.client.faults import one_line
 from app.client.plan.output import (
     CONFIG_UNKNOWN,
     MAX_LINES,
@@ -15,6 +14,7 @@ from app.client.plan.output import (
 from app.client.plan.planning import Plan
 from app.core.access.diff import AccessDiff
 from app.core.kafka.bindings import AclBinding
+from app.formats.arguments import one_line
 
 MAX_CHARACTERS = 60_000
 """A comment on GitHub takes 65,536. What does not fit is counted."""

@@ -1,7 +1,6 @@
 """What `klamm plan` and `klamm apply` take alike, and the plan that comes of it."""
 
 import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -10,16 +9,16 @@ from app.client.faults import UsageError
 from app.client.http.service import Service
 from app.client.plan.desired import StoreState, read_state
 from app.client.plan.output import plan_body, write_json
-from app.client.plan.planning import DEFAULT_MAX_DELETE_PERCENT, DEFAULT_MAX_DELETES, Limits, Plan, Prune, make_plan
+from app.client.plan.planning import DEFAULT_MAX_DELETE_PERCENT, DEFAULT_MAX_DELETES, Plan, Prune, make_plan
 from app.client.plan.sources import Wanted
 from app.client.words import principal_named
 from app.core.access.diff import AccessDiff, access_diff
 from app.core.kafka.configs import AuthorizerConfig
+from app.formats.arguments import whole_number
 from app.formats.registry import FORMAT_NAMES
 
+_MOST_DELETES = 999_999_999
 FILES_HELP = "the ACLs that are wanted: files, a folder for all files in it; - for standard input"
-
-_NUMBER = re.compile(r"[0-9]{1,9}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +78,16 @@ def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) 
     group.add_argument(
         "--max-deletes",
         metavar="N",
-        help=f"refuse to delete more ACLs than this ({DEFAULT_MAX_DELETES})",
+        type=whole_number(0, _MOST_DELETES),
+        default=DEFAULT_MAX_DELETES,
+        help="refuse to delete more ACLs than this (%(default)s)",
     )
     group.add_argument(
         "--max-delete-percent",
         metavar="N",
-        help="refuse to delete more than this part of the ACLs that pruning looks at, in percent "
-        f"({DEFAULT_MAX_DELETE_PERCENT})",
+        type=whole_number(0, 100),
+        default=DEFAULT_MAX_DELETE_PERCENT,
+        help="refuse to delete more than this part of the ACLs that pruning looks at, in percent (%(default)s)",
     )
 
 
@@ -104,14 +106,6 @@ def prune_of(arguments: argparse.Namespace) -> Prune:
     return Prune(arguments.prune, principals, tuple(arguments.prune_prefix))
 
 
-def limits_of(arguments: argparse.Namespace) -> Limits:
-    """How many may go. Raises UsageError."""
-    return Limits(
-        _number("--max-deletes", arguments.max_deletes, DEFAULT_MAX_DELETES, 999_999_999),
-        _number("--max-delete-percent", arguments.max_delete_percent, DEFAULT_MAX_DELETE_PERCENT, 100),
-    )
-
-
 def propose(service: Service, wanted: Wanted, prune: Prune) -> Proposal:
     """The plan for what files want. Raises ServiceError."""
     state = read_state(service)
@@ -123,11 +117,3 @@ def proposal_of(plan: Plan, state: StoreState, *, files: int = 1) -> Proposal:
     """The plan with what it means for the store in this state."""
     access = access_diff(state.acls, plan.after(state.acls), state.config or AuthorizerConfig())
     return Proposal(plan, access, state.config is not None, files)
-
-
-def _number(flag: str, text: str | None, default: int, highest: int) -> int:
-    if text is None:
-        return default
-    if _NUMBER.match(text) is None or int(text) > highest:
-        raise UsageError(f"{flag}: expected a whole number from 0 to {highest}, not `{text[:50]}`")
-    return int(text)

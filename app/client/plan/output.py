@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from app.client.faults import one_line
 from app.client.http.replies import binding_body
 from app.client.plan.planning import Plan, Prune
 from app.client.words import counted
@@ -12,6 +11,7 @@ from app.core.access.diff import AccessChange, AccessDiff, Hosts, Names, Princip
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
+from app.formats.arguments import one_line
 
 MAX_LINES = 100
 """Of each kind; JSON tells all."""

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from app.client.faults import one_line
 from app.client.plan.markdown import MAX_CHARACTERS, code, plan_page
 from app.client.plan.output import MAX_LINES
 from app.client.plan.planning import Prune, make_plan
@@ -18,6 +17,7 @@ from app.core.access.diff import access_diff
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
+from app.formats.arguments import one_line
 
 READER = MarkdownIt("commonmark", {"html": True}).enable("table")
 GOOD = AclBinding(

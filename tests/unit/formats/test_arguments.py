@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.client.terminal import OneLineParser
+from app.formats.arguments import CommandParser
 
 
-def parser() -> OneLineParser:
-    found = OneLineParser(prog="tool")
+def parser() -> CommandParser:
+    found = CommandParser(prog="tool")
     commands = found.add_subparsers(required=True, metavar="COMMAND")
     serve = commands.add_parser("serve")
     serve.add_argument("--port")
@@ -20,8 +20,8 @@ def parser() -> OneLineParser:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("exprot", "tool: argument COMMAND: `exprot` is none of serve, export; did you mean export? see tool --help"),
-        ("xyz", "tool: argument COMMAND: `xyz` is none of serve, export; see tool --help"),
+        ("exprot", "tool: COMMAND: `exprot` is none of serve, export; did you mean export? see tool --help"),
+        ("xyz", "tool: COMMAND: `xyz` is none of serve, export; see tool --help"),
         ("serve --prot 1", "tool serve: there is no `--prot`; did you mean --port? see tool serve --help"),
         ("serve --prot=1", "tool serve: there is no `--prot=1`; did you mean --port? see tool serve --help"),
         ("serve --xyz", "tool serve: there is no `--xyz`; see tool serve --help"),
@@ -35,12 +35,12 @@ def parser() -> OneLineParser:
         ),
         (
             "export --host h --format jsno",
-            "tool export: argument --format: `jsno` is none of csv, json; did you mean json? see tool export --help",
+            "tool export: --format: `jsno` is none of csv, json; did you mean json? see tool export --help",
         ),
         (
             "export --host h --type litral",
             (
-                "tool export: argument --type: `LITRAL` is none of LITERAL, PREFIXED; did you mean LITERAL? "
+                "tool export: --type: `LITRAL` is none of LITERAL, PREFIXED; did you mean LITERAL? "
                 "see tool export --help"
             ),
         ),
@@ -64,7 +64,7 @@ def test_help_is_never_wider_than_a_terminal_of_80_columns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    wide = OneLineParser(prog="tool", description="word " * 60 + "\n\n  as it is,\n  line by line\n\nkafka-acls " * 20)
+    wide = CommandParser(prog="tool", description="word " * 60 + "\n\n  as it is,\n  line by line\n\nkafka-acls " * 20)
     wide.add_argument("--flag", help="what kafka-acls says " * 20)
     with pytest.raises(SystemExit):
         wide.parse_args(["--help"])
