@@ -18,6 +18,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclPermissionType
 from app.formats.acl_entries import Entry
 from app.formats.arguments import one_line
+from app.formats.command_errors import UsageError
 from app.formats.registry import AclFormat, read_entries, unrecognised
 
 STANDARD_INPUT = "-"
@@ -27,10 +28,6 @@ MAX_PROBLEMS = 20
 _MAX_PROBLEM_CHARACTERS = 400
 _BUFFER_BYTES = 256 * 1024
 _ENTRIES_BETWEEN_REPORTS = 1_000
-
-
-class AclFileError(Exception):
-    """The file can't be read, or holds what is no ACL; the text is for the operator, one problem a line."""
 
 
 class AclFile:
@@ -55,7 +52,7 @@ class AclFile:
     def check(self, report: Callable[[int], None]) -> int:
         """Reads it all; how many ACLs it names, repeats included. `report` hears the position now and then.
 
-        Raises AclFileError that tells the first problems, each with its line.
+        Raises UsageError that tells the first problems, each with its line.
         """
         problems: list[str] = []
         at = self._denials = 0
@@ -63,7 +60,7 @@ class AclFile:
             if isinstance(found, AclBinding):
                 self._denials += found.permission_type is AclPermissionType.DENY
             elif self._recognised is None:
-                raise AclFileError(f"nothing was written; `{self.name}` {unrecognised(self._raw)}")
+                raise UsageError(f"nothing was written; `{self.name}` {unrecognised(self._raw)}")
             else:
                 problems += [f"{self.name}:{line}: {one_line(each, _MAX_PROBLEM_CHARACTERS)}" for each in found]
                 if len(problems) >= MAX_PROBLEMS:
@@ -72,11 +69,11 @@ class AclFile:
             if at % _ENTRIES_BETWEEN_REPORTS == 0:
                 report(self.position)
         if problems:
-            raise AclFileError("\n".join(["nothing was written; mend this first:", *problems]))
+            raise UsageError("nothing was written; mend this first:", *problems)
         return at
 
     def bindings(self) -> Iterator[AclBinding]:
-        """All of them, every DENY before the rest. Raises AclFileError at an entry that is none, unmet by a check."""
+        """All of them, every DENY before the rest. Raises UsageError at an entry that is none, unmet by a check."""
         # INVARIANT: however far an import comes, it allows nothing that the whole of the file denies.
         if not self._denials:
             yield from self._in_order()
@@ -88,17 +85,17 @@ class AclFile:
         for line, found in self.entries():
             if not isinstance(found, AclBinding):
                 why = one_line(found[0], _MAX_PROBLEM_CHARACTERS)
-                raise AclFileError(f"{self.name}:{line}: the file was changed while it was read ({why})")
+                raise UsageError(f"{self.name}:{line}: the file was changed while it was read ({why})")
             yield found
 
     def entries(self) -> Iterator[Entry]:
-        """What stands in the file, read from its beginning. Raises AclFileError if it can't be read or unpacked."""
+        """What stands in the file, read from its beginning. Raises UsageError if it can't be read or unpacked."""
         try:
             self._recognised, entries = read_entries(self._raw, self._given)
             yield from entries
         except (OSError, EOFError, zlib.error) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise AclFileError(f"can't read `{self.name}` ({why})") from None
+            raise UsageError(f"can't read `{self.name}` ({why})") from None
 
 
 @contextmanager
@@ -107,7 +104,7 @@ def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
 
     Its format is the one that is `given`, or what its content looks like.
 
-    Raises AclFileError if it can't be opened or kept.
+    Raises UsageError if it can't be opened or kept.
     """
     if path == STANDARD_INPUT:
         with _kept("<standard input>", sys.stdin.buffer, given) as file:
@@ -116,7 +113,7 @@ def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
     try:
         source = Path(path).open("rb", _BUFFER_BYTES)  # noqa: SIM115 - closed below
     except OSError as error:
-        raise AclFileError(f"can't read `{path}` ({error.strerror})") from None
+        raise UsageError(f"can't read `{path}` ({error.strerror})") from None
     with source:
         if stat.S_ISREG(os.fstat(source.fileno()).st_mode):
             yield AclFile(path, source, given)
@@ -132,5 +129,5 @@ def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[Acl
             shutil.copyfileobj(source, kept, _BUFFER_BYTES)
             kept.flush()
         except OSError as error:
-            raise AclFileError(f"can't keep `{name}` in `{tempfile.gettempdir()}` ({error.strerror})") from None
+            raise UsageError(f"can't keep `{name}` in `{tempfile.gettempdir()}` ({error.strerror})") from None
         yield AclFile(name, kept, given)

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from app import __version__
-from app.client.faults import ServiceError, UsageError
+from app.client.faults import ServiceError
 from app.formats.arguments import USAGE_STATUS, CommandParser
+from app.formats.command_errors import UsageError
 
 _REFUSED = 1
 _PIPE_BROKEN = 141

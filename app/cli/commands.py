@@ -15,12 +15,10 @@ from types import MappingProxyType
 from pydantic import SecretStr
 
 from app.cli import flags as command_flags
-from app.cli.acl_files import AclFileError
 from app.cli.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
-from app.cli.example import Example, ExampleError, read_example, show_example
+from app.cli.example import Example, read_example, show_example
 from app.cli.import_acls import (
     EachSecond,
-    ImportInterruptedError,
     is_over_http,
     run_import,
     run_import_over_http,
@@ -28,34 +26,26 @@ from app.cli.import_acls import (
 from app.cli.main import create_app
 from app.cli.server import serve
 from app.cli.token import run_token
-from app.client import faults
 from app.core.doubts import doubts_of_principal
 from app.core.kafka.errors import ApiException, InconsistentClusterIdException, StoreUnavailableException
+from app.formats.command_errors import CommandError, UsageError
 from app.logs.decision_files import prepare_folder
 from app.logs.redaction import conceal_url
-from app.logs.tracing import TracingError, check_tracing
+from app.logs.tracing import check_tracing
 from app.metrics.declared import Metrics
 from app.process.output import output_lock
 from app.process.processes import WorkerLauncher
-from app.process.sockets import ListenError, address_of, listening, turn_away
-from app.process.supervisor import Drain, Supervisor, WorkersError
-from app.rest.callers.token_file import TokenFileError
+from app.process.sockets import address_of, listening, turn_away
+from app.process.supervisor import Drain, Supervisor
 from app.rest.openapi import build_openapi
 from app.rest.pages.routes import document_text
 from app.settings.model import Settings, as_given, read_settings
-from app.settings.sources import SettingsError
 from app.store.migrate import migrate
 from app.store.place import place_of
 
 _log = logging.getLogger(__name__)
 
 _HELD = "; or say --klamm URL, and the service that runs there gets the ACLs"
-_INTERRUPTED = 130
-"""What shells say of a command that Ctrl-C has ended."""
-
-
-class UsageError(Exception):
-    """What was asked for can't be done; one line for the operator that says the way out."""
 
 
 def run_command(parsed: argparse.Namespace) -> int:
@@ -65,16 +55,10 @@ def run_command(parsed: argparse.Namespace) -> int:
     """
     try:
         _RUN[parsed.command](parsed)
-    except (SettingsError, ListenError, ExampleError, AclFileError, TokenFileError, TracingError, UsageError) as error:
-        return _failed(as_given(str(error), vars(parsed)), 2)
-    except faults.UsageError as error:
-        return _failed(str(error), 2)
+    except CommandError as error:
+        return _failed(as_given(str(error), vars(parsed)), error.exit_code)
     except ApiException as error:
         return _failed(error.message, 1)
-    except (WorkersError, faults.ServiceError) as error:
-        return _failed(str(error), 1)
-    except ImportInterruptedError as error:
-        return _failed(str(error), _INTERRUPTED)
     return 0
 
 
@@ -251,7 +235,7 @@ async def _started(listener: socket.socket, example: Example | None, *, tls: boo
     if example is not None:
         try:
             await show_example(example, address, _say)
-        except ExampleError as error:
+        except UsageError as error:
             _failed(f"--example: {error}", 0)
         _say(f"\n{command_flags.greeting(address)}")
     elif sys.stdout.isatty():

@@ -6,20 +6,20 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from app.core.kafka.hosts import is_loopback
+from app.formats.command_errors import UsageError
 from app.logs.redaction import conceal_url
 from app.logs.service import configure_logging
 from app.metrics.declared import Metrics
 from app.rest.callers.authentication import Callers, Credentials
-from app.rest.callers.certificates import CertificateError, CertificateWatch
+from app.rest.callers.certificates import CertificateWatch
 from app.rest.callers.jwt_tokens import Issuer, JwtVerifier
 from app.rest.callers.key_sets import KeySet
 from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens
-from app.rest.callers.token_file import TokenFileError, read_tokens
+from app.rest.callers.token_file import read_tokens
 from app.settings.callers import CallerSettings, IssuerSettings, callers_without_proof
 from app.settings.model import Settings
-from app.settings.sources import SettingsError
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def begin_logging(settings: Settings, worker: int | None = None) -> None:
 
 
 def callers_of(settings: Settings, metrics: Metrics) -> Callers:
-    """The callers of this service. Raises SettingsError if the file of tokens can't be used."""
+    """The callers of this service. Raises UsageError if the file of tokens can't be used."""
     if not settings.callers:
         return Callers(None, metrics)
     callers = {name: _caller(name, each) for name, each in settings.callers.items()}
@@ -57,12 +57,12 @@ def callers_of(settings: Settings, metrics: Metrics) -> Callers:
 def _tokens(path: Path | None, callers: Mapping[str, Caller], metrics: Metrics) -> StaticTokens | None:
     try:
         return None if path is None else StaticTokens(path, callers, metrics)
-    except TokenFileError as error:
-        raise SettingsError(f"tokens.file: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"tokens.file: {error}") from None
 
 
 def warn_of_the_idle(settings: Settings) -> None:
-    """Say which callers can't prove themselves yet, and which issuers' tokens are nobody's. Raises SettingsError."""
+    """Say which callers can't prove themselves yet, and which issuers' tokens are nobody's. Raises UsageError."""
     unproven = set(callers_without_proof(settings.callers))
     if settings.tokens_file is not None:
         unproven.difference_update(_named_in(settings.tokens_file, settings.callers))
@@ -78,22 +78,19 @@ def warn_of_the_idle(settings: Settings) -> None:
 def _named_in(path: Path, callers: Collection[str]) -> Collection[str]:
     try:
         return read_tokens(path, callers).values()
-    except TokenFileError as error:
-        raise SettingsError(f"tokens.file: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"tokens.file: {error}") from None
 
 
 def certificate_of(settings: Settings) -> CertificateWatch | None:
-    """What TLS is served with; None: it isn't. Raises SettingsError."""
+    """What TLS is served with; None: it isn't. Raises UsageError."""
     if settings.tls_certificate is None or settings.tls_key is None:
         return None
-    try:
-        return CertificateWatch(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
-    except CertificateError as error:
-        raise SettingsError(str(error)) from None
+    return CertificateWatch(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
 
 
 def refuse_open_doors(settings: Settings) -> None:
-    """Raise SettingsError if strangers could reach a service that asks nobody who they are."""
+    """Raises UsageError if strangers could reach a service that asks nobody who they are."""
     is_local = settings.uds is not None or resolves_to_loopback(settings.host)
     if settings.callers and not is_local and settings.tls_certificate is None:
         why = (
@@ -102,7 +99,7 @@ def refuse_open_doors(settings: Settings) -> None:
         _log.warning("served_without_tls", extra={"host": settings.host, "why": why})
     if settings.callers or is_local:
         return
-    raise SettingsError(
+    raise UsageError(
         f"host: `{settings.host}` can be reached from other machines, and no callers are configured, so anybody could "
         "speak for anybody; write a `[callers.NAME]` table into klamm.toml (docs/callers.md), or serve on 127.0.0.1 or "
         "on a Unix socket (--uds)"
@@ -110,11 +107,11 @@ def refuse_open_doors(settings: Settings) -> None:
 
 
 def resolves_to_loopback(host: str) -> bool:
-    """Whether all addresses of this host are loopback addresses. Raises SettingsError if it has none."""
+    """Whether all addresses of this host are loopback addresses. Raises UsageError if it has none."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise SettingsError(f"host: `{host}` is no address ({error.strerror}); serve on one of this machine") from None
+        raise UsageError(f"host: `{host}` is no address ({error.strerror}); serve on one of this machine") from None
     return bool(found) and all(is_loopback(str(each[4][0])) for each in found)
 
 

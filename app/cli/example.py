@@ -13,12 +13,10 @@ from typing import Any
 
 import httpx
 
+from app.formats.command_errors import UsageError
+
 _CALL_TIMEOUT_S = 30.0
 _POLL_S = 0.1
-
-
-class ExampleError(Exception):
-    """The example can't be shown; the text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +28,15 @@ class Example:
 
 
 def read_example(path: Path) -> Example:
-    """`path` holds the body for createAcls, `decisions.json` beside it the questions. Raises ExampleError."""
+    """`path` holds the body for createAcls, `decisions.json` beside it the questions. Raises UsageError."""
     questions_path = path.with_name("decisions.json")
     acls, asked = _json(path), _json(questions_path)
     if not isinstance(acls, dict):
-        raise ExampleError(f"--example: `{path}` is no body of createAcls; take examples/acls.json for a pattern")
+        raise UsageError(f"--example: `{path}` is no body of createAcls; take examples/acls.json for a pattern")
     try:
         questions = [(each["shows"], each["request"]) for each in asked]
     except (KeyError, TypeError):
-        raise ExampleError(
+        raise UsageError(
             f"--example: `{questions_path}` is no list of objects with `shows` and `request`; take "
             "examples/decisions.json for a pattern"
         ) from None
@@ -49,9 +47,9 @@ def _json(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ExampleError(f"--example: can't read `{path}` ({error.strerror})") from None
+        raise UsageError(f"--example: can't read `{path}` ({error.strerror})") from None
     except ValueError as error:  # UnicodeDecodeError is one as well
-        raise ExampleError(f"--example: `{path}` is no JSON in UTF-8 ({error})") from None
+        raise UsageError(f"--example: `{path}` is no JSON in UTF-8 ({error})") from None
 
 
 async def show_example(
@@ -65,7 +63,7 @@ async def show_example(
     """Waits until the service is ready, loads the ACLs if it has none, and writes each decision with its curl line.
 
     `transport` is how the service is reached, by default over the network.
-    Raises ExampleError if the service does not answer as it should.
+    Raises UsageError if the service does not answer as it should.
     """
     async with httpx.AsyncClient(
         base_url=base_url, timeout=_CALL_TIMEOUT_S, trust_env=False, transport=transport
@@ -75,7 +73,7 @@ async def show_example(
             loaded = await _load(client, example.acls)
             decisions = [await _decision(client, base_url, shows, request) for shows, request in example.questions]
         except httpx.HTTPError as error:
-            raise ExampleError(f"the service does not answer: {error!r}") from None
+            raise UsageError(f"the service does not answer: {error!r}") from None
     # In one piece: the service's own lines may go to the same screen.
     write("\n".join([loaded, *decisions]))
 
@@ -86,7 +84,7 @@ async def _await_ready(client: httpx.AsyncClient, timeout_s: float) -> None:
             while not (await client.get("/readyz")).is_success:  # noqa: ASYNC110 - the event is at the far end of HTTP
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:
-        raise ExampleError(f"the service was not ready within {timeout_s:g} s") from None
+        raise UsageError(f"the service was not ready within {timeout_s:g} s") from None
 
 
 async def _load(client: httpx.AsyncClient, acls: dict[str, Any]) -> str:
@@ -96,7 +94,7 @@ async def _load(client: httpx.AsyncClient, acls: dict[str, Any]) -> str:
     results = _body(await client.post("/v1/acls", json=acls))["results"]
     for binding, result in zip(acls["bindings"], results, strict=True):
         if result["error_code"]:
-            raise ExampleError(f"{result['code']}: {result['error_message']} ({json.dumps(binding)})")
+            raise UsageError(f"{result['code']}: {result['error_message']} ({json.dumps(binding)})")
     return f"Loaded {len(results)} ACLs of the example into the empty store."
 
 
@@ -118,5 +116,5 @@ def _body(response: httpx.Response) -> dict[str, Any]:
         body = None
     if not isinstance(body, dict) or response.status_code != httpx.codes.OK:
         detail = body.get("detail") if isinstance(body, dict) else response.text
-        raise ExampleError(f"{response.request.url.path} answered {response.status_code}: {detail}")
+        raise UsageError(f"{response.request.url.path} answered {response.status_code}: {detail}")
     return body

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from app.cli.acl_files import AclFile, AclFileError, open_acls
+from app.cli.acl_files import AclFile, open_acls
 from app.cli.progress import ProgressDisplay
-from app.client.faults import ServiceError, UsageError
+from app.client.faults import ServiceError
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.import_over_http import HttpImportCounts, HttpImporter
@@ -21,6 +21,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from app.formats.arguments import whole_number
+from app.formats.command_errors import CommandError, UsageError
 from app.formats.registry import FORMAT_NAMES, AclFormat, format_named
 from app.runtime.importing import ImportCounts, Importer, ImportOptions
 from app.store.writing.bulk import PostgresBulkStore
@@ -43,8 +44,10 @@ _STEP_BACK = 10
 """How much nicer an import is than what else runs."""
 
 
-class ImportInterruptedError(Exception):
+class ImportInterruptedError(CommandError):
     """A signal ended the import; the text says how far it came."""
+
+    exit_code = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +105,7 @@ def is_over_http(arguments: argparse.Namespace) -> bool:
 def run_import_over_http(arguments: argparse.Namespace) -> str:
     """Gives the ACLs to a running service; what came of it, for standard output.
 
-    Raises AclFileError, ImportInterruptedError, UsageError or ServiceError; each says how far it came.
+    Raises UsageError, ImportInterruptedError or ServiceError; each says how far it came.
     """
     began_at = time.monotonic()
     counts = HttpImportCounts()
@@ -138,8 +141,10 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
             why = f"`{arguments.klamm}` did not answer in time (--timeout); at least {how_far}; {_AGAIN}"
             raise ServiceError(why, status=error.status) from None
         raise ServiceError(f"{error}; {how_far}; {_MENDED}", code=error.code, status=error.status) from None
-    except AclFileError as error:
-        raise AclFileError(f"{error}; {how_far}; {_MENDED}" if counts.read else str(error)) from None
+    except UsageError as error:
+        if not counts.read:
+            raise
+        raise UsageError(f"{error}; {how_far}; {_MENDED}") from None
     warnings.tell("klamm import", sys.stderr)
     return f"created: {counts.created}\nalready there: {counts.there}\nseconds: {time.monotonic() - began_at:.1f}" + (
         "" if counts.token is None else f"\ntoken: {counts.token}"
@@ -149,7 +154,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
 def run_import(arguments: argparse.Namespace, open_database: Database) -> str:
     """Runs it to its end; what came of it, for standard output.
 
-    Raises AclFileError, ImportInterruptedError, or an ApiException if PostgreSQL refused; each says how far it came.
+    Raises UsageError, ImportInterruptedError, or an ApiException if PostgreSQL refused; each says how far it came.
     """
     began_at = time.monotonic()
     if arguments.rate:
@@ -199,8 +204,8 @@ def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond)
         raise StoreUnavailableException(
             f"{why}; {_how_far(importer.counts.read, file.name, total)}; {_MENDED}"
         ) from None
-    except AclFileError as error:
-        raise AclFileError(f"{error}; {_how_far(importer.counts.read, file.name, total)}; {_MENDED}") from None
+    except UsageError as error:
+        raise UsageError(f"{error}; {_how_far(importer.counts.read, file.name, total)}; {_MENDED}") from None
     if importer.counts.interrupted:
         raise ImportInterruptedError(f"interrupted; {_how_far(importer.counts.read, file.name, total)}; {_AGAIN}")
 

@@ -59,7 +59,7 @@ def create_app(
     """One replica on the PostgreSQL of `settings.database_url`; it loads and follows from the ASGI lifespan's start on.
 
     `siblings` are the other workers of the service, if it has any. Raises ValueError if there is no database URL,
-    SettingsError if the files of tokens or certificates can't be used.
+    UsageError if the files of tokens or certificates can't be used.
     """
     if settings.database_url is None:
         raise ValueError("a replica needs a database URL")

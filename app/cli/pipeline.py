@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from app.settings.model import read_settings
-from app.settings.sources import SettingsError
 from app.store.embedded.cluster import DATABASE, USER
 from app.store.embedded.folder import LOOPBACK, DataFolder
 
@@ -68,13 +67,8 @@ class ServiceDatabase:
         )
 
     def source(self, arguments: argparse.Namespace) -> "JdbcSource":
-        """How jobs reach it. Raises PipelineError if it is not there, or if Java has no way to it."""
-        from app.pipeline.spark.errors import PipelineError  # noqa: PLC0415 - as above
-
-        try:
-            settings = read_settings({"data_dir": arguments.data_dir})
-        except SettingsError as error:
-            raise PipelineError(str(error)) from None
+        """How jobs reach it. Raises UsageError if it is not there, or if Java has no way to it."""
+        settings = read_settings({"data_dir": arguments.data_dir})
         if settings.database_url is not None:
             return source_of(settings.database_url.get_secret_value(), os.environ)
         return embedded_source(settings.data_dir)

@@ -3,19 +3,19 @@
 import argparse
 from collections.abc import Callable
 
+from app.formats.command_errors import UsageError
 from app.rest.callers.token_file import add_token, retire_tokens
 from app.settings.model import Settings
-from app.settings.sources import SettingsError
 
 
 def run_token(arguments: argparse.Namespace, settings: Settings, say: Callable[[str], None]) -> None:
-    """Runs it. Raises SettingsError or TokenFileError; then nothing was changed."""
+    """Runs it. Raises UsageError or UsageError; then nothing was changed."""
     name: str = arguments.caller
     if settings.tokens_file is None:
-        raise SettingsError('tokens.file: it is not set; name a file there, such as `tokens.file = "klamm.tokens"`')
+        raise UsageError('tokens.file: it is not set; name a file there, such as `tokens.file = "klamm.tokens"`')
     if name not in settings.callers:
         known = ", ".join(sorted(settings.callers)) or "none"
-        raise SettingsError(f"there is no table `callers.{name}` in klamm.toml; callers: {known}")
+        raise UsageError(f"there is no table `callers.{name}` in klamm.toml; callers: {known}")
     if arguments.retire:
         say(f"{retire_tokens(settings.tokens_file, name, settings.callers)} retired")
         return

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from app.client.faults import UsageError
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.words import counted, principal_named, utf_8
@@ -19,6 +18,7 @@ from app.core.kafka.codes import CLUSTER_NAME, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError, shown
 from app.formats.arguments import HELP_COLUMNS
+from app.formats.command_errors import UsageError
 from app.formats.registry import FORMATS, AclFormat, format_named
 
 DESCRIPTION = (

@@ -3,8 +3,8 @@
 import re
 from typing import TypeVar
 
-from app.client.faults import UsageError
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.command_errors import UsageError
 
 _Word = TypeVar("_Word", ResourceType, PatternType, AclOperation, AclPermissionType)
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.formats.command_errors import UsageError
 from app.metrics.declared import Metrics
-from app.settings.sources import SettingsError
 
 _LOG = logging.getLogger(__name__)
 _OPEN, _CLOSED, _END = "_decisions-", "decisions-", ".jsonl"
@@ -211,7 +211,7 @@ class DecisionFiles:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder if only it is missing. Raises SettingsError if files can't be made, locked and renamed in it."""
+    """Make the folder if only it is missing. Raises UsageError if files can't be made, locked and renamed in it."""
     probe = folder / f"_klamm-probe-{os.getpid()}-{time.time_ns()}"
     try:
         folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
@@ -224,7 +224,7 @@ def prepare_folder(folder: Path) -> None:
             for each in (probe, probe.with_suffix(".renamed")):
                 each.unlink(missing_ok=True)
     except OSError as fault:
-        raise SettingsError(
+        raise UsageError(
             f"decision.log.path: can't make, lock and rename files in `{folder}` ({fault.strerror}); name a folder "
             "that this user may write to, or leave decision.log.path out"
         ) from None

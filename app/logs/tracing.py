@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from app.formats.command_errors import UsageError
 from app.logs.redaction import conceal
 from app.logs.service import REQUEST_MARK
 
@@ -37,17 +38,13 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class TracingError(Exception):
-    """Tracing can't be had; one line for the operator that says the way out."""
-
-
 def check_tracing() -> None:
-    """Raises TracingError if the extra is not installed. To be asked before anything is started."""
+    """Raises UsageError if the extra is not installed. To be asked before anything is started."""
     try:
         import opentelemetry.exporter.otlp.proto.http  # noqa: PLC0415 - not even loaded while tracing is off
         import opentelemetry.sdk.trace.export  # noqa: F401, PLC0415 - the same
     except ImportError as missing:
-        raise TracingError(
+        raise UsageError(
             f"otel.enabled (KLAMM_OTEL_ENABLED) needs packages that are not installed ({missing.name}): "
             "in a clone `make setup` installs them, as does .venv/bin/pip install -e '.[otel]'"
         ) from None
@@ -57,7 +54,7 @@ class Tracing:
     """What makes spans and brings them away, from its construction to `close`.
 
     A queue of bounded length (OTEL_BSP_MAX_QUEUE_SIZE) waits for the thread that exports; a collector that is gone
-    costs spans, and nothing else. Raises TracingError if the extra is not installed.
+    costs spans, and nothing else. Raises UsageError if the extra is not installed.
     """
 
     def __init__(self, version: str) -> None:
@@ -75,7 +72,7 @@ class Tracing:
         try:
             self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         except ValueError as wrong:
-            raise TracingError(f"a variable OTEL_... can't be used: {wrong}") from None
+            raise UsageError(f"a variable OTEL_... can't be used: {wrong}") from None
         self.tracer = self._provider.get_tracer("klamm", version)
 
     async def close(self) -> None:

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from app.formats.command_errors import UsageError
+
 _BACKLOG = 2048
 _LONGEST_PATH = 107 if sys.platform == "linux" else 103
 """Bytes of a Unix socket's path, as the kernel's address has room for."""
@@ -30,15 +32,11 @@ _MOST_AT_ONCE = 32
 _log = logging.getLogger(__name__)
 
 
-class ListenError(Exception):
-    """The address to serve on can't be had; the text is for the operator and says the way out."""
-
-
 @contextmanager
 def listening(host: str, port: int, uds: Path | None = None) -> Iterator[socket.socket]:
     """A socket that listens on host and port, or else on the Unix socket `uds`, whose file is removed in the end.
 
-    Raises ListenError if the address is taken or can't be bound.
+    Raises UsageError if the address is taken or can't be bound.
     """
     with _unix_socket(uds) if uds is not None else _tcp_socket(host, port) as listener:
         try:
@@ -69,7 +67,7 @@ def _tcp_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         if listener is not None:
             listener.close()
-        raise ListenError(
+        raise UsageError(
             f"can't serve on {host} port {port} ({error.strerror}); "
             "choose another with --host and --port (KLAMM_HOST, KLAMM_PORT)"
         ) from None
@@ -89,11 +87,11 @@ def _unix_socket(path: Path) -> socket.socket:
     except OSError as error:
         listener.close()
         # A path that is too long is told without a number.
-        raise ListenError(
+        raise UsageError(
             f"can't serve on `{path}` ({error.strerror or error}); choose another with --uds (KLAMM_UDS), "
             f"of {_LONGEST_PATH} bytes at most, in a folder that this user may write to"
         ) from None
-    except ListenError:
+    except UsageError:
         listener.close()
         raise
     return listener
@@ -102,7 +100,7 @@ def _unix_socket(path: Path) -> socket.socket:
 def _refuse_if_served(path: Path) -> None:
     with suppress(ConnectionRefusedError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.connect(str(path))
-        raise ListenError(f"another process serves on `{path}`; choose another with --uds (KLAMM_UDS)")
+        raise UsageError(f"another process serves on `{path}`; choose another with --uds (KLAMM_UDS)")
 
 
 def turn_away(listener: socket.socket) -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from app.formats.command_errors import CommandError
 from app.process.channel import Channel
 from app.process.restarts import IN_VAIN, Restarts
 from app.process.roster import Roster, Worker
@@ -32,10 +33,6 @@ Launch = Callable[[int], tuple[subprocess.Popen[bytes], socket.socket]]
 """Starts the worker with this number: its process, and the end of the channel to it. Raises OSError."""
 
 _log = logging.getLogger(__name__)
-
-
-class WorkersError(Exception):
-    """There is no use in starting workers any more; the text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ class Supervisor:
 
         After SIGTERM they drain; a second one, or SIGINT, ends that. A SIGINT after that is passed on: they don't wait
         then. Its handlers of the two signals stay when it is done.
-        Raises WorkersError if workers end again and again before one is ready.
+        Raises CommandError if workers end again and again before one is ready.
         """
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
@@ -96,7 +93,7 @@ class Supervisor:
                 self._workers.signal(signal.SIGKILL)
                 await asyncio.wait(keepers, timeout=_KILLED_TIMEOUT_S)
         if self._failure is not None:
-            raise WorkersError(self._failure)
+            raise CommandError(self._failure)
 
     async def _watch(self, keepers: list[asyncio.Task[None]]) -> None:
         """Returns when the workers are to end, or have ended while they drained."""

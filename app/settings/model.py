@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from app.core.kafka.configs import AuthorizerConfig, describe, parse_configs
 from app.core.kafka.errors import InvalidRequestException
+from app.formats.command_errors import UsageError
 from app.settings.callers import CallerSettings, IssuerSettings, callers_without_proof, check_callers
 from app.settings.database_url import usable_database_url
 from app.settings.log_format import LogFormat, usual_format
@@ -22,7 +23,6 @@ from app.settings.sources import (
     TABLES,
     TOML_FILE,
     Environment,
-    SettingsError,
     property_of,
     refuse_unknown_variables,
     secret_files,
@@ -220,7 +220,7 @@ class Settings(BaseSettings):
 def read_settings(flags: Mapping[str, object] | None = None) -> Settings:
     """The settings of this process. `flags` are values from the command line by field name; None: not given.
 
-    Raises SettingsError for the first thing that is wrong.
+    Raises UsageError for the first thing that is wrong.
     """
     given: dict[str, Any] = {name: value for name, value in (flags or {}).items() if value is not None}
     refuse_unknown_variables(Settings.model_fields, _secrets())
@@ -233,14 +233,14 @@ def read_settings(flags: Mapping[str, object] | None = None) -> Settings:
             place, reason = table_fault(
                 fault, [property_of(name) for name in Settings.model_fields if name not in TABLES]
             )
-            raise SettingsError(f"`{TOML_FILE}`: {place}: {reason}") from None
+            raise UsageError(f"`{TOML_FILE}`: {place}: {reason}") from None
         if not path and reason.startswith(tuple(f"`{table}." for table in TABLES)):
-            raise SettingsError(f"`{TOML_FILE}`: {reason}") from None
-        raise SettingsError(f"{_origin(path, given)}: {reason}") from None
+            raise UsageError(f"`{TOML_FILE}`: {reason}") from None
+        raise UsageError(f"{_origin(path, given)}: {reason}") from None
 
 
 def as_given(text: str, flags: Mapping[str, object]) -> str:
-    """The text of a SettingsError; properties that it begins with are named as they were given: flag, variable, key."""
+    """The text of a UsageError; properties that it begins with are named as they were given: flag, variable, key."""
     names, _, rest = text.partition(": ")
     fields = [name.replace(".", "_") for name in names.split(", ")]
     if not rest or not all(field in Settings.model_fields for field in fields):

@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic_settings import EnvSettingsSource
 
 from app.core.spelling import nearest
+from app.formats.command_errors import UsageError
 
 PREFIX = "KLAMM_"
 PIPELINE_PREFIX = "KLAMM_PIPELINE_"
@@ -23,10 +24,6 @@ TABLES = ("callers", "issuers")
 # Kubernetes sets these for every service in the namespace, and the service may well be called klamm.
 _SERVICE_LINK = re.compile(r"KLAMM_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _SERVICE_LINK_URL = re.compile(r"(tcp|udp|sctp)://")
-
-
-class SettingsError(Exception):
-    """A setting can't be used; one line for the operator that names the flag, variable or key, and the way out."""
 
 
 class Environment(EnvSettingsSource):
@@ -44,12 +41,12 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def refuse_unknown_variables(fields: Collection[str], secrets: Collection[str]) -> None:
-    """Raise SettingsError for a KLAMM_ variable that means nothing."""
+    """Raise UsageError for a KLAMM_ variable that means nothing."""
     known = [variable_of(field) for field in fields if field not in TABLES]
     known += [f"{variable_of(field)}_FILE" for field in secrets]
     for name in sorted(name for name, value in os.environ.items() if not _is_service_link(name, value)):
         if name.upper().startswith(PREFIX) and not name.startswith(PIPELINE_PREFIX) and name not in known:
-            raise SettingsError(f"{name}: there is no such variable{_nearest(name.upper(), known)}")
+            raise UsageError(f"{name}: there is no such variable{_nearest(name.upper(), known)}")
 
 
 def secret_files(secrets: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -60,7 +57,7 @@ def secret_files(secrets: Collection[str]) -> Iterator[tuple[str, str]]:
         if path is None:
             continue
         if variable_of(field) in os.environ:
-            raise SettingsError(f"{variable}: {variable_of(field)} is set, too; give one of them")
+            raise UsageError(f"{variable}: {variable_of(field)} is set, too; give one of them")
         yield field, _secret_in(variable, Path(path))
 
 
@@ -69,30 +66,30 @@ def _secret_in(variable: str, path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise SettingsError(f"{variable}: can't read `{path}` ({why})") from None
+        raise UsageError(f"{variable}: can't read `{path}` ({why})") from None
 
 
 def toml_fields(fields: Collection[str]) -> dict[str, object]:
-    """What klamm.toml says, by field name. Raises SettingsError for what isn't TOML and for keys that are unknown."""
+    """What klamm.toml says, by field name. Raises UsageError for what isn't TOML and for keys that are unknown."""
     try:
         content = tomllib.loads(TOML_FILE.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise SettingsError(
+        raise UsageError(
             f"`{TOML_FILE}` can't be read ({error.strerror}); let this user read it, or move it away"
         ) from None
     except UnicodeDecodeError:
-        raise SettingsError(f"`{TOML_FILE}` is not UTF-8 text; save it as that") from None
+        raise UsageError(f"`{TOML_FILE}` is not UTF-8 text; save it as that") from None
     except ValueError as error:
-        raise SettingsError(f"`{TOML_FILE}` is not TOML: {error}") from None
+        raise UsageError(f"`{TOML_FILE}` is not TOML: {error}") from None
     found = {name: content.pop(name) for name in TABLES if name in content}
     known = [property_of(field) for field in fields]
     for name, value in _flat(content):
         if value == {} and any(each.startswith(f"{name}.") for each in known):
             continue
         if name not in known:
-            raise SettingsError(f"`{TOML_FILE}`: {_unknown(name, known)}")
+            raise UsageError(f"`{TOML_FILE}`: {_unknown(name, known)}")
         found[name.replace(".", "_")] = value
     return found
 

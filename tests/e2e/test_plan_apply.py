@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from app.client.faults import ServiceError, UsageError
+from app.client.faults import ServiceError
 from app.client.http.replies import binding_body
 from app.client.plan import apply
 from app.client.plan import command as plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl
+from app.formats.command_errors import UsageError
 from app.formats.registry import format_named
 from tests.access_grids import random_acl
 from tests.client_runs import Run, Terminal, run

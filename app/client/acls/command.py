@@ -21,7 +21,7 @@ from app.client.acls.meaning import (
 from app.client.acls.options import ExecutionError, Given, parse_options
 from app.client.acls.output import writer_named
 from app.client.acls.work import Add, Console, List, Remove, Work
-from app.client.faults import ServiceError, UsageError
+from app.client.faults import ServiceError
 from app.client.http.access import AccessFlags, make_access
 from app.client.http.service import Service
 from app.client.warning_lines import warn_of
@@ -29,6 +29,7 @@ from app.client.words import utf_8
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding
 from app.formats.arguments import one_line
+from app.formats.command_errors import UsageError
 
 __all__ = ["DESCRIPTION", "add_arguments", "run", "run_acls"]
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.client.acls.options import ExecutionError, Given
-from app.client.faults import UsageError
 from app.core.kafka.acl_command import operation_word
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
@@ -12,6 +11,7 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.operations import supported_operations
 from app.core.spelling import did_you_mean, nearest
 from app.formats.arguments import one_line
+from app.formats.command_errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, order=True)

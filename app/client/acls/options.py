@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from app.client.faults import UsageError
 from app.core.spelling import nearest
+from app.formats.command_errors import UsageError
 
 
 class Takes(Enum):

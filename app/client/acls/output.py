@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import TextIO
 
 from app.client.acls.text import harmless
-from app.client.faults import UsageError
 from app.client.http.replies import binding_body
 from app.core.kafka.bindings import AclBinding
 from app.formats.acl_csv import write_csv
+from app.formats.command_errors import UsageError
 from app.formats.quoting import json_quoted, wide_quoted
 
 Writer = Callable[[Sequence[AclBinding], TextIO], None]

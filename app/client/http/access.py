@@ -5,11 +5,11 @@ import socket
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.client.faults import UsageError
 from app.client.http.address import UNIX, checked_url
 from app.client.http.properties import parse_properties
 from app.client.http.secret_files import refuse_if_open
 from app.client.words import utf_8
+from app.formats.command_errors import UsageError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_TIMEOUT_S = 30.0

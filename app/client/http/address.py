@@ -2,7 +2,7 @@
 
 import re
 
-from app.client.faults import UsageError
+from app.formats.command_errors import UsageError
 
 UNIX = "unix:"
 

@@ -5,9 +5,9 @@ import ssl
 import stat
 from pathlib import Path
 
-from app.client.faults import UsageError
 from app.client.http.access import Access
 from app.client.http.secret_files import refuse_if_open
+from app.formats.command_errors import UsageError
 
 _MAX_TOKEN_BYTES = 16 * 1024
 

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from app.client.faults import UsageError
+from app.formats.command_errors import UsageError
 
 _ROOT = 0
 _GROUP_MAY_READ = 0o040

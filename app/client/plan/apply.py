@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TextIO
 
-from app.client.faults import ServiceError, UsageError
+from app.client.faults import ServiceError
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.plan.applying import Done, carry_out
@@ -15,6 +15,7 @@ from app.client.plan.output import write_json
 from app.client.plan.planning import Limits
 from app.client.plan.sources import STANDARD_INPUT, read_wanted
 from app.client.warning_lines import warn_of
+from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
     "Creates the ACLs that files have and a running service lacks; with --prune deletes those that the files do not "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from app.client.faults import ServiceError, UsageError
+from app.client.faults import ServiceError
 from app.client.http.replies import parse_list, parse_object, parse_text
 from app.client.http.service import Service
 from app.core.kafka.bindings import AclBinding
@@ -17,6 +17,7 @@ from app.core.kafka.configs import CONFIG_NAMES, AuthorizerConfig, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.arguments import one_line
+from app.formats.command_errors import UsageError
 from app.formats.registry import format_named, read_entries, unrecognised
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024

@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.client.faults import UsageError
 from app.client.http.replies import binding_body
 from app.client.plan.planning import Plan, Prune
 from app.core.kafka.bindings import AclBinding
+from app.formats.command_errors import UsageError
 from app.formats.saved_plans import COUNTS, VERSION, parse_saved_plan
 
 _MAX_BYTES = 512 * 1024 * 1024

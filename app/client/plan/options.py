@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from app.client.faults import UsageError
 from app.client.http.service import Service
 from app.client.plan.desired import StoreState, read_state
 from app.client.plan.output import plan_body, write_json
@@ -15,6 +14,7 @@ from app.client.words import principal_named
 from app.core.access.diff import AccessDiff, access_diff
 from app.core.kafka.configs import AuthorizerConfig
 from app.formats.arguments import whole_number
+from app.formats.command_errors import UsageError
 from app.formats.registry import FORMAT_NAMES
 
 _MOST_DELETES = 999_999_999

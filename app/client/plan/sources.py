@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from app.client.faults import UsageError
 from app.client.plan.desired import read_desired
 from app.client.words import counted
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import shown
 from app.formats.arguments import one_line
+from app.formats.command_errors import UsageError
 
 STANDARD_INPUT = "-"
 MAX_FILES = 10_000

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from app.client.acls.command_lines import access_flags
-from app.client.faults import ServiceError, UsageError
+from app.client.faults import ServiceError
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import parse_list, parse_object, strange_reply
 from app.client.http.service import Service
@@ -14,6 +14,7 @@ from app.client.why.reply import Asked, explained
 from app.client.words import operation_named, principal_named, resource_named
 from app.core.kafka.errors import Errors, InvalidRequestException
 from app.core.kafka.hosts import parse_address
+from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
     "Says what authorize answers, and the rule and the ACL that decided. If it is denied, says which ACLs nearly "

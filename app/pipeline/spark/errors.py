@@ -1,11 +1,13 @@
 """Why a job can't go on, in words for whoever runs it."""
 
+from app.formats.command_errors import UsageError
 
-class PipelineError(Exception):
-    """The text names what is wrong and the way out. Nothing that was written before is damaged."""
 
-    exit_code = 2
-    """1 is kept for what a job found (flips, a broken chain): the job itself went well."""
+class PipelineError(UsageError):
+    """The text names what is wrong and the way out. Nothing that was written before is damaged.
+
+    Exit code 1 is kept for what a job found (flips, a broken chain): the job itself went well.
+    """
 
 
 class NotYetError(PipelineError):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from app.formats.command_errors import UsageError
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import password_of
 from app.pipeline.spark.row_output import one_line
@@ -61,7 +62,7 @@ def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]
 
 
 def _explained(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
-    if isinstance(fault, PipelineError):
+    if isinstance(fault, UsageError):
         return masked(str(fault), environ), fault.exit_code
     if isinstance(fault, PySparkException | Py4JError):
         text = _text_of(fault)

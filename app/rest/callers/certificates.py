@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from app.formats.command_errors import UsageError
 from app.rest.callers.watched_files import WatchedFiles
 from app.runtime.deadlines import stop
 
@@ -17,12 +18,8 @@ _KINDS = frozenset({"DNS", "URI"})
 _log = logging.getLogger(__name__)
 
 
-class CertificateError(Exception):
-    """TLS can't be served with these files; one line for the operator that names the file and the way out."""
-
-
 def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
-    """TLS 1.2 or newer with this certificate (and its chain). Raises CertificateError.
+    """TLS 1.2 or newer with this certificate (and its chain). Raises UsageError.
 
     With `client_ca` clients may show certificates, which must come from these authorities; without it none is asked.
     """
@@ -40,7 +37,7 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
         try:
             context.load_verify_locations(client_ca)
         except OSError:  # ssl.SSLError is one, too
-            raise CertificateError(
+            raise UsageError(
                 f"tls.client.ca: `{client_ca}` holds no certificates; give the authorities' own, in PEM form"
             ) from None
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -52,7 +49,7 @@ def _check_readable(setting: str, path: Path) -> None:
         with path.open("rb") as file:
             file.read(1)
     except OSError as error:
-        raise CertificateError(
+        raise UsageError(
             f"{setting}: `{path}` can't be read ({error.strerror}); give a file that this user may read"
         ) from None
 
@@ -63,10 +60,10 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         context.load_cert_chain(certificate, key, password="")
     except OSError as error:  # ssl.SSLError is one, too
         if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
-            raise CertificateError(
+            raise UsageError(
                 f"tls.key: `{key}` is not the key of the certificate `{certificate}`; give two that belong together"
             ) from None
-        raise CertificateError(
+        raise UsageError(
             f"tls.certificate, tls.key: `{certificate}` and `{key}` can't be used; give a certificate with its chain "
             "and its private key, both in PEM form and not encrypted"
         ) from None
@@ -76,7 +73,7 @@ class CertificateWatch:
     """A server's TLS that follows its files: certificate, key and clients' authorities are taken anew when they change.
 
     `context` stays the same object; what it uses is exchanged as a whole, for connections that come after. If the new
-    files can't be used, the old ones stay, and the log says so. Raises CertificateError if the first ones can't be.
+    files can't be used, the old ones stay, and the log says so. Raises UsageError if the first ones can't be.
     """
 
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
@@ -110,7 +107,7 @@ class CertificateWatch:
         if self._files.changed() or was_unread:
             try:
                 self._take()
-            except CertificateError as error:
+            except UsageError as error:
                 self._note(str(error), _digest_of(*self._paths))
                 return
         self._unread = False

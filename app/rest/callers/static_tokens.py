@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from app.formats.command_errors import UsageError
 from app.metrics.declared import Metrics
 from app.rest.callers.roles import Caller
-from app.rest.callers.token_file import TokenFileError, hash_of, read_tokens
+from app.rest.callers.token_file import hash_of, read_tokens
 from app.rest.callers.watched_files import WatchedFiles
 
 _LOOK_TIMEOUT_S = 2.0
@@ -21,7 +22,7 @@ _log = logging.getLogger(__name__)
 class StaticTokens:
     """The tokens of callers. `generation` rises whenever one has come or gone.
 
-    Raises TokenFileError if the file can't be used at the start; later on, the last good one stays in force.
+    Raises UsageError if the file can't be used at the start; later on, the last good one stays in force.
     """
 
     def __init__(self, path: Path, callers: Mapping[str, Caller], metrics: Metrics) -> None:
@@ -57,7 +58,7 @@ class StaticTokens:
             try:
                 async with asyncio.timeout(_LOOK_TIMEOUT_S):
                     await self._look()
-            except (TokenFileError, TimeoutError) as error:
+            except (UsageError, TimeoutError) as error:
                 # Whoever empties the file by mistake must not lock everyone out; whoever breaks it must hear of it.
                 self._note(str(error) or f"`{self._path}` can't be read in time")
             # Unknown tokens in a flood cost no more than so many looks.

@@ -15,15 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from app.formats.command_errors import UsageError
+
 MAX_BYTES = 1024 * 1024
 MOST_LIVE = 2
 _PREFIX = "klamm_"
 _SECRET_BYTES = 32
 _LINE = re.compile(r"(?P<name>\S+)\s+sha256:(?P<hash>[0-9a-f]{64})")
-
-
-class TokenFileError(Exception):
-    """The file can't be used; one line for the operator that says where and the way out, and holds no hash."""
 
 
 def hash_of(token: bytes) -> bytes:
@@ -32,18 +30,18 @@ def hash_of(token: bytes) -> bytes:
 
 
 def read_tokens(path: Path, callers: Collection[str]) -> Mapping[bytes, str]:
-    """The caller's name by its token's hash. Raises TokenFileError."""
+    """The caller's name by its token's hash. Raises UsageError."""
     return {entry.hash: entry.name for entry in _parsed(path, _text_of(path).splitlines(), callers)}
 
 
 def add_token(path: Path, name: str, callers: Collection[str]) -> str:
     """Make a token for a caller and note its hash; the token itself is told here, once.
 
-    `callers` are the names that the file may hold. Raises TokenFileError; then nothing was written.
+    `callers` are the names that the file may hold. Raises UsageError; then nothing was written.
     """
     with _locked(path, callers) as (lines, entries):
         if len(_of(name, entries)) >= MOST_LIVE:
-            raise TokenFileError(
+            raise UsageError(
                 f"`{name}` has {MOST_LIVE} live tokens already; take the older one away first, with --retire"
             )
         token = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
@@ -54,7 +52,7 @@ def add_token(path: Path, name: str, callers: Collection[str]) -> str:
 def retire_tokens(path: Path, name: str, callers: Collection[str]) -> int:
     """Take all but the newest token of a caller away; returns how many those were.
 
-    `callers` are the names that the file may hold. Raises TokenFileError; then nothing was written.
+    `callers` are the names that the file may hold. Raises UsageError; then nothing was written.
     """
     with _locked(path, callers) as (lines, entries):
         old = _of(name, entries)[:-1]
@@ -91,7 +89,7 @@ def _parsed(path: Path, lines: Sequence[str], callers: Collection[str]) -> list[
         elif live[fields["name"]] >= MOST_LIVE:
             why = f"`{fields['name']}` has {MOST_LIVE} live tokens in earlier lines already; take one away"
         if why is not None or fields is None:
-            raise TokenFileError(f"`{path}` line {number}: {why}")
+            raise UsageError(f"`{path}` line {number}: {why}")
         hashes.add(fields["hash"])
         live[fields["name"]] += 1
         found.append(_Entry(number, fields["name"], bytes.fromhex(fields["hash"])))
@@ -103,16 +101,16 @@ def _text_of(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise TokenFileError(f"`{path}` is larger than {MAX_BYTES} bytes")
+            raise UsageError(f"`{path}` is larger than {MAX_BYTES} bytes")
         return content.decode()
     except FileNotFoundError:
-        raise TokenFileError(
+        raise UsageError(
             f"`{path}`, which `tokens.file` names, is not there; make it with `klamm token NAME` (an empty file will "
             "do)"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise TokenFileError(f"`{path}` can't be read ({why}); `tokens.file` names it") from None
+        raise UsageError(f"`{path}` can't be read ({why}); `tokens.file` names it") from None
 
 
 def _of(name: str, entries: Sequence[_Entry]) -> list[_Entry]:
@@ -136,9 +134,9 @@ def _locked(path: Path, callers: Collection[str]) -> Iterator[tuple[list[str], l
         finally:
             os.close(folder)
     except FileNotFoundError:
-        raise TokenFileError(f"`{path}` can't be written; make its folder first: `{target.parent}`") from None
+        raise UsageError(f"`{path}` can't be written; make its folder first: `{target.parent}`") from None
     except OSError as error:
-        raise TokenFileError(f"`{path}` can't be written ({error.strerror})") from None
+        raise UsageError(f"`{path}` can't be written ({error.strerror})") from None
 
 
 def _replace(path: Path, text: str) -> None:

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.cli.acl_files import MAX_PROBLEMS, AclFileError, open_acls
+from app.cli.acl_files import MAX_PROBLEMS, open_acls
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.command_errors import UsageError
 from app.formats.json_walk import MAX_BODY_BYTES
 from app.formats.lines import MAX_LINE_BYTES
 from tests.updates import topic
@@ -59,7 +60,7 @@ def read(path: Path) -> list[AclBinding]:
 
 def told(path: Path) -> list[str]:
     """What the check says, without its first line and without the folder."""
-    with open_acls(str(path)) as file, pytest.raises(AclFileError) as refused:
+    with open_acls(str(path)) as file, pytest.raises(UsageError) as refused:
         file.check(lambda _: None)
     first, *problems = str(refused.value).splitlines()
     assert first == "nothing was written; mend this first:"
@@ -204,7 +205,7 @@ def test_the_check_stops_where_enough_is_wrong(path: Path) -> None:
 
 def test_a_file_of_no_known_format_is_told_so_and_nothing_else(path: Path) -> None:
     path.write_bytes(b"x\n" * 10_000)
-    with open_acls(str(path)) as file, pytest.raises(AclFileError) as caught:
+    with open_acls(str(path)) as file, pytest.raises(UsageError) as caught:
         file.check(lambda _: None)
     text = str(caught.value)
     assert text.startswith(
@@ -306,11 +307,11 @@ def test_a_body_without_end_is_refused(path: Path) -> None:
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     with (
-        pytest.raises(AclFileError, match=r"can't read `.*missing` \(No such file or directory\)"),
+        pytest.raises(UsageError, match=r"can't read `.*missing` \(No such file or directory\)"),
         open_acls(str(tmp_path / "missing")),
     ):
         pass
-    with pytest.raises(AclFileError, match="Is a directory"), open_acls(str(tmp_path)):
+    with pytest.raises(UsageError, match="Is a directory"), open_acls(str(tmp_path)):
         pass
 
 
@@ -319,7 +320,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
 )
 def test_a_file_that_can_not_be_unpacked_is_told(path: Path, packed: bytes) -> None:
     path.write_bytes(packed)
-    with open_acls(str(path)) as file, pytest.raises(AclFileError, match="can't read"):
+    with open_acls(str(path)) as file, pytest.raises(UsageError, match="can't read"):
         file.check(lambda _: None)
 
 
@@ -346,7 +347,7 @@ def test_a_disk_without_room_for_standard_input_is_told(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(LINE)))
     monkeypatch.setattr("shutil.copyfileobj", full)
     place = tempfile.gettempdir()
-    with pytest.raises(AclFileError, match=rf"can't keep `<standard input>` in `{place}` \(No space"), open_acls("-"):
+    with pytest.raises(UsageError, match=rf"can't keep `<standard input>` in `{place}` \(No space"), open_acls("-"):
         pass
 
 
@@ -357,7 +358,7 @@ def test_a_file_that_was_changed_after_its_check_is_told(path: Path) -> None:
         path.write_bytes(LINE + b"\nx")
         bindings: Iterator[AclBinding] = file.bindings()
         assert next(bindings) == topic("orders")
-        with pytest.raises(AclFileError, match=r"acls:2: the file was changed while it was read \(not JSON"):
+        with pytest.raises(UsageError, match=r"acls:2: the file was changed while it was read \(not JSON"):
             next(bindings)
 
 

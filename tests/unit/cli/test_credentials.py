@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from app.cli.credentials import callers_of, refuse_open_doors, warn_of_the_idle
+from app.formats.command_errors import UsageError
 from app.metrics.declared import Metrics
 from app.rest.callers.token_file import add_token
 from app.settings.model import Settings, read_settings
-from app.settings.sources import SettingsError
 from tests.surroundings import leave
 
 TABLES = """
@@ -65,7 +65,7 @@ def test_callers_without_a_token_and_issuers_without_callers_are_named(caplog: p
 def test_a_file_of_tokens_that_is_not_there_is_told_with_the_way_out() -> None:
     found = settings(TABLES + ISSUER.format(name="corp"))
     for start in (warn_of_the_idle, lambda each: callers_of(each, Metrics())):
-        with pytest.raises(SettingsError, match=r"tokens\.file: `tokens`.* make it with `klamm token NAME`"):
+        with pytest.raises(UsageError, match=r"tokens\.file: `tokens`.* make it with `klamm token NAME`"):
             start(found)
 
 

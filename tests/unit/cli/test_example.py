@@ -6,9 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.cli.example import Example, ExampleError, read_example, show_example
+from app.cli.example import Example, read_example, show_example
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.validation import validate_new_acl
+from app.formats.command_errors import UsageError
 from tests.images import binding_of
 from tests.unit.rest.harness import serving
 
@@ -64,7 +65,7 @@ async def test_a_store_that_has_acls_is_left_as_it_is() -> None:
 
 async def test_who_may_not_create_acls_is_told_so() -> None:
     async with serving(startup=AuthorizerConfig()) as service:
-        with pytest.raises(ExampleError, match="/v1/acls answered 403: "):
+        with pytest.raises(UsageError, match="/v1/acls answered 403: "):
             await show_example(read_example(ACLS), BASE_URL, print, transport=httpx.ASGITransport(service.app))
 
 
@@ -72,13 +73,13 @@ async def test_an_acl_of_the_example_that_is_refused_is_told() -> None:
     example = read_example(ACLS)
     broken = Example({**example.acls, "bindings": [{**example.acls["bindings"][0], "resource_name": ""}]}, [])
     async with serving() as service:
-        with pytest.raises(ExampleError, match="INVALID_REQUEST: "):
+        with pytest.raises(UsageError, match="INVALID_REQUEST: "):
             await show_example(broken, BASE_URL, print, transport=httpx.ASGITransport(service.app))
 
 
 async def test_a_service_that_does_not_get_ready_is_told() -> None:
     async with serving(reachable=False) as service:
-        with pytest.raises(ExampleError, match=r"was not ready within 0\.2 s"):
+        with pytest.raises(UsageError, match=r"was not ready within 0\.2 s"):
             await show_example(
                 Example({}, []), BASE_URL, print, ready_timeout_s=0.2, transport=httpx.ASGITransport(service.app)
             )
@@ -88,7 +89,7 @@ async def test_something_else_than_klamm_is_told() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, text="It works!", request=request)
 
-    with pytest.raises(ExampleError, match="/v1/acls/count answered 200: It works!"):
+    with pytest.raises(UsageError, match="/v1/acls/count answered 200: It works!"):
         await show_example(Example({}, []), BASE_URL, print, transport=httpx.MockTransport(answer))
 
 
@@ -96,12 +97,12 @@ async def test_nobody_there_is_told() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
-    with pytest.raises(ExampleError, match=r"the service does not answer: ConnectError\('refused'\)"):
+    with pytest.raises(UsageError, match=r"the service does not answer: ConnectError\('refused'\)"):
         await show_example(Example({}, []), BASE_URL, print, transport=httpx.MockTransport(answer))
 
 
 def test_a_missing_example_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ExampleError, match=r"^--example: can't read `.*acls.json` \(No such file"):
+    with pytest.raises(UsageError, match=r"^--example: can't read `.*acls.json` \(No such file"):
         read_example(tmp_path / "acls.json")
 
 
@@ -120,5 +121,5 @@ def test_a_missing_example_is_named(tmp_path: Path) -> None:
 def test_the_file_that_is_no_example_is_named(tmp_path: Path, acls: bytes, decisions: str, told: str) -> None:
     (tmp_path / "acls.json").write_bytes(acls)
     (tmp_path / "decisions.json").write_text(decisions)
-    with pytest.raises(ExampleError, match=rf"^--example: `.*{told}"):
+    with pytest.raises(UsageError, match=rf"^--example: `.*{told}"):
         read_example(tmp_path / "acls.json")

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from app.client import export
-from app.client.faults import UsageError
+from app.formats.command_errors import UsageError
 from app.formats.registry import FORMATS, format_named
 from tests.scripted_server import Answer, ScriptedServer, reply
 from tests.unit.formats.acl_sets import bindings_of

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from app.client.faults import UsageError
 from app.client.http.replies import binding_body
 from app.client.plan.file import check_plan, load_plan, save_plan
 from app.client.plan.planning import Limits, Plan, Prune, make_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.command_errors import UsageError
 
 TOKEN = "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11:42"
 

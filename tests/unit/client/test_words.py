@@ -2,7 +2,6 @@
 
 import pytest
 
-from app.client.faults import UsageError
 from app.client.words import (
     operation_named,
     pattern_type_named,
@@ -14,6 +13,7 @@ from app.client.words import (
 from app.core.kafka.acl_command import operation_word
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.arguments import one_line
+from app.formats.command_errors import UsageError
 
 
 @pytest.mark.parametrize("operation", [each for each in AclOperation if each.name not in ("UNKNOWN", "ANY")])

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from app.formats.command_errors import UsageError
 from app.logs.decision_files import DecisionFiles, FileBounds, Seldom, prepare_folder
 from app.metrics.declared import Metrics
-from app.settings.sources import SettingsError
 
 LINE = b'{"n":1}\n'
 
@@ -347,7 +347,7 @@ def test_a_folder_that_is_missing_is_made_and_nothing_is_left_in_it(tmp_path: Pa
 @pytest.mark.parametrize("path", ["file", "file/log", "missing/log"])
 def test_a_folder_that_can_not_be_used_refuses_the_start(path: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(UsageError) as refused:
         prepare_folder(tmp_path / path)
     assert str(refused.value).startswith(
         f"decision.log.path: can't make, lock and rename files in `{tmp_path / path}` ("

@@ -12,9 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.formats.command_errors import UsageError
 from app.logs.redaction import redacted, reveal_all
 from app.logs.service import REQUEST_MARK, RequestMark
-from app.logs.tracing import Message, Receive, Scope, Send, TracedRequests, Tracing, TracingError
+from app.logs.tracing import Message, Receive, Scope, Send, TracedRequests, Tracing
 from tests.collector import Collector
 
 ROOT = Path(__file__).parents[3]
@@ -196,7 +197,7 @@ async def test_the_standard_variables_hold(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_a_variable_that_makes_no_sense_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
-    with pytest.raises(TracingError, match="OTEL_"):
+    with pytest.raises(UsageError, match="OTEL_"):
         Tracing("1.2.3")
 
 
@@ -264,8 +265,8 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "opentelemetry" / "__init__.py").write_text("raise ModuleNotFoundError('no', name='opentelemetry')\n")
     program = (
         f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
-        "from app.logs.tracing import Tracing, TracingError\n"
-        "try:\n    Tracing('1')\nexcept TracingError as refusal:\n    print(refusal)"
+        "from app.logs.tracing import Tracing, UsageError\n"
+        "try:\n    Tracing('1')\nexcept UsageError as refusal:\n    print(refusal)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60

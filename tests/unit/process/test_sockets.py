@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.process.sockets import Door, Guest, ListenError, address_of, listening, turn_away
+from app.formats.command_errors import UsageError
+from app.process.sockets import Door, Guest, address_of, listening, turn_away
 from tests.virtual_time import in_virtual_time
 
 LOOPBACK = "127.0.0.1"
@@ -35,14 +36,14 @@ def test_a_port_that_is_taken_is_named() -> None:
     with listening(LOOPBACK, 0) as listener:
         port = listener.getsockname()[1]
         with (
-            pytest.raises(ListenError, match=rf"127.0.0.1 port {port} \(Address already in use\); .*--port"),
+            pytest.raises(UsageError, match=rf"127.0.0.1 port {port} \(Address already in use\); .*--port"),
             listening(LOOPBACK, port),
         ):
             pass
 
 
 def test_a_host_that_is_none_is_named() -> None:
-    with pytest.raises(ListenError, match="can't serve on not a host port 0"), listening("not a host", 0):
+    with pytest.raises(UsageError, match="can't serve on not a host port 0"), listening("not a host", 0):
         pass
 
 
@@ -58,7 +59,7 @@ def test_a_unix_socket_in_use_is_named(tmp_path: Path) -> None:
     path = tmp_path / "klamm.sock"
     with (
         listening(LOOPBACK, 0, path),
-        pytest.raises(ListenError, match=r"another process serves on `.*`; .*--uds"),
+        pytest.raises(UsageError, match=r"another process serves on `.*`; .*--uds"),
         listening(LOOPBACK, 0, path),
     ):
         pass
@@ -75,14 +76,14 @@ def test_a_unix_socket_that_a_crash_left_behind_is_replaced(tmp_path: Path) -> N
 def test_a_file_in_the_place_of_a_unix_socket_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")
-    with pytest.raises(ListenError, match=r"can't serve on `.*notes.txt`"), listening(LOOPBACK, 0, path):
+    with pytest.raises(UsageError, match=r"can't serve on `.*notes.txt`"), listening(LOOPBACK, 0, path):
         pass
     assert path.read_text() == "mine"
 
 
 def test_a_unix_socket_that_can_not_be_is_told_with_how_it_could(tmp_path: Path) -> None:
     for path, why in ((tmp_path / ("x" * 150), "path too long"), (tmp_path / "no" / "folder", "No such file")):
-        with pytest.raises(ListenError) as told, listening(LOOPBACK, 0, path):
+        with pytest.raises(UsageError) as told, listening(LOOPBACK, 0, path):
             pass
         assert why in str(told.value)
         assert "Errno" not in str(told.value)

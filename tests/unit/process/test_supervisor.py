@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from app.formats.command_errors import CommandError
 from app.process import restarts
-from app.process.supervisor import Drain, Supervisor, WorkersError
+from app.process.supervisor import Drain, Supervisor
 
 DIES = "raise SystemExit(7)"
 # Says that it is there and that it has loaded, then does as it is told.
@@ -97,7 +98,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_workers_that_never_become_ready_end_the_service_with_a_reason(caplog: pytest.LogCaptureFixture) -> None:
     programs = Programs(DIES)
     with pytest.raises(
-        WorkersError, match=r"^worker 1 ended 5 times in a row .* the last time by exit code 7; the log"
+        CommandError, match=r"^worker 1 ended 5 times in a row .* the last time by exit code 7; the log"
     ):
         run(Supervisor(1, programs))
     assert programs.started == [1] * 5
@@ -119,7 +120,7 @@ def test_a_start_that_the_system_refuses_is_tried_again_and_counts() -> None:
     def refuse(_: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    with pytest.raises(WorkersError, match="by a start that failed \\(Resource temporarily unavailable\\)"):
+    with pytest.raises(CommandError, match="by a start that failed \\(Resource temporarily unavailable\\)"):
         run(Supervisor(2, refuse))
 
 

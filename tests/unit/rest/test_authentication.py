@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticationException
+from app.formats.command_errors import UsageError
 from app.metrics.declared import Metrics
 from app.rest.callers import authentication, static_tokens
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.jwt_tokens import VerifiedToken
 from app.rest.callers.roles import ANYBODY, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
-from app.rest.callers.token_file import TokenFileError, add_token, read_tokens, retire_tokens
+from app.rest.callers.token_file import add_token, read_tokens, retire_tokens
 
 ORDERS = Caller("orders", Role.DECIDE, patterns=("User:*",))
 PLATFORM = Caller("platform", Role.ADMIN, "User:platform")
@@ -245,7 +246,7 @@ async def test_without_callers_all_are_let_in_but_browsers() -> None:
 
 
 def test_a_file_that_is_not_usable_at_the_start_is_told(tmp_path: Path) -> None:
-    with pytest.raises(TokenFileError):
+    with pytest.raises(UsageError):
         StaticTokens(tmp_path / "none", {"orders": ORDERS}, Metrics())
 
 
@@ -257,7 +258,7 @@ async def test_a_change_that_could_not_be_read_is_read_later(tmp_path: Path, mon
         read = read_tokens
 
         def failing(path: Path, _: object) -> Mapping[bytes, str]:
-            raise TokenFileError(f"`{path}` can't be read (Too many open files)")
+            raise UsageError(f"`{path}` can't be read (Too many open files)")
 
         monkeypatch.setattr(static_tokens, "read_tokens", failing)
         retire_tokens(it.path, "orders", NAMES)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from app.rest.callers.certificates import CertificateError, CertificateWatch, names_of, server_context
+from app.formats.command_errors import UsageError
+from app.rest.callers.certificates import CertificateWatch, names_of, server_context
 from tests.certificates import Authority, Certified
 
 PATIENCE_S = 10.0
@@ -244,14 +245,14 @@ def test_files_that_can_not_be_read_are_named(authority: Authority, mine: Certif
         "tls.key": (mine.certificate, missing, authority.file),
         "tls.client.ca": (mine.certificate, mine.key, missing),
     }.items():
-        with pytest.raises(CertificateError, match="give a file that this user may read") as fault:
+        with pytest.raises(UsageError, match="give a file that this user may read") as fault:
             server_context(*paths)
         assert str(fault.value).startswith(f"{setting}: `{missing}` can't be read (No such file or directory)")
 
 
 def test_a_key_of_another_certificate_is_named(authority: Authority, mine: Certified) -> None:
     other = authority.certify("other")
-    with pytest.raises(CertificateError, match="give two that belong together") as fault:
+    with pytest.raises(UsageError, match="give two that belong together") as fault:
         server_context(mine.certificate, other.key)
     assert f"`{other.key}` is not the key of the certificate `{mine.certificate}`" in str(fault.value)
 
@@ -260,11 +261,11 @@ def test_what_is_no_certificate_or_no_key_is_named(authority: Authority, mine: C
     garbage = tmp_path / "garbage"
     garbage.write_text("garbage")
     for certificate, key in ((garbage, mine.key), (mine.certificate, garbage), (mine.key, mine.certificate)):
-        with pytest.raises(CertificateError, match="both in PEM form and not encrypted") as fault:
+        with pytest.raises(UsageError, match="both in PEM form and not encrypted") as fault:
             server_context(certificate, key)
         assert str(certificate) in str(fault.value)
         assert str(key) in str(fault.value)
-    with pytest.raises(CertificateError, match="holds no certificates") as fault:
+    with pytest.raises(UsageError, match="holds no certificates") as fault:
         server_context(mine.certificate, mine.key, garbage)
     assert str(fault.value).startswith(f"tls.client.ca: `{garbage}`")
     assert authority.file.exists()
@@ -272,7 +273,7 @@ def test_what_is_no_certificate_or_no_key_is_named(authority: Authority, mine: C
 
 def test_an_encrypted_key_is_refused_and_not_asked_for_at_the_terminal(authority: Authority) -> None:
     secret = authority.certify("secret", password=b"planted")
-    with pytest.raises(CertificateError, match="not encrypted"):
+    with pytest.raises(UsageError, match="not encrypted"):
         server_context(secret.certificate, secret.key)
 
 
@@ -388,5 +389,5 @@ async def test_a_watch_that_was_never_opened_can_be_closed(mine: Certified) -> N
 
 
 def test_a_watch_can_not_begin_with_broken_files(mine: Certified, tmp_path: Path) -> None:
-    with pytest.raises(CertificateError):
+    with pytest.raises(UsageError):
         CertificateWatch(mine.certificate, tmp_path / "missing")

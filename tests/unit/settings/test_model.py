@@ -4,8 +4,9 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from app.core.kafka.configs import AuthorizerConfig
+from app.formats.command_errors import UsageError
 from app.settings.model import Settings, as_given, read_settings
-from app.settings.sources import TABLES, SettingsError
+from app.settings.sources import TABLES
 from tests.surroundings import leave
 from tests.vectors.loader import Line, lines
 
@@ -19,7 +20,7 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _refusal(flags: dict[str, object] | None = None) -> str:
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(UsageError) as refused:
         read_settings(flags)
     assert "\n" not in str(refused.value)
     return str(refused.value)

@@ -7,8 +7,8 @@ from app.client.acls.meaning import Pattern, patterns_to_list
 from app.client.acls.options import ExecutionError, parse_options
 from app.client.acls.text import adding, on_one_line
 from app.client.acls.work import Add
-from app.client.faults import UsageError
 from app.core.kafka.codes import PatternType, ResourceType
+from app.formats.command_errors import UsageError
 from tests.kafka_acls_tool import FAILED, Said, drawn, ordered, ordered_words
 
 _OPERATION_REFUSED = "ResourceType "

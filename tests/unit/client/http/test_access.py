@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.client.faults import UsageError
 from app.client.http.access import DEFAULT_TIMEOUT_S, AccessFlags, access_of, add_access_arguments, make_access
+from app.formats.command_errors import UsageError
 from tests.planted import plant
 
 TOKEN = plant("klamm_planted-properties-token-98765")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.client.faults import UsageError
 from app.client.http.address import checked_url
+from app.formats.command_errors import UsageError
 
 
 @pytest.mark.parametrize(

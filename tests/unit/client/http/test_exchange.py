@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from app.client.faults import ServiceError, ServiceUnreachableError, UsageError
+from app.client.faults import ServiceError, ServiceUnreachableError
 from app.client.http import exchange
 from app.client.http.access import Access
 from app.client.http.service import Service
+from app.formats.command_errors import UsageError
 from tests.certificates import Authority
 from tests.planted import plant
 from tests.scripted_server import Answer, ScriptedServer, hang_up, problem, reply

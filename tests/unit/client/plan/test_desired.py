@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.client.faults import UsageError
 from app.client.plan import desired
 from app.client.plan.desired import read_desired
+from app.formats.command_errors import UsageError
 from app.formats.registry import FORMAT_NAMES
 from tests.updates import topic
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.client.faults import UsageError
 from app.client.plan import sources
 from app.client.plan.sources import read_wanted
+from app.formats.command_errors import UsageError
 from tests.updates import topic
 
 LINE = '{{"resource_type": "TOPIC", "resource_name": "{}", "principal": "User:a", "operation": "READ", '

@@ -8,11 +8,12 @@ from uuid import UUID
 import pytest
 
 from app.client.acls.command_lines import access_flags
-from app.client.faults import ServiceError, UsageError
+from app.client.faults import ServiceError
 from app.client.why import command as why
 from app.client.why.reply import Asked, explained
 from app.client.why.text import print_explanation
 from app.core.kafka.codes import AclOperation, ResourceType
+from app.formats.command_errors import UsageError
 
 ASKED = Asked("User:bob", AclOperation.READ, ResourceType.TOPIC, "orders", "10.1.2.3")
 NOTHING: dict[str, Any] = {

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from app.rest.callers.token_file import TokenFileError, add_token, hash_of, read_tokens, retire_tokens
+from app.formats.command_errors import UsageError
+from app.rest.callers.token_file import add_token, hash_of, read_tokens, retire_tokens
 
 CALLERS = ("orders", "platform")
 HASH = "a" * 64
@@ -22,7 +23,7 @@ def test_two_tokens_live_at_once_and_a_third_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     old, new = add_token(path, "orders", CALLERS), add_token(path, "orders", CALLERS)
     before = path.read_text()
-    with pytest.raises(TokenFileError, match="--retire"):
+    with pytest.raises(UsageError, match="--retire"):
         add_token(path, "orders", CALLERS)
     assert path.read_text() == before
     assert set(read_tokens(path, CALLERS)) == {hash_of(old.encode()), hash_of(new.encode())}
@@ -63,7 +64,7 @@ def test_remarks_and_the_files_mode_are_kept(tmp_path: Path) -> None:
 def test_a_line_that_means_nothing_refuses_the_file(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "tokens"
     path.write_text(text)
-    with pytest.raises(TokenFileError) as refusal:
+    with pytest.raises(UsageError) as refusal:
         read_tokens(path, CALLERS)
     assert why in str(refusal.value)
     assert HASH not in str(refusal.value)
@@ -73,7 +74,7 @@ def test_a_line_that_means_nothing_refuses_the_file(tmp_path: Path, text: str, w
 def test_what_is_no_text_or_too_much_refuses_the_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "tokens"
     path.write_bytes(content)
-    with pytest.raises(TokenFileError):
+    with pytest.raises(UsageError):
         read_tokens(path, CALLERS)
 
 
@@ -86,7 +87,7 @@ def test_a_broken_line_keeps_every_token_in_force(tmp_path: Path, broken: str) -
     before = path.read_text()
     number = 1 + len(broken.splitlines())
     for change in (add_token, retire_tokens):
-        with pytest.raises(TokenFileError, match=f"line {number}: "):
+        with pytest.raises(UsageError, match=f"line {number}: "):
             change(path, "orders", CALLERS)
         assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -113,12 +114,12 @@ def test_a_link_to_the_file_stays_a_link(tmp_path: Path, target_is: str) -> None
 
 
 def test_a_file_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
-    with pytest.raises(TokenFileError, match=r"is not there; make it with `klamm token NAME` \(an empty file will do"):
+    with pytest.raises(UsageError, match=r"is not there; make it with `klamm token NAME` \(an empty file will do"):
         read_tokens(tmp_path / "tokens", CALLERS)
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(TokenFileError, match="can't be written; make its folder first: "):
+    with pytest.raises(UsageError, match="can't be written; make its folder first: "):
         add_token(tmp_path / "nowhere" / "tokens", "orders", CALLERS)
 
 
