@@ -134,5 +134,5 @@ coverage: $(STAMP) ## The whole suite with branch coverage, processes included: 
 	$(BIN)/coverage report --fail-under 95
 
 .PHONY: bench
-bench: $(STAMP) ## Measure all that docs/benchmarks.md says, and write it; QUICK=1 for the short form, ONLY=http,writes for parts of it
+bench: $(STAMP) ## Measure speed and size side by side, and write docs/benchmarks-tables.md; QUICK=1 for the short form, ONLY=http,writes for parts of it
 	@$(BIN)/python -m tests.bench.run $(if $(filter 1,$(QUICK)),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(OUTPUT),--output $(OUTPUT))

@@ -1,4 +1,4 @@
-"""`make bench`: all sections one after the other, their tables, and docs/benchmarks.md.
+"""`make bench`: all sections one after the other, their tables, and docs/benchmarks-tables.md.
 
 Each section runs in a process of its own with a time limit; one that fails says so, and the others go on.
 """
@@ -23,7 +23,7 @@ from tests.bench.processes import ROOT, all_cores
 from tests.bench.report import Section, markdown, verdicts
 from tests.bench.section import ALONE, STORED
 
-_PAGE = ROOT / "docs" / "benchmarks.md"
+_PAGE = ROOT / "docs" / "benchmarks-tables.md"
 _SECTIONS = (*ALONE, *STORED)
 _TIMEOUTS_S = MappingProxyType(
     {
@@ -86,7 +86,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench")
     parser.add_argument("--quick", action="store_true", help="small sizes, short rounds: under two minutes in all")
     parser.add_argument("--only", default="", help=f"sections with commas between: {', '.join(_SECTIONS)}")
-    parser.add_argument("--output", type=Path, help="file to write (docs/benchmarks.md after a full run)")
+    parser.add_argument("--output", type=Path, help="file to write (docs/benchmarks-tables.md after a full run)")
     arguments = parser.parse_args()
     wanted = [name for name in arguments.only.split(",") if name]
     unknown = sorted(set(wanted) - set(_SECTIONS))

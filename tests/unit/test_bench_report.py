@@ -1,5 +1,8 @@
 """What the bench says of a bar is what was measured."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.bench.report import Row, Section, Table, markdown, percentile, verdicts
@@ -38,3 +41,12 @@ def test_table_shows_medians_with_their_spread_beside_the_yardstick() -> None:
 
 def test_percentile_of_few_values_is_one_of_them() -> None:
     assert [percentile([3, 1, 2], share) for share in (0, 0.5, 0.99, 1)] == [1, 2, 3, 3]
+
+
+def test_each_figure_of_the_page_that_people_read_stands_in_the_tables() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    tables = (docs / "benchmarks-tables.md").read_text(encoding="utf-8")
+    page = (docs / "benchmarks.md").read_text(encoding="utf-8")
+    figures = re.findall(r"(?<![\w.,])(\d[\d,.]*\d) (?:us|ms|s|bytes)\b", page)
+    assert len(figures) > 20
+    assert [figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d])", tables)] == []
