@@ -5,6 +5,7 @@ import asyncio
 from alembic import context
 from sqlalchemy import Connection
 
+from app.formats.database_url import DatabaseUrl
 from app.store.migrate import migration_engine
 from app.store.tables import metadata
 
@@ -16,7 +17,7 @@ def _run(connection: Connection) -> None:
 
 
 async def _run_on_url(database_url: str) -> None:
-    engine = migration_engine(database_url)
+    engine = migration_engine(DatabaseUrl.parse(database_url))
     async with engine.connect() as connection:
         await connection.run_sync(_run)
     await engine.dispose()

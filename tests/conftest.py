@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 from hypothesis import settings
 
+from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 from tests.planted import gather, judge
@@ -74,7 +75,7 @@ def database_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
 @pytest.fixture
 def migrated_database_url(database_url: str) -> str:
     """The DSN of a newborn store: all tables, no ACLs, an epoch of its own."""
-    _outside_of_the_test(migrate(database_url))
+    _outside_of_the_test(migrate(DatabaseUrl.parse(database_url)))
     return database_url
 
 

@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import SecretStr
-
 from app.cli import flags as command_flags
 from app.cli.credentials import begin_logging, callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
 from app.cli.example import Example, read_example, show_example
@@ -29,6 +27,7 @@ from app.cli.token import run_token
 from app.core.doubts import doubts_of_principal
 from app.core.kafka.errors import ApiException, InconsistentClusterIdException, StoreUnavailableException
 from app.formats.command_errors import CommandError, UsageError
+from app.formats.database_url import DatabaseUrl
 from app.logs.decision_files import prepare_folder
 from app.logs.redaction import conceal_url
 from app.logs.tracing import check_tracing
@@ -41,7 +40,6 @@ from app.rest.openapi import build_openapi
 from app.rest.pages.routes import document_text
 from app.settings.model import Settings, as_given, read_settings
 from app.store.migrate import migrate
-from app.store.place import place_of
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +82,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     example = _example(arguments.example, settings)
     _log.info("settings", extra=settings.redacted() if settings.log_format == "JSON" else settings.given())
     with _listener_and_database(settings) as (listener, database_url, each_second):
-        settings = settings.model_copy(update={"database_url": SecretStr(database_url)})
+        settings = settings.model_copy(update={"database_url": database_url})
         once_started = partial(_started, listener, example, tls=settings.tls_certificate is not None)
         if settings.workers == 1:
             app = create_app(settings)
@@ -123,7 +121,7 @@ def _warn_of_super_users(settings: Settings) -> None:
 
 
 @contextmanager
-def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, str, EachSecond]]:
+def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, DatabaseUrl, EachSecond]]:
     """The address first: one that is taken is told at once, and no PostgreSQL is made or started for it.
 
     In the end the socket goes first as well: nobody shall connect to a service whose database is being stopped.
@@ -159,7 +157,7 @@ def _migrate(arguments: argparse.Namespace) -> None:
         with _database(settings):  # which migrates it
             return
     with _named(settings):
-        asyncio.run(migrate(settings.database_url.get_secret_value(), cluster_id=settings.cluster_id))
+        asyncio.run(migrate(settings.database_url, cluster_id=settings.cluster_id))
 
 
 def _import(arguments: argparse.Namespace) -> None:
@@ -184,7 +182,7 @@ def _named(settings: Settings) -> Iterator[None]:
     except (StoreUnavailableException, InconsistentClusterIdException) as error:
         if settings.database_url is None:
             raise
-        raise type(error)(f"{place_of(settings.database_url.get_secret_value())}: {error.message}") from None
+        raise type(error)(f"{settings.database_url.shown}: {error.message}") from None
 
 
 def _openapi(arguments: argparse.Namespace) -> None:
@@ -203,13 +201,13 @@ def _openapi(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _database(settings: Settings, held: str = "") -> Iterator[tuple[str, EachSecond]]:
+def _database(settings: Settings, held: str = "") -> Iterator[tuple[DatabaseUrl, EachSecond]]:
     """The DSN to use, and what keeps its server alive: an embedded one, started and migrated here, if none is given.
 
     `held` is what else to say where another process holds the folder.
     """
     if settings.database_url is not None:
-        yield settings.database_url.get_secret_value(), None
+        yield settings.database_url, None
         return
     # Only here: who has a PostgreSQL of his own needs neither its wheel nor Linux.
     from app.store.embedded.server import EmbeddedPostgres, EmbeddedPostgresError, FolderHeldError  # noqa: PLC0415 - as above
@@ -219,11 +217,12 @@ def _database(settings: Settings, held: str = "") -> Iterator[tuple[str, EachSec
         server.start()
     except EmbeddedPostgresError as error:
         raise UsageError(f"{error}{held if isinstance(error, FolderHeldError) else ''}") from None
-    conceal_url(server.dsn)
+    database_url = DatabaseUrl.parse(server.dsn)
+    conceal_url(database_url)
     try:
-        asyncio.run(migrate(server.dsn, cluster_id=settings.cluster_id))
+        asyncio.run(migrate(database_url, cluster_id=settings.cluster_id))
         _log.info("embedded_postgres_ready", extra={"folder": settings.data_dir, "pid": server.pid})
-        yield server.dsn, server.keep_alive
+        yield database_url, server.keep_alive
     finally:
         server.stop()
         _log.info("embedded_postgres_stopped")

@@ -28,7 +28,7 @@ def begin_logging(settings: Settings, worker: int | None = None) -> None:
     """Log as the settings say, and never a secret of theirs."""
     configure_logging(settings.log_level, worker=worker, form=settings.log_format)
     if settings.database_url is not None:
-        conceal_url(settings.database_url.get_secret_value())
+        conceal_url(settings.database_url)
 
 
 def callers_of(settings: Settings, metrics: Metrics) -> Callers:

@@ -22,6 +22,7 @@ from app.core.kafka.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from app.formats.arguments import whole_number
 from app.formats.command_errors import CommandError, UsageError
+from app.formats.database_url import DatabaseUrl
 from app.formats.registry import FORMAT_NAMES, AclFormat, format_named
 from app.runtime.importing import ImportCounts, Importer, ImportOptions
 from app.store.writing.bulk import PostgresBulkStore
@@ -34,7 +35,7 @@ DESCRIPTION = (
 )
 
 EachSecond = Callable[[], None] | None
-Database = Callable[[], AbstractContextManager[tuple[str, EachSecond]]]
+Database = Callable[[], AbstractContextManager[tuple[DatabaseUrl, EachSecond]]]
 """Opens the store's PostgreSQL: its DSN, and what is to be called once a second meanwhile."""
 
 _AGAIN = "the same command, given again, carries on from there"
@@ -167,10 +168,10 @@ def run_import(arguments: argparse.Namespace, open_database: Database) -> str:
         ):
             progress.stage("checking", file.size)
             total = file.check(progress.done)
-            with open_database() as (dsn, each_second):
+            with open_database() as (database_url, each_second):
                 progress.stage("importing", total)
                 importer = Importer(
-                    PostgresBulkStore(dsn),
+                    PostgresBulkStore(database_url),
                     arguments.actor or f"Import:{_login()}",
                     lambda counts: progress.done(counts.read, counts.read, counts.trouble),
                     ImportOptions(batch_acls=arguments.batch, acls_per_s=arguments.rate),

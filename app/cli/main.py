@@ -63,15 +63,14 @@ def create_app(
     """
     if settings.database_url is None:
         raise ValueError("a replica needs a database URL")
-    dsn = settings.database_url.get_secret_value()
     options = RuntimeOptions(
         enabled=settings.authorizer_enabled,
         request_timeout_s=settings.request_timeout_ms / 1000,
         poll_s=settings.feed_poll_ms / 1000,
         load_turn=nullcontext if siblings is None else siblings.load_turn,
     )
-    feed = PostgresChangeFeed(dsn)
-    authorizer = Authorizer(PostgresAclStore(dsn), feed, settings.authorizer_config, options)
+    feed = PostgresChangeFeed(settings.database_url)
+    authorizer = Authorizer(PostgresAclStore(settings.database_url), feed, settings.authorizer_config, options)
     metrics = Metrics()
     audit = AuditLog(output.write, metrics, form=settings.log_format)
     callers = callers_of(settings, metrics)

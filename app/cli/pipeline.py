@@ -4,14 +4,13 @@ Needs the extra `spark`; nothing else of Klamm does.
 """
 
 import argparse
-import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from typing import TYPE_CHECKING
 
+from app.formats.database_url import DatabaseUrl
 from app.settings.model import read_settings
 from app.store.embedded.cluster import DATABASE, USER
 from app.store.embedded.folder import LOOPBACK, DataFolder
@@ -25,19 +24,6 @@ _MISSING = (
     ".venv/bin/pip install -e '.[spark]'\n"
 )
 _CONNECT_S = 2.0
-
-_PROPERTIES: Final[Mapping[str, str]] = {
-    "sslmode": "sslmode",
-    "sslrootcert": "sslrootcert",
-    "sslcert": "sslcert",
-    "sslkey": "sslkey",
-    "sslpassword": "sslpassword",
-    "sslnegotiation": "sslNegotiation",
-    "search_path": "currentSchema",
-}
-"""What `database.url` may say, and how the JDBC driver calls it. The rest is the service's own business."""
-_FROM_ENVIRONMENT = ("sslmode", "sslrootcert", "sslcert", "sslkey")
-"""PostgreSQL's variables (PGSSLMODE, ...) that count for the service where its URL is silent."""
 
 
 def run_pipeline(arguments: Sequence[str]) -> int:
@@ -70,7 +56,7 @@ class ServiceDatabase:
         """How jobs reach it. Raises UsageError if it is not there, or if Java has no way to it."""
         settings = read_settings({"data_dir": arguments.data_dir})
         if settings.database_url is not None:
-            return source_of(settings.database_url.get_secret_value(), os.environ)
+            return source_of(settings.database_url)
         return embedded_source(settings.data_dir)
 
 
@@ -98,30 +84,14 @@ def embedded_source(data_dir: Path) -> "JdbcSource":
     return JdbcSource(f"jdbc:postgresql://{LOOPBACK}:{port}/{DATABASE}", USER, password)
 
 
-def source_of(dsn: str, environ: Mapping[str, str]) -> "JdbcSource":
+def source_of(url: DatabaseUrl) -> "JdbcSource":
     """What `database.url` says, for Java. Raises PipelineError for what Java has no way to."""
     from app.pipeline.spark.errors import PipelineError  # noqa: PLC0415 - as above
     from app.pipeline.spark.jdbc import JdbcSource  # noqa: PLC0415 - as above
 
-    parts = urlsplit(dsn)
-    said = dict(parse_qsl(parts.query, keep_blank_values=True))
-    user_part, _, listed = parts.netloc.rpartition("@")
-    user, _, password = user_part.partition(":")
-    hosts = unquote(listed) or said.get("host") or environ.get("PGHOST") or "localhost"
-    if "/" in hosts or "service" in said:
+    try:
+        return JdbcSource(url.jdbc, url.user or None, url.password or None, url.jdbc_properties)
+    except ValueError as fault:
         raise PipelineError(
-            "`database.url` leads to a Unix socket or to a service file, which Java knows nothing of; name the "
-            "database with --jdbc-url jdbc:postgresql://host:port/database"
-        )
-    if not listed and (port := said.get("port") or environ.get("PGPORT")):
-        hosts = f"{hosts}:{port}"
-    user = unquote(user) or said.get("user") or environ.get("PGUSER", "")
-    password = unquote(password) or said.get("password") or environ.get("PGPASSWORD", "")
-    database = unquote(parts.path[1:]) or said.get("database") or said.get("dbname") or environ.get("PGDATABASE", user)
-    for name in _FROM_ENVIRONMENT:
-        if environ.get(f"PG{name.upper()}"):
-            said.setdefault(name, environ[f"PG{name.upper()}"])
-    properties = {_PROPERTIES[name]: value for name, value in said.items() if name in _PROPERTIES}
-    return JdbcSource(
-        f"jdbc:postgresql://{hosts}/{quote(database, safe='')}", user or None, password or None, properties
-    )
+            f"{fault}; name the database with --jdbc-url jdbc:postgresql://host:port/database"
+        ) from None

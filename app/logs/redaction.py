@@ -5,7 +5,9 @@ Every step is linear in the text's length: a text of megabytes that somebody has
 
 import json
 import re
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import quote, unquote
+
+from app.formats.database_url import DatabaseUrl
 
 MASK = "***"
 LONGEST_TEXT = 64 * 1024
@@ -66,17 +68,10 @@ def conceal(secret: str) -> None:
     _concealed.add(secret)
 
 
-def conceal_url(url: str) -> None:
+def conceal_url(url: DatabaseUrl) -> None:
     """From now on no line shows this URL, nor any password in it; those of less than 4 characters only within it."""
-    conceal(url)
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return
-    # Up to the last @, as a password may hold one that nobody has quoted.
-    passwords = [parts.netloc.rpartition("@")[0].partition(":")[2]]
-    passwords += [value for name, value in parse_qsl(parts.query) if _NAMES.search(name)]
-    for password in passwords:
+    conceal(url.dsn)
+    for password in (url.password, *(value for name, value in url.options.items() if _NAMES.search(name))):
         if len(password) >= _SHORTEST_SECRET:
             conceal(password)
 

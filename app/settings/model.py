@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.core.kafka.configs import AuthorizerConfig, describe, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.formats.command_errors import UsageError
+from app.formats.database_url import DatabaseUrl
 from app.settings.callers import CallerSettings, IssuerSettings, callers_without_proof, check_callers
-from app.settings.database_url import usable_database_url
 from app.settings.log_format import LogFormat, usual_format
 from app.settings.sources import (
     PREFIX,
@@ -66,6 +66,10 @@ def _not_empty(value: object) -> object:
     return value
 
 
+def _database_url(value: object) -> object:
+    return DatabaseUrl.parse(value) if isinstance(value, str) else value
+
+
 Given = BeforeValidator(_not_empty)
 Milliseconds = Annotated[int, Given, Field(ge=1, le=300_000)]
 _Upper = BeforeValidator(lambda word: str(word).strip().upper())
@@ -81,11 +85,10 @@ class Settings(BaseSettings):
         enable_decoding=False,
         hide_input_in_errors=True,
         validate_default=False,
+        arbitrary_types_allowed=True,
     )
 
-    database_url: Annotated[SecretStr | None, AfterValidator(lambda url: url and usable_database_url(url)), Given] = (
-        None
-    )
+    database_url: Annotated[DatabaseUrl | None, BeforeValidator(_database_url), Given] = None
     """DSN of your own PostgreSQL; without it an embedded one is run below `data_dir`."""
     data_dir: Annotated[Path, Given] = Path(".klamm")
     postgres_bin: Annotated[Path | None, Given] = None
@@ -263,7 +266,7 @@ def _origin(path: Sequence[int | str], flags: Mapping[str, object]) -> str:
 
 
 def _secrets() -> list[str]:
-    return [name for name, field in Settings.model_fields.items() if "SecretStr" in repr(field.annotation)]
+    return [name for name, field in Settings.model_fields.items() if "DatabaseUrl" in repr(field.annotation)]
 
 
 def _shown(value: object) -> str:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import asyncpg
 
 from app.core.kafka.errors import StoreUnavailableException
+from app.formats.database_url import DatabaseUrl
 from app.store.faults import faults_told
 from app.store.tls import HUNG_UP, answer_to_tls_fault, tls_of
 
@@ -82,11 +83,11 @@ _KEEPALIVES = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tc
 
 
 async def connect(
-    dsn: str, timeouts: StoreTimeouts, purpose: str, settings: Mapping[str, str] = MappingProxyType({})
+    url: DatabaseUrl, timeouts: StoreTimeouts, purpose: str, settings: Mapping[str, str] = MappingProxyType({})
 ) -> Connection:
     """A new connection with the session's limits set; `purpose` shows in pg_stat_activity. `settings` stand over them.
 
-    Raises StoreUnavailableException, or ValueError if the DSN can't be used at all.
+    Raises StoreUnavailableException.
     """
     limits = {
         "statement_timeout": timeouts.statement_s,
@@ -97,11 +98,11 @@ async def connect(
     }
     in_ms = {name: str(round(seconds * 1000)) for name, seconds in limits.items()}
     session = {"application_name": f"klamm {purpose}", "jit": "off", **_KEEPALIVES, **in_ms, **settings}
-    tls = await tls_of(dsn)
+    tls = await tls_of(url)
     with faults_told():
         try:
             return await asyncpg.connect(
-                dsn, timeout=timeouts.connect_s, command_timeout=timeouts.reply_s, server_settings=session, ssl=tls
+                url.dsn, timeout=timeouts.connect_s, command_timeout=timeouts.reply_s, server_settings=session, ssl=tls
             )
         except asyncpg.ConnectionDoesNotExistError as fault:
             if isinstance(tls, str):
@@ -122,12 +123,12 @@ class KeptConnection:
 
     def __init__(
         self,
-        dsn: str,
+        url: DatabaseUrl,
         timeouts: StoreTimeouts,
         purpose: str,
         on_open: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> None:
-        self._dsn = dsn
+        self._url = url
         self._timeouts = timeouts
         self._purpose = purpose
         self._on_open = on_open
@@ -188,7 +189,7 @@ class KeptConnection:
         return connection
 
     async def _connect_and_prepare(self) -> Connection:
-        connection = await connect(self._dsn, self._timeouts, self._purpose, {**_BY_INDEX, **STAYS})
+        connection = await connect(self._url, self._timeouts, self._purpose, {**_BY_INDEX, **STAYS})
         if self._on_open is not None:
             try:
                 with faults_told():

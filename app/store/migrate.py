@@ -22,6 +22,7 @@ from sqlalchemy.pool import NullPool
 import migrations
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import StoreTimeouts, connect, wait_before_retry
 from app.store.faults import faults_told
 from app.store.grants import grant
@@ -42,7 +43,7 @@ _CODES: dict[str, type[IntEnum]] = {
 }
 
 
-async def migrate(database_url: str, *, cluster_id: str | None = None) -> None:
+async def migrate(url: DatabaseUrl, *, cluster_id: str | None = None) -> None:
     """Applies what is missing, and grants what the group roles lack (`app.store.grants`).
 
     `cluster_id` names the cluster of a store that is born here (else a random one).
@@ -58,7 +59,7 @@ async def migrate(database_url: str, *, cluster_id: str | None = None) -> None:
             _check_cluster_id(connection, cluster_id)
         connection.commit()
 
-    await _run_locked(database_url, upgrade)
+    await _run_locked(url, upgrade)
 
 
 def _upgrade(config: Config) -> None:
@@ -73,22 +74,22 @@ def _upgrade(config: Config) -> None:
         ) from None
 
 
-async def downgrade(database_url: str, revision: str) -> None:
+async def downgrade(url: DatabaseUrl, revision: str) -> None:
     """Undoes the migrations after this revision; "base" undoes all, and the ACLs are lost with the tables."""
-    await _run_locked(database_url, lambda connection: command.downgrade(_config(connection), revision))
+    await _run_locked(url, lambda connection: command.downgrade(_config(connection), revision))
 
 
-def migration_engine(database_url: str) -> AsyncEngine:
+def migration_engine(url: DatabaseUrl) -> AsyncEngine:
     """An engine whose connections wait 4 s for a lock and 5 s for a statement at most, and are not kept."""
     return create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=partial(connect, database_url, _TIMEOUTS, "migration"),
+        async_creator=partial(connect, url, _TIMEOUTS, "migration"),
         poolclass=NullPool,
     )
 
 
-async def _run_locked(database_url: str, work: Callable[[Connection], None]) -> None:
-    engine = migration_engine(database_url)
+async def _run_locked(url: DatabaseUrl, work: Callable[[Connection], None]) -> None:
+    engine = migration_engine(url)
     try:
         with faults_told():
             async with _bare_faults(), engine.connect() as connection:

@@ -5,7 +5,6 @@ driver would take `prefer` for it, which falls back to plain text without a word
 """
 
 import asyncio
-import os
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,18 +12,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
 from app.core.kafka.errors import StoreUnavailableException
-from app.core.kafka.hosts import is_loopback
+from app.formats.database_url import DatabaseUrl
 
 UncheckedMode: TypeAlias = Literal["disable", "allow", "prefer"]
 """Modes that prove nothing about the server; the driver knows how to try one way and then the other."""
 
 _UNCHECKED = ("disable", "allow", "prefer")
-_CHECKED = ("require", "verify-ca", "verify-full")
 _SYSTEM = "system"
 _ALPN = "postgresql"
 _VERSIONS: Mapping[str, ssl.TLSVersion] = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -77,56 +74,33 @@ class TlsOptions:
         return {option: name for option, name in named.items() if name is not None}
 
 
-def is_local(host: str) -> bool:
-    """Whether a connection to this host can't leave the machine: a Unix socket, `localhost`, a loopback address."""
-    return host == "" or host.startswith("/") or is_loopback(host)
+def options_of(url: DatabaseUrl) -> TlsOptions:
+    """The TLS options of this URL; files that it leaves out come from ~/.postgresql.
 
-
-def hosts_of(dsn: str) -> list[str]:
-    """Every host that the driver may try for this URL. A service's host is in a file: `service` stands for it."""
-    query = _query(dsn)
-    # Cut where the driver cuts.
-    listed = urlsplit(dsn).netloc
-    listed = listed.partition("@")[2] if "@" in listed else listed
-    if listed:
-        return [unquote(_host(each)) for each in listed.split(",")]
-    if query.get("host"):
-        return [_host(each) for each in query["host"].split(",")]
-    if "service" in query or os.environ.get("PGSERVICE"):
-        return ["service"]
-    return [_host(each) for each in os.environ.get("PGHOST", "").split(",")]
-
-
-def options_of(dsn: str) -> TlsOptions:
-    """The TLS options of this URL; what it leaves out comes from PostgreSQL's variables and ~/.postgresql.
-
-    Raises StoreUnavailableException for what can't be meant.
+    Raises StoreUnavailableException.
     """
-    query = _query(dsn)
-    mode = query.get("sslmode") or os.environ.get("PGSSLMODE")
-    if not mode:
-        mode = "prefer" if all(is_local(host) for host in hosts_of(dsn)) else "verify-full"
-    if mode not in (*_UNCHECKED, *_CHECKED):
-        raise StoreUnavailableException(f"sslmode of `database.url` must be one of {', '.join(_UNCHECKED + _CHECKED)}")
-    certificate = _file(query, "sslcert", "postgresql.crt")
+    given = url.options
+    certificate = _file(given, "sslcert", "postgresql.crt")
     options = TlsOptions(
-        mode,
-        root_certificate=_file(query, "sslrootcert", "root.crt"),
+        mode=given.get("sslmode") or ("prefer" if url.is_local else "verify-full"),
+        root_certificate=_file(given, "sslrootcert", "root.crt"),
         certificate=certificate,
-        key=_file(query, "sslkey", "postgresql.key") if certificate else None,
-        revocation_list=_file(query, "sslcrl", "root.crl"),
-        password=query.get("sslpassword", ""),
-        minimum=query.get("ssl_min_protocol_version", "TLSv1.2"),
-        maximum=query.get("ssl_max_protocol_version"),
+        key=_file(given, "sslkey", "postgresql.key") if certificate else None,
+        revocation_list=_file(given, "sslcrl", "root.crl"),
+        password=given.get("sslpassword", ""),
+        minimum=given.get("ssl_min_protocol_version", "TLSv1.2"),
+        maximum=given.get("ssl_max_protocol_version"),
     )
-    if mode in _CHECKED:
-        _refuse_nonsense(options)
+    if options.mode == "verify-ca" and options.root_certificate is None:
+        raise StoreUnavailableException(
+            "sslmode=verify-ca of `database.url` needs a CA: name its file, sslrootcert=FILE"
+        )
     return options
 
 
-async def tls_of(dsn: str) -> ssl.SSLContext | UncheckedMode:
+async def tls_of(url: DatabaseUrl) -> ssl.SSLContext | UncheckedMode:
     """What the driver is to be given as `ssl`. Raises StoreUnavailableException, naming what can't be used."""
-    options = options_of(dsn)
+    options = options_of(url)
     if options.mode in _UNCHECKED:
         return cast("UncheckedMode", options.mode)
     # Files are read anew only after they changed, so that certificates rotate without a restart; and not on the event
@@ -151,41 +125,14 @@ def answer_to_tls_fault(fault: BaseException) -> str | None:
     return None
 
 
-def _query(dsn: str) -> dict[str, str]:
-    # As the driver reads it: of what is given twice, the last.
-    return {name: values[-1] for name, values in parse_qs(urlsplit(dsn).query).items()}
-
-
-def _host(listed: str) -> str:
-    if listed.startswith("/"):
-        return listed
-    if listed.startswith("["):
-        return listed[1:].partition("]")[0]
-    return listed.partition(":")[0]
-
-
-def _file(query: Mapping[str, str], name: str, at_home: str) -> str | None:
-    named = query.get(name) or os.environ.get(f"PG{name.upper()}")
-    if named:
-        return named
+def _file(given: Mapping[str, str], name: str, at_home: str) -> str | None:
+    if name in given:
+        return given[name]
     try:
         path = Path.home() / ".postgresql" / at_home
     except (RuntimeError, KeyError):  # a container's user may have no home
         return None
     return str(path) if path.is_file() else None
-
-
-def _refuse_nonsense(options: TlsOptions) -> None:
-    if options.mode != "verify-full" and options.root_certificate == _SYSTEM:
-        # Anybody gets a certificate from one of the system's CAs, so without the name it proves nothing.
-        raise StoreUnavailableException("sslrootcert=system of `database.url` needs sslmode=verify-full")
-    if options.mode == "verify-ca" and options.root_certificate is None:
-        raise StoreUnavailableException(
-            "sslmode=verify-ca of `database.url` needs a CA: name its file, sslrootcert=FILE"
-        )
-    for version in (options.minimum, options.maximum):
-        if version is not None and version not in _VERSIONS:
-            raise StoreUnavailableException(f"TLS versions in `database.url` must be one of {', '.join(_VERSIONS)}")
 
 
 def _context_now(options: TlsOptions) -> ssl.SSLContext:

@@ -15,6 +15,7 @@ import asyncpg
 
 from app.core.kafka.bindings import AclRow
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 from tests.bench.processes import ROOT, Core, klamm_command, klamm_environment, on_core
@@ -36,7 +37,7 @@ class Server(NamedTuple):
         """A newborn store, in place of the one that may have had this name; returns its DSN."""
         self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         self.execute(f'CREATE DATABASE "{name}"')
-        asyncio.run(migrate(self.store(name)))
+        asyncio.run(migrate(DatabaseUrl.parse(self.store(name))))
         return self.store(name)
 
     def execute(self, statement: str, store: str | None = None) -> str:

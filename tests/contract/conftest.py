@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
@@ -27,12 +28,12 @@ async def store_url(request: pytest.FixtureRequest) -> AsyncIterator[str | None]
         await admin.execute(f"DROP DATABASE IF EXISTS {_DATABASE} WITH (FORCE)")
         if request.param == "app role":
             roles = await make_roles(server.dsn, _DATABASE)
-            await migrate(roles.migrate)
+            await migrate(DatabaseUrl.parse(roles.migrate))
             yield roles.serve
         else:
             await admin.execute(f"CREATE DATABASE {_DATABASE}")
             url = f"{server.dsn.rpartition('/')[0]}/{_DATABASE}"
-            await migrate(url)
+            await migrate(DatabaseUrl.parse(url))
             yield url
         await admin.execute(f"DROP DATABASE {_DATABASE} WITH (FORCE)")
 
@@ -43,7 +44,11 @@ async def subject(store_url: str | None) -> AsyncIterator[Subject]:
         fake = FakeStore()
         yield Subject(fake, fake.feed, fake)
         return
-    store, feed, bulk = PostgresAclStore(store_url), PostgresChangeFeed(store_url), PostgresBulkStore(store_url)
+    store, feed, bulk = (
+        PostgresAclStore(DatabaseUrl.parse(store_url)),
+        PostgresChangeFeed(DatabaseUrl.parse(store_url)),
+        PostgresBulkStore(DatabaseUrl.parse(store_url)),
+    )
     yield Subject(store, feed, bulk)
     await bulk.close()
     await feed.close()

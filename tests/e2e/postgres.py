@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 import asyncpg
 
+from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 
@@ -114,7 +115,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def migrated(dsn: str) -> None:
-    run(migrate(dsn))
+    run(migrate(DatabaseUrl.parse(dsn)))
 
 
 def sql(dsn: str, statement: str, *values: object) -> list[Sequence[Any]]:

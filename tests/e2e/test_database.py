@@ -11,7 +11,7 @@ import pytest
 
 from app.core.continuity import FeedPosition
 from app.core.records import GENESIS_HASH
-from app.store.place import place_of
+from app.formats.database_url import DatabaseUrl
 from app.store.reading.change_feed import PostgresChangeFeed
 from tests.certificates import Authority
 from tests.database_roles import DatabaseRoles, make_roles
@@ -86,7 +86,9 @@ def roles(own_server: OwnPostgres) -> DatabaseRoles:
 def test_migrator_and_app_each_do_their_part_and_no_more(roles: DatabaseRoles, tmp_path: Path) -> None:
     code, said = klamm(roles.serve, "migrate")
     assert code == 1
-    assert said.startswith(f"klamm: {place_of(roles.serve)}: the role of `database.url` lacks a privilege")
+    assert said.startswith(
+        f"klamm: {DatabaseUrl.parse(roles.serve).shown}: the role of `database.url` lacks a privilege"
+    )
     assert klamm(roles.migrate, "migrate") == (0, "")
 
     with replica_on(roles.serve) as service:
@@ -127,7 +129,7 @@ def test_every_session_has_its_limits(store: Store, tmp_path: Path) -> None:
         assert klamm(store.dsn, "migrate")[0] == 0
 
         async def trim_and_renounce() -> None:
-            feed = PostgresChangeFeed(store.dsn)
+            feed = PostgresChangeFeed(DatabaseUrl.parse(store.dsn))
             await feed.trim(keep_age=None, keep_count=None)
             await feed.renounce(FeedPosition((await feed.poll(0, 1)).head.epoch, 0, GENESIS_HASH))
             await feed.close()
@@ -175,7 +177,7 @@ def test_the_service_over_verified_tls(store: Store, tmp_path: Path) -> None:
         dsn = relay.dsn(sslmode="verify-full", sslrootcert=str(root))
         code, said = klamm(dsn, "migrate")
         assert (code, said.count("\n")) == (1, 1)
-        assert said.startswith(f"klamm: {place_of(dsn)}: PostgreSQL's certificate is not trusted (")
+        assert said.startswith(f"klamm: {DatabaseUrl.parse(dsn).shown}: PostgreSQL's certificate is not trusted (")
         with replica_on(dsn) as service:
             eventually(lambda: "not trusted" in "\n".join(service.lines), "the log says why")
             assert service.http.get("/readyz").status_code == 503

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.core.continuity import KnownHistory
+from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
@@ -35,7 +36,7 @@ def write(dsn: str, names: Sequence[str]) -> None:
     """Create these ACLs, each in a transaction of its own, past all replicas."""
 
     async def write_all() -> None:
-        store = PostgresAclStore(dsn)
+        store = PostgresAclStore(DatabaseUrl.parse(dsn))
         try:
             for name in names:
                 await store.write([create(topic(name))], KnownHistory())
@@ -179,7 +180,7 @@ def trim_all_but(dsn: str, count: int) -> int:
     """Trim the log to its last records; returns how many went."""
 
     async def trim() -> int:
-        feed = PostgresChangeFeed(dsn)
+        feed = PostgresChangeFeed(DatabaseUrl.parse(dsn))
         try:
             return await feed.trim(keep_age=None, keep_count=count)
         finally:

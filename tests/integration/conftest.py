@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
@@ -24,20 +25,20 @@ SHORT = StoreTimeouts(
 
 @pytest.fixture
 async def store_url(database_url: str) -> str:
-    await migrate(database_url)
+    await migrate(DatabaseUrl.parse(database_url))
     return database_url
 
 
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[PostgresAclStore]:
-    store = PostgresAclStore(store_url)
+    store = PostgresAclStore(DatabaseUrl.parse(store_url))
     yield store
     await store.close()
 
 
 @pytest.fixture
 async def feed(store_url: str) -> AsyncIterator[PostgresChangeFeed]:
-    feed = PostgresChangeFeed(store_url)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(store_url))
     yield feed
     await feed.close()
 

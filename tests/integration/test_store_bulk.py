@@ -11,6 +11,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, record_hash
+from app.formats.database_url import DatabaseUrl
 from app.runtime.importing import ImportCounts, Importer, ImportOptions
 from app.store.engine import Connection
 from app.store.migrate import migrate
@@ -43,7 +44,7 @@ _RECORDS = 'SELECT * FROM acl_record ORDER BY "offset"'
 
 async def check_chain(store_url: str) -> int:
     """Proves the whole feed, from its first record to the head; how long it is."""
-    feed, chained, offset = PostgresChangeFeed(store_url), GENESIS_HASH, 0
+    feed, chained, offset = PostgresChangeFeed(DatabaseUrl.parse(store_url)), GENESIS_HASH, 0
     while True:
         poll = await feed.poll(offset, 1_000)
         for record in poll.records:
@@ -60,7 +61,7 @@ async def check_chain(store_url: str) -> int:
 async def test_rows_are_those_of_the_ordinary_writer_in_every_column(
     store: PostgresAclStore, database: Connection, store_url: str
 ) -> None:
-    bulk = PostgresBulkStore(store_url)
+    bulk = PostgresBulkStore(DatabaseUrl.parse(store_url))
     await store.write([create(*ODD)], KnownHistory())
     ordinary = [dict(row) for row in [*await database.fetch(_ACLS), *await database.fetch(_RECORDS)]]
     await store.write([delete(AclBindingFilter())], KnownHistory())
@@ -87,7 +88,9 @@ async def test_an_import_beside_other_writers_leaves_no_hole_and_holds_nobody_up
     store: PostgresAclStore, store_url: str, database: Connection
 ) -> None:
     bindings = [topic(f"t{n:05d}") for n in range(8_000)]
-    importer = Importer(PostgresBulkStore(store_url), ACTOR, lambda _: None, ImportOptions(batch_acls=200))
+    importer = Importer(
+        PostgresBulkStore(DatabaseUrl.parse(store_url)), ACTOR, lambda _: None, ImportOptions(batch_acls=200)
+    )
     importing = asyncio.create_task(importer.run(bindings))
 
     turns = 0
@@ -104,7 +107,7 @@ async def test_an_import_beside_other_writers_leaves_no_hole_and_holds_nobody_up
 
 
 async def test_a_database_without_tables_is_told(database_url: str) -> None:
-    bulk = PostgresBulkStore(database_url)
+    bulk = PostgresBulkStore(DatabaseUrl.parse(database_url))
 
     with pytest.raises(StoreUnavailableException, match="klamm migrate"):
         await bulk.add(batch([topic("a")]), ACTOR, KnownHistory())
@@ -115,7 +118,7 @@ async def test_a_database_without_tables_is_told(database_url: str) -> None:
 async def test_a_standby_or_read_only_session_is_refused(store_url: str, database: Connection) -> None:
     name = await database.fetchval("SELECT current_database()")
     await database.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
-    bulk = PostgresBulkStore(store_url)
+    bulk = PostgresBulkStore(DatabaseUrl.parse(store_url))
 
     with pytest.raises(StoreUnavailableException, match="hot standby or read-only"):
         await bulk.add(batch([topic("a")]), ACTOR, KnownHistory())
@@ -126,7 +129,7 @@ async def test_a_standby_or_read_only_session_is_refused(store_url: str, databas
 async def test_commits_are_durable_whatever_the_database_says(store_url: str, database: Connection) -> None:
     name = await database.fetchval("SELECT current_database()")
     await database.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
-    bulk = PostgresBulkStore(store_url)
+    bulk = PostgresBulkStore(DatabaseUrl.parse(store_url))
     await bulk.add({}, ACTOR, KnownHistory())
 
     async with bulk._feed.transaction(KnownHistory()) as transaction:
@@ -141,7 +144,7 @@ async def test_a_batch_that_fails_in_its_midst_leaves_nothing(store_url: str, da
         $$ BEGIN RAISE EXCEPTION 'planted' USING ERRCODE = '53100'; END $$"""
     )
     await database.execute("CREATE TRIGGER fail BEFORE INSERT ON acl_record EXECUTE FUNCTION fail()")
-    bulk = PostgresBulkStore(store_url)
+    bulk = PostgresBulkStore(DatabaseUrl.parse(store_url))
 
     with pytest.raises(StoreUnavailableException, match="disk is full"):
         await bulk.add(batch([topic("a")]), ACTOR, KnownHistory())
@@ -156,7 +159,7 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_giving_the_batch_agai
 ) -> None:
     acls = {key: StandardAcl(uuid4(), acl.binding) for key, acl in batch(map(topic, "abc")).items()}
     async with proxy_to(store_url) as proxy:
-        bulk = PostgresBulkStore(proxy.dsn, SHORT)
+        bulk = PostgresBulkStore(DatabaseUrl.parse(proxy.dsn), SHORT)
         proxy.trip, proxy.then = COMMIT, "deliver"
         with pytest.raises(RequestTimedOutException):
             await bulk.add(acls, ACTOR, KnownHistory())
@@ -176,7 +179,7 @@ async def test_an_import_outlives_killed_sessions(store_url: str, database: Conn
     def report(counts: ImportCounts) -> None:
         seen.append(counts.read)
 
-    importer = Importer(PostgresBulkStore(store_url), ACTOR, report, ImportOptions(batch_acls=100))
+    importer = Importer(PostgresBulkStore(DatabaseUrl.parse(store_url)), ACTOR, report, ImportOptions(batch_acls=100))
     importing = asyncio.create_task(importer.run(bindings))
     while not importing.done():
         await asyncio.sleep(0.05)
@@ -195,8 +198,8 @@ async def test_an_import_outlives_killed_sessions(store_url: str, database: Conn
 
 
 async def test_a_store_is_born_for_an_import_too(database_url: str) -> None:
-    await migrate(database_url, cluster_id="lkc-1")
-    importer = Importer(PostgresBulkStore(database_url), "Import:me", lambda _: None)
+    await migrate(DatabaseUrl.parse(database_url), cluster_id="lkc-1")
+    importer = Importer(PostgresBulkStore(DatabaseUrl.parse(database_url)), "Import:me", lambda _: None)
 
     await importer.run([topic("a"), topic("a")])
 

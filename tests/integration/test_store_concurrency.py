@@ -14,6 +14,7 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord, record_hash
+from app.formats.database_url import DatabaseUrl
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.updates import create, created, delete, topic
@@ -38,7 +39,7 @@ class Follower:
     """Applies whole transactions and believes nothing."""
 
     def __init__(self, store_url: str) -> None:
-        self.feed = PostgresChangeFeed(store_url)
+        self.feed = PostgresChangeFeed(DatabaseUrl.parse(store_url))
         self.acls: dict[UUID, StandardAcl] = {}
         self.offset = 0
         self.hash = GENESIS_HASH
@@ -63,7 +64,7 @@ class Follower:
 
 async def write_on(store_url: str, number: int, witness: Witness, stop: asyncio.Event) -> None:
     draw = random.Random(number)
-    store = PostgresAclStore(store_url)
+    store = PostgresAclStore(DatabaseUrl.parse(store_url))
     for turn in itertools.count():
         if stop.is_set():
             break

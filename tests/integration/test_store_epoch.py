@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from app.core.continuity import FeedPosition, KnownHistory, is_later
 from app.core.records import GENESIS_HASH
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
@@ -59,7 +60,7 @@ async def test_a_writer_that_can_not_compare_a_trimmed_record_begins_a_new_epoch
 async def test_two_that_have_lost_the_same_begin_one_epoch(store_url: str, store: PostgresAclStore) -> None:
     born = (await store.write([create(topic("a"))], KnownHistory())).epoch
     lost = FeedPosition(born, 5, b"of a record that was lost")
-    others = [PostgresAclStore(store_url) for _ in range(4)]
+    others = [PostgresAclStore(DatabaseUrl.parse(store_url)) for _ in range(4)]
     try:
         outcomes = await asyncio.gather(
             *(each.write([create(topic(f"t{n}"))], KnownHistory(lost)) for n, each in enumerate(others))
@@ -91,7 +92,9 @@ async def test_a_role_that_may_only_read_keeps_the_epoch(
     await database.execute("CREATE ROLE plain_reader LOGIN PASSWORD 'plain'")
     await database.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO plain_reader")
     url = urlsplit(store_url)
-    reading = PostgresChangeFeed(url._replace(netloc=f"plain_reader:plain@{url.netloc.rpartition('@')[2]}").geturl())
+    reading = PostgresChangeFeed(
+        DatabaseUrl.parse(url._replace(netloc=f"plain_reader:plain@{url.netloc.rpartition('@')[2]}").geturl())
+    )
     try:
         await reading.renounce(FeedPosition(written.epoch, 2, b"of a record that was lost"))
 

@@ -12,6 +12,7 @@ import pytest
 from app.core.continuity import KnownHistory
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.kafka.filters import AclBindingFilter
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
@@ -139,7 +140,7 @@ async def test_an_acl_that_this_version_cannot_read_poisons_the_snapshot(
 
 
 async def test_an_unreachable_database_is_an_outage_for_polls_and_snapshots() -> None:
-    feed = PostgresChangeFeed(CLOSED_PORT)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(CLOSED_PORT))
 
     with pytest.raises(StoreUnavailableException):
         await feed.poll(0, 1)
@@ -162,7 +163,7 @@ async def test_a_database_without_head_asks_for_migration(feed: PostgresChangeFe
 
 async def test_a_frozen_connection_does_not_hold_up_a_poll_for_good(store_url: str, store: PostgresAclStore) -> None:
     async with proxy_to(store_url) as proxy:
-        feed = PostgresChangeFeed(proxy.dsn, SHORT)
+        feed = PostgresChangeFeed(DatabaseUrl.parse(proxy.dsn), SHORT)
         await feed.poll(0, 1)
         proxy.freeze()
 
@@ -200,7 +201,7 @@ async def test_the_loss_of_the_listening_connection_wakes_at_once(
 
 async def test_a_half_open_listening_connection_is_found_and_made_anew(store_url: str, store: PostgresAclStore) -> None:
     async with proxy_to(store_url) as proxy:
-        feed = PostgresChangeFeed(proxy.dsn, SHORT)
+        feed = PostgresChangeFeed(DatabaseUrl.parse(proxy.dsn), SHORT)
         await feed.wait(PATIENT_S)
         proxy.freeze()
         await store.write([create(topic("lost"))], KnownHistory())
@@ -224,7 +225,7 @@ async def test_a_half_open_listening_connection_is_found_and_made_anew(store_url
 
 
 async def test_closing_wakes_who_waits(store_url: str) -> None:
-    feed = PostgresChangeFeed(store_url)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(store_url))
     await feed.wait(PATIENT_S)
     waiting = asyncio.create_task(feed.wait(PATIENT_S))
     await asyncio.sleep(0.05)
@@ -278,7 +279,7 @@ async def test_a_snapshot_that_is_left_in_the_middle_leaves_nothing_behind(
 
 async def test_a_slow_reader_gets_all_of_a_snapshot(store: PostgresAclStore, store_url: str) -> None:
     await big_store(store)
-    feed = PostgresChangeFeed(store_url, StoreTimeouts(statement_s=0.3, idle_in_transaction_s=0.3))
+    feed = PostgresChangeFeed(DatabaseUrl.parse(store_url), StoreTimeouts(statement_s=0.3, idle_in_transaction_s=0.3))
 
     assert await read_all(feed, lambda: time.sleep(0.01)) == 1_000
     async with feed.snapshot() as reader:
@@ -293,7 +294,7 @@ async def test_a_snapshot_whose_connection_breaks_is_an_outage(
 ) -> None:
     await big_store(store)
     async with proxy_to(store_url) as proxy:
-        feed = PostgresChangeFeed(proxy.dsn, StoreTimeouts(slice_s=0.5, answer_s=0.3))
+        feed = PostgresChangeFeed(DatabaseUrl.parse(proxy.dsn), StoreTimeouts(slice_s=0.5, answer_s=0.3))
         with pytest.raises(StoreUnavailableException):
             await read_all(feed, getattr(proxy, how))
         await feed.close()

@@ -19,6 +19,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH
+from app.formats.database_url import DatabaseUrl
 from app.store import migrate as migrate_module
 from app.store.engine import Connection
 from app.store.migrate import downgrade, migrate, migration_engine
@@ -55,42 +56,42 @@ async def tables(database_url: str) -> set[str]:
 
 
 async def test_a_store_is_born_with_an_empty_head(database_url: str) -> None:
-    await migrate(database_url)
+    await migrate(DatabaseUrl.parse(database_url))
 
-    feed = PostgresChangeFeed(database_url)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(database_url))
     head = (await feed.poll(0, 1)).head
     assert (head.last_offset, head.hash, head.log_start_offset) == (0, GENESIS_HASH, 1)
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", head.cluster_id)
     assert head.epoch != UUID(int=0)
-    await migrate(database_url)
+    await migrate(DatabaseUrl.parse(database_url))
     assert (await feed.poll(0, 1)).head == head
     await feed.close()
 
 
 async def test_the_cluster_id_is_fixed_at_birth(database_url: str) -> None:
-    await migrate(database_url, cluster_id="MkU3OEVBNTcwNTJENDM2Qg")
-    await migrate(database_url)
-    await migrate(database_url, cluster_id="MkU3OEVBNTcwNTJENDM2Qg")
+    await migrate(DatabaseUrl.parse(database_url), cluster_id="MkU3OEVBNTcwNTJENDM2Qg")
+    await migrate(DatabaseUrl.parse(database_url))
+    await migrate(DatabaseUrl.parse(database_url), cluster_id="MkU3OEVBNTcwNTJENDM2Qg")
 
     with pytest.raises(InconsistentClusterIdException, match="belongs to cluster `MkU3OEVBNTcwNTJENDM2Qg`"):
-        await migrate(database_url, cluster_id="other")
+        await migrate(DatabaseUrl.parse(database_url), cluster_id="other")
 
 
 async def test_up_down_and_up_again(database_url: str) -> None:
-    await migrate(database_url)
+    await migrate(DatabaseUrl.parse(database_url))
     there = await tables(database_url)
     assert {"acl_head", "acl", "acl_record", "config", "code_name"} <= there
     assert {"acl_v1", "acl_record_v1", "acl_head_v1", "config_v1"} <= there
-    await downgrade(database_url, "base")
+    await downgrade(DatabaseUrl.parse(database_url), "base")
     assert await tables(database_url) == set()
-    await migrate(database_url)
+    await migrate(DatabaseUrl.parse(database_url))
     assert await tables(database_url) == there
 
 
 async def test_four_at_once_on_an_empty_database(database_url: str) -> None:
-    await asyncio.gather(*[migrate(database_url, cluster_id="same") for _ in range(4)])
+    await asyncio.gather(*[migrate(DatabaseUrl.parse(database_url), cluster_id="same") for _ in range(4)])
 
-    feed = PostgresChangeFeed(database_url)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(database_url))
     assert (await feed.poll(0, 1)).head.cluster_id == "same"
     await feed.close()
 
@@ -110,7 +111,7 @@ async def test_the_tables_in_code_are_those_of_the_migrations(store_url: str) ->
     def differences(connection: SyncConnection) -> list[object]:
         return list(compare_metadata(MigrationContext.configure(connection), metadata))
 
-    engine = migration_engine(store_url)
+    engine = migration_engine(DatabaseUrl.parse(store_url))
     async with engine.connect() as connection:
         assert await connection.run_sync(differences) == []
     await engine.dispose()
@@ -141,7 +142,7 @@ async def test_a_database_of_another_encoding_is_refused(database_url: str, data
     await database.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
     try:
         with pytest.raises(StoreUnavailableException, match="encoding UTF8"):
-            await migrate(f"{database_url}_latin")
+            await migrate(DatabaseUrl.parse(f"{database_url}_latin"))
     finally:
         await database.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -150,7 +151,7 @@ async def test_a_lock_on_the_tables_is_not_waited_for_without_bound(store_url: s
     async with database.transaction():
         await database.execute("LOCK TABLE acl IN ACCESS SHARE MODE")
         with pytest.raises(StoreUnavailableException, match="another writer"):
-            await downgrade(store_url, "base")
+            await downgrade(DatabaseUrl.parse(store_url), "base")
 
     assert "acl" in await tables(store_url)
 
@@ -163,15 +164,15 @@ async def test_a_migration_elsewhere_that_never_ends_is_not_waited_for_without_b
     monkeypatch.setattr(migrate_module, "_LOCK_PATIENCE_S", 0.2)
 
     with pytest.raises(StoreUnavailableException, match="another process"):
-        await migrate(database_url)
+        await migrate(DatabaseUrl.parse(database_url))
 
     await other.close()
-    await migrate(database_url)
+    await migrate(DatabaseUrl.parse(database_url))
 
 
 async def test_an_unreachable_database_is_an_outage() -> None:
     with pytest.raises(StoreUnavailableException):
-        await migrate("postgresql://klamm:planted@127.0.0.1:1/klamm")
+        await migrate(DatabaseUrl.parse("postgresql://klamm:planted@127.0.0.1:1/klamm"))
 
 
 async def test_the_views_speak_kafkas_words(store: PostgresAclStore, database: Connection) -> None:
@@ -234,7 +235,7 @@ async def test_names_that_a_newer_version_added_stay(store_url: str, database: C
     await database.execute("INSERT INTO code_name VALUES ('operation', 98, 'FUTURE')")
     await database.execute("DELETE FROM code_name WHERE name = 'READ'")
 
-    await migrate(store_url)
+    await migrate(DatabaseUrl.parse(store_url))
 
     assert await database.fetchval("SELECT count(*) FROM code_name WHERE name IN ('FUTURE', 'READ')") == 2
 

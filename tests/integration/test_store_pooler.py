@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.core.kafka.errors import StoreUnavailableException
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import STAYS, StoreTimeouts, connect
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
@@ -77,7 +78,7 @@ def _ignored_by_the_page() -> str:
 
 async def _refused(dsn: str) -> str | None:
     try:
-        connection = await connect(dsn, StoreTimeouts(), "test", {"enable_seqscan": "off", **STAYS})
+        connection = await connect(DatabaseUrl.parse(dsn), StoreTimeouts(), "test", {"enable_seqscan": "off", **STAYS})
     except StoreUnavailableException as fault:
         named = re.search(r"refuses the start-up parameter `(\w+)`; .* ignore_startup_parameters", fault.message)
         return fault.message if named is None else named[1]
@@ -96,7 +97,7 @@ async def test_a_parameter_that_is_refused_is_named_until_none_is_left(pooled: P
 
 async def test_in_session_mode_with_the_page_s_settings_the_feed_works(pooled: Pooled) -> None:
     dsn = pooled(pool_mode="session", ignore_startup_parameters=_ignored_by_the_page())
-    feed = PostgresChangeFeed(dsn)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(dsn))
     assert (await feed.poll(0, 10)).head.last_offset == 0
     async with feed.snapshot() as snapshot:
         assert snapshot.head.last_offset == 0
@@ -104,7 +105,9 @@ async def test_in_session_mode_with_the_page_s_settings_the_feed_works(pooled: P
 
 
 async def test_in_transaction_mode_the_pooler_is_named(pooled: Pooled) -> None:
-    feed = PostgresChangeFeed(pooled(pool_mode="transaction", ignore_startup_parameters=_ignored_by_the_page()))
+    feed = PostgresChangeFeed(
+        DatabaseUrl.parse(pooled(pool_mode="transaction", ignore_startup_parameters=_ignored_by_the_page()))
+    )
     await feed.poll(0, 10)
     async with feed.snapshot() as snapshot:
         # It holds the session that the statement was prepared in.
@@ -116,5 +119,5 @@ async def test_in_transaction_mode_the_pooler_is_named(pooled: Pooled) -> None:
 
 async def test_migrations_go_the_same_way(pooled: Pooled) -> None:
     with pytest.raises(StoreUnavailableException, match=r"refuses the start-up parameter `\w+`"):
-        await migrate(pooled())
-    await migrate(pooled(pool_mode="session", ignore_startup_parameters=_ignored_by_the_page()))
+        await migrate(DatabaseUrl.parse(pooled()))
+    await migrate(DatabaseUrl.parse(pooled(pool_mode="session", ignore_startup_parameters=_ignored_by_the_page())))

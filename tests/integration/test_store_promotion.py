@@ -14,6 +14,7 @@ import pytest
 
 from app.core.continuity import KnownHistory
 from app.core.kafka.errors import StoreUnavailableException
+from app.formats.database_url import DatabaseUrl
 from app.store.embedded.binaries import find_binaries
 from app.store.embedded.process import Account, Launcher
 from app.store.embedded.server import EmbeddedPostgres
@@ -60,17 +61,20 @@ async def connected(dsn: str) -> Connection:
 async def test_a_standby_takes_no_updates_and_a_promoted_one_begins_a_new_epoch(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "data") as server:
         dsn = server.dsn
-        await migrate(dsn)
-        store = PostgresAclStore(dsn)
+        await migrate(DatabaseUrl.parse(dsn))
+        store = PostgresAclStore(DatabaseUrl.parse(dsn))
         before = await store.write([create(topic("a"))], KnownHistory())
         await store.close()
     with standby(tmp_path / "data" / "postgres", dsn) as standby_dsn:
         admin = await connected(standby_dsn)
-        store, feed = PostgresAclStore(standby_dsn), PostgresChangeFeed(standby_dsn)
+        store, feed = (
+            PostgresAclStore(DatabaseUrl.parse(standby_dsn)),
+            PostgresChangeFeed(DatabaseUrl.parse(standby_dsn)),
+        )
 
         with pytest.raises(StoreUnavailableException, match="hot standby"):
             await store.write([create(topic("b"))], KnownHistory())
-        await migrate(standby_dsn)
+        await migrate(DatabaseUrl.parse(standby_dsn))
         assert (await feed.poll(0, 10)).head.epoch == before.epoch
         async with feed.snapshot() as reader:
             assert len([row async for some in reader.slices() for row in some]) == 1
@@ -129,7 +133,7 @@ async def test_a_role_that_may_not_ask_for_the_server_writes_in_the_old_epoch(
     await database.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO plain_writer")
     url = urlsplit(store_url)
     dsn = url._replace(netloc=f"plain_writer:plain@{url.netloc.rpartition('@')[2]}").geturl()
-    store = PostgresAclStore(dsn)
+    store = PostgresAclStore(DatabaseUrl.parse(dsn))
     try:
         first = await store.write([create(topic("a"))], KnownHistory())
         await database.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'plain_writer'")

@@ -15,6 +15,7 @@ import pytest
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import OffsetNotAvailableException, RequestTimedOutException, TokenEpochMismatchException
 from app.core.token import Token
+from app.formats.database_url import DatabaseUrl
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from app.store.embedded.server import EmbeddedPostgres
@@ -64,7 +65,9 @@ async def replicas_on(dsn: str) -> AsyncIterator[list[Authorizer]]:
         for _ in range(2):
             options = RuntimeOptions(request_timeout_s=PATIENCE_S)
             startup: AuthorizerConfig = STARTUP
-            authorizer = Authorizer(PostgresAclStore(dsn), PostgresChangeFeed(dsn), startup, options)
+            authorizer = Authorizer(
+                PostgresAclStore(DatabaseUrl.parse(dsn)), PostgresChangeFeed(DatabaseUrl.parse(dsn)), startup, options
+            )
             authorizer.open()
             stack.push_async_callback(authorizer.close)
             replicas.append(authorizer)
@@ -176,7 +179,7 @@ async def until_writers_wait(database: Connection, number: int) -> None:
 @pytest.mark.timeout(900)
 def test_a_data_directory_put_back_again_and_again(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "data") as server:
-        asyncio.run(migrate(server.dsn))
+        asyncio.run(migrate(DatabaseUrl.parse(server.dsn)))
         cluster, backup = tmp_path / "data" / "postgres", tmp_path / "backup"
 
         def put_back_directory() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from app.cli.command_line import parse_command
 from app.cli.commands import run_command
+from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
-from app.store.place import place_of
 from tests.surroundings import of_a_command
 
 PASSWORD = "planted-4711-refused"
@@ -52,8 +52,8 @@ def _refusal(dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert run_command(parse_command(["migrate"])) == 1
     said = capsys.readouterr().err
     url = urlsplit(dsn)
-    assert place_of(dsn) == f"database `{url.hostname}:{url.port}/{url.path[1:]}`, user `{url.username}`"
-    assert said.startswith(f"klamm: {place_of(dsn)}: ")
+    assert DatabaseUrl.parse(dsn).shown == f"database `{url.hostname}:{url.port}/{url.path[1:]}`, user `{url.username}`"
+    assert said.startswith(f"klamm: {DatabaseUrl.parse(dsn).shown}: ")
     assert said.count("\n") == 1
     assert str(url.password) not in said
     return said

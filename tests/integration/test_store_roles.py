@@ -13,6 +13,7 @@ from app.core.continuity import FeedPosition, KnownHistory
 from app.core.kafka.bindings import StandardAcl, natural_key
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.kafka.filters import AclBindingFilter
+from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import Connection
 from app.store.migrate import downgrade, migrate
@@ -94,7 +95,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgre
 async def roles(server: EmbeddedPostgres) -> DatabaseRoles:
     """A newborn store, made by the migrator's login."""
     roles = await make_roles(server.dsn, f"roles_{next(_numbers)}")
-    await migrate(roles.migrate)
+    await migrate(DatabaseUrl.parse(roles.migrate))
     return roles
 
 
@@ -107,14 +108,14 @@ async def admin(roles: DatabaseRoles) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 async def store(roles: DatabaseRoles) -> AsyncIterator[PostgresAclStore]:
-    store = PostgresAclStore(roles.serve)
+    store = PostgresAclStore(DatabaseUrl.parse(roles.serve))
     yield store
     await store.close()
 
 
 @pytest.fixture
 async def feed(roles: DatabaseRoles) -> AsyncIterator[PostgresChangeFeed]:
-    feed = PostgresChangeFeed(roles.serve)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(roles.serve))
     yield feed
     await feed.close()
 
@@ -144,7 +145,7 @@ async def test_the_app_role_does_all_that_serving_needs(
         await feed.wait(30)  # NOTIFY came
     await store.write([delete(AclBindingFilter(resource_name="a")), alter(("x", None))], KnownHistory())
 
-    bulk = PostgresBulkStore(roles.serve)
+    bulk = PostgresBulkStore(DatabaseUrl.parse(roles.serve))
     batch = await bulk.add(acls("c", "d", "b"), "User:import", KnownHistory())
     await bulk.close()
     assert (batch.created, batch.found) == ([7, 8], [2])
@@ -276,7 +277,7 @@ async def test_the_script_changes_nothing_when_it_is_run_again(
     assert "CREATE" not in said
     assert "OWNER" not in said
     assert await held(admin) == PRIVILEGES
-    await migrate(roles.migrate)
+    await migrate(DatabaseUrl.parse(roles.migrate))
     assert await held(admin) == PRIVILEGES
 
 
@@ -286,18 +287,18 @@ async def test_a_store_of_a_single_role_is_taken_over(server: EmbeddedPostgres) 
         await admin.execute(f"CREATE ROLE single_owner LOGIN PASSWORD '{PASSWORD}'")
         await admin.execute(f"CREATE DATABASE {name} OWNER single_owner")
     single = as_role(server.dsn, "single_owner", name)
-    await migrate(single)
-    store = PostgresAclStore(single)
+    await migrate(DatabaseUrl.parse(single))
+    store = PostgresAclStore(DatabaseUrl.parse(single))
     await store.write([create(topic("a"))], KnownHistory())
     await store.close()
 
     roles = await make_roles(server.dsn, name)
-    await migrate(roles.migrate)
+    await migrate(DatabaseUrl.parse(roles.migrate))
 
     async with connected(roles.admin) as admin:
         assert await held(admin) == PRIVILEGES
         assert await owners(admin) == {"klamm_migrator"}
-    store = PostgresAclStore(roles.serve)
+    store = PostgresAclStore(DatabaseUrl.parse(roles.serve))
     assert (await store.write([create(topic("b"))], KnownHistory())).last_offset == 2
     await store.close()
 
@@ -310,7 +311,7 @@ async def test_the_script_needs_no_superuser(tmp_path_factory: pytest.TempPathFa
                 psql(as_role(server.dsn, "dba", "postgres"), ROLES_SQL, database="managed")
             await admin.execute(f"ALTER ROLE {MIGRATE} PASSWORD '{PASSWORD}'")
         migrate_dsn = as_role(server.dsn, MIGRATE, "managed")
-        await migrate(migrate_dsn)
+        await migrate(DatabaseUrl.parse(migrate_dsn))
         async with connected(migrate_dsn) as owner:
             assert await held(owner) == PRIVILEGES
             assert await owners(owner) == {"klamm_migrator"}
@@ -327,7 +328,7 @@ async def test_what_can_not_be_granted_is_logged_and_no_fault(
     await admin.execute("REVOKE SELECT ON code_name FROM klamm_app")
     await admin.execute("REVOKE SELECT ON acl_v1 FROM klamm_spark")
     try:
-        await migrate(as_role(roles.admin, "deputy"))
+        await migrate(DatabaseUrl.parse(as_role(roles.admin, "deputy")))
 
         told = [record for record in caplog.records if record.message == "privileges_not_granted"]
         assert [(record.__dict__["role"], record.__dict__["object"]) for record in told] == [
@@ -335,7 +336,7 @@ async def test_what_can_not_be_granted_is_logged_and_no_fault(
             ("klamm_spark", "acl_v1"),  # it refused
         ]
         caplog.clear()
-        await migrate(roles.migrate)
+        await migrate(DatabaseUrl.parse(roles.migrate))
         assert not caplog.records
     finally:
         await admin.execute("DROP OWNED BY deputy; DROP ROLE deputy")
@@ -386,7 +387,7 @@ async def test_the_function_trims_up_to_a_transactions_end_and_once(roles: Datab
 async def test_the_function_trims_ten_thousand_at_once_or_one_transaction(
     store: PostgresAclStore, roles: DatabaseRoles
 ) -> None:
-    bulk = PostgresBulkStore(roles.serve)
+    bulk = PostgresBulkStore(DatabaseUrl.parse(roles.serve))
     for start in (0, 10_000, 10_001):
         await bulk.add(
             acls(*(f"t{n}" for n in range(start, start + (10_001 if start == 10_001 else 1)))), "User:x", KnownHistory()
@@ -448,7 +449,7 @@ async def test_code_from_before_the_function_trims_as_the_owner(roles: DatabaseR
         await connection.execute("SELECT last_offset, log_start_offset FROM acl_head FOR UPDATE")
         await connection.execute('DELETE FROM acl_record WHERE "offset" <= 4')
         await connection.execute("UPDATE acl_head SET log_start_offset = 5")
-    feed = PostgresChangeFeed(roles.serve)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(roles.serve))
     assert (await feed.poll(4, 10)).head.log_start_offset == 5
     assert await feed.trim(keep_age=None, keep_count=1) == 1
     await feed.close()
@@ -456,12 +457,12 @@ async def test_code_from_before_the_function_trims_as_the_owner(roles: DatabaseR
 
 @pytest.mark.usefixtures("six_records")
 async def test_a_schema_from_before_the_function_says_that_it_wants_migrating(roles: DatabaseRoles) -> None:
-    await downgrade(roles.migrate, "2026_11_21_first_schema")
-    feed = PostgresChangeFeed(roles.migrate)
+    await downgrade(DatabaseUrl.parse(roles.migrate), "2026_11_21_first_schema")
+    feed = PostgresChangeFeed(DatabaseUrl.parse(roles.migrate))
 
     with pytest.raises(StoreUnavailableException, match="run `klamm migrate`"):
         await feed.trim(keep_age=None, keep_count=1)
 
-    await migrate(roles.migrate)
+    await migrate(DatabaseUrl.parse(roles.migrate))
     assert await feed.trim(keep_age=None, keep_count=1) == 5
     await feed.close()

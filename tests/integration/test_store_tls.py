@@ -14,6 +14,7 @@ import pytest
 
 from app.core.continuity import KnownHistory
 from app.core.kafka.errors import StoreUnavailableException
+from app.formats.database_url import DatabaseUrl
 from app.store import tls
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import StoreTimeouts, close_gently, connect
@@ -42,7 +43,7 @@ async def told_by(dsn: str) -> str:
     """What the store says of this way to PostgreSQL; empty if it is open."""
     said = ""
     try:
-        await close_gently(await connect(dsn, TIMEOUTS, "test"), TIMEOUTS)
+        await close_gently(await connect(DatabaseUrl.parse(dsn), TIMEOUTS, "test"), TIMEOUTS)
     except StoreUnavailableException as refused:
         said = refused.message
         await asyncio.sleep(0.05)  # the driver hangs up a moment later
@@ -54,8 +55,8 @@ async def told_by(dsn: str) -> str:
 async def test_the_whole_store_works_over_verified_tls(database_url: str, authority: Authority) -> None:
     with tls_relay(database_url, server_context(authority.certify("server"))) as relay:
         dsn = relay.dsn(sslmode="verify-full", sslrootcert=str(authority.file))
-        await migrate(dsn)
-        store, feed = PostgresAclStore(dsn), PostgresChangeFeed(dsn)
+        await migrate(DatabaseUrl.parse(dsn))
+        store, feed = PostgresAclStore(DatabaseUrl.parse(dsn)), PostgresChangeFeed(DatabaseUrl.parse(dsn))
         await feed.wait(5)
         await store.write([create(*(topic(f"t{n}") for n in range(3000)))], KnownHistory())
         async with asyncio.timeout(15):
@@ -188,7 +189,10 @@ async def test_kept_connections_tell_the_cause_and_log_no_traceback(
     stranger = Authority(tmp_path / "stranger", "stranger")
     with tls_relay(database_url, server_context(stranger.certify("server"))) as relay, caplog.at_level(logging.INFO):
         dsn = relay.dsn(sslmode="verify-full", sslrootcert=str(authority.file))
-        store, feed = PostgresAclStore(dsn, TIMEOUTS), PostgresChangeFeed(dsn, TIMEOUTS)
+        store, feed = (
+            PostgresAclStore(DatabaseUrl.parse(dsn), TIMEOUTS),
+            PostgresChangeFeed(DatabaseUrl.parse(dsn), TIMEOUTS),
+        )
         attempts: list[Callable[[], object]] = [
             lambda: store.write([create(topic("a"))], KnownHistory()),
             lambda: feed.poll(0, 1),
@@ -198,7 +202,7 @@ async def test_kept_connections_tell_the_cause_and_log_no_traceback(
                 await attempt()  # type: ignore[misc]  # coroutines of several types
         await feed.wait(2)
         with pytest.raises(StoreUnavailableException, match="not trusted"):
-            await migrate(dsn)
+            await migrate(DatabaseUrl.parse(dsn))
         await feed.close()
         await store.close()
     lost = [record for record in caplog.records if record.message == "feed_listener_lost"]
@@ -225,11 +229,11 @@ async def test_a_real_postgresql_with_tls_and_client_certificates(tmp_path: Path
         dsn = server.dsn.replace("127.0.0.1", "localhost")
         verified = f"{dsn}?sslmode=verify-full&sslrootcert={authority.file}"
         shown = f"{verified}&sslcert={mine.certificate}&sslkey={mine.key}"
-        await migrate(shown)
-        store = PostgresAclStore(shown)
+        await migrate(DatabaseUrl.parse(shown))
+        store = PostgresAclStore(DatabaseUrl.parse(shown))
         assert (await store.write([create(topic("a"))], KnownHistory())).last_offset == 1
         await store.close()
-        connection = await connect(shown, TIMEOUTS, "test")
+        connection = await connect(DatabaseUrl.parse(shown), TIMEOUTS, "test")
         assert await connection.fetchval("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == "TLSv1.3"
         await close_gently(connection, TIMEOUTS)
         assert "client certificate" in await told_by(verified)

@@ -8,7 +8,7 @@ import pytest
 from app.core.continuity import KnownHistory
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.mutations import AlterConfigs
-from app.store.place import place_of
+from app.formats.database_url import DatabaseUrl
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.integration.conftest import SHORT
@@ -24,7 +24,7 @@ async def test_an_outage_is_logged_once_with_its_place_and_callers_hear_no_place
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    feed = PostgresChangeFeed(CLOSED_PORT, SHORT)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(CLOSED_PORT), SHORT)
     with pytest.raises(StoreUnavailableException) as snapshot:
         async with feed.snapshot():
             pytest.fail("there is nobody")
@@ -33,7 +33,7 @@ async def test_an_outage_is_logged_once_with_its_place_and_callers_hear_no_place
     await feed.close()
 
     (line,) = _told(caplog)
-    assert line["where"] == place_of(CLOSED_PORT) == "database `127.0.0.1:1/acls`, user `klamm`"
+    assert line["where"] == DatabaseUrl.parse(CLOSED_PORT).shown == "database `127.0.0.1:1/acls`, user `klamm`"
     assert line["why"] == snapshot.value.message
     for heard in (snapshot.value.message, poll.value.message):
         assert "127.0.0.1" not in heard
@@ -45,7 +45,7 @@ async def test_the_next_outage_is_logged_again(
     database_url: str, migrated_database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert database_url == migrated_database_url
-    feed = PostgresChangeFeed(migrated_database_url, SHORT)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(migrated_database_url), SHORT)
     assert (await feed.poll(0, 10)).head.last_offset == 0
     for _ in range(2):
         with pytest.raises(StoreUnavailableException):
@@ -59,7 +59,7 @@ async def test_the_next_outage_is_logged_again(
 async def test_a_database_that_takes_no_updates_is_logged_once_and_again_the_next_time(
     migrated_database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = PostgresAclStore(migrated_database_url, SHORT)
+    store = PostgresAclStore(DatabaseUrl.parse(migrated_database_url), SHORT)
     changes = AlterConfigs((("audit.level", "DEBUG"),), "User:admin")
 
     def planted() -> Iterator[AlterConfigs]:
@@ -74,5 +74,5 @@ async def test_a_database_that_takes_no_updates_is_logged_once_and_again_the_nex
     await store.close()
 
     first, second = _told(caplog, "updates_in_trouble")
-    assert first["where"] == second["where"] == place_of(migrated_database_url)
+    assert first["where"] == second["where"] == DatabaseUrl.parse(migrated_database_url).shown
     assert first["why"] == second["why"] == "planted refusal"

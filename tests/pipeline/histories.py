@@ -21,6 +21,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import Mutation
 from app.core.records import GENESIS_HASH, ConfigRecord, FeedHead, Record
+from app.formats.database_url import DatabaseUrl
 from app.pipeline.context import JobContext
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE
@@ -71,7 +72,7 @@ def random_group(draw: Random) -> list[Mutation]:
 
 async def write_history(dsn: str, seed: int, transactions: int) -> None:
     """So many random transactions more."""
-    store, draw = PostgresAclStore(dsn), Random(seed)
+    store, draw = PostgresAclStore(DatabaseUrl.parse(dsn)), Random(seed)
     for _ in range(transactions):
         await store.write(random_group(draw), KnownHistory())
     await store.close()
@@ -79,7 +80,7 @@ async def write_history(dsn: str, seed: int, transactions: int) -> None:
 
 async def feed_records(dsn: str, after: int = 0) -> list[Record]:
     """All records behind this offset."""
-    feed = PostgresChangeFeed(dsn)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(dsn))
     records: list[Record] = []
     while found := (await feed.poll(records[-1].offset if records else after, 1_000)).records:
         records += found

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from app.formats.database_url import DatabaseUrl
 from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs import export, reconcile, snapshot
 from app.pipeline.spark.errors import PipelineError
@@ -32,7 +33,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with EmbeddedPostgres(folder / "data") as server, pytest.MonkeyPatch.context() as patch:
         for name, value in password_of(server.dsn).items():
             patch.setenv(name, value)
-        asyncio.run(migrate(server.dsn))
+        asyncio.run(migrate(DatabaseUrl.parse(server.dsn)))
         for seed in (21, 22):
             asyncio.run(write_history(server.dsn, seed, 3))
             run_job(spark, export, folder / "home", server.dsn)

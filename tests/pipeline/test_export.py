@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from app.core.continuity import KnownHistory
 from app.core.records import Record
+from app.formats.database_url import DatabaseUrl
 from app.pipeline.history import source as source_module
 from app.pipeline.history.export import exported_records
 from app.pipeline.history.records import record_of
@@ -53,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgre
 async def roles(server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> DatabaseRoles:
     """A newborn store, and the password of the role that reads it."""
     roles = await make_roles(server.dsn, f"export_{next(_numbers)}")
-    await migrate(roles.migrate)
+    await migrate(DatabaseUrl.parse(roles.migrate))
     monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
     return roles
 
@@ -145,7 +146,7 @@ async def test_a_write_storm_changes_nothing_of_the_cut_and_is_never_waited_for(
     keeping: Keeping, admin: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     await write_history(keeping.roles.serve, 5, 30)
-    store, draw = PostgresAclStore(keeping.roles.serve), Random(6)
+    store, draw = PostgresAclStore(DatabaseUrl.parse(keeping.roles.serve)), Random(6)
     is_over = asyncio.Event()
     seen: set[tuple[int, object, str]] = set()
     modes: set[str] = set()
@@ -312,7 +313,7 @@ async def test_what_has_not_been_exported_is_not_trimmed(
     keeping.run()
     taken = keeping.manifests().last_offset
     await write_history(keeping.roles.serve, 16, 4)
-    feed = PostgresChangeFeed(keeping.roles.serve)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(keeping.roles.serve))
 
     while await feed.trim(keep_age=timedelta(0), keep_count=None, exporters_known_for=timedelta(days=1)):
         pass
@@ -332,6 +333,6 @@ async def test_what_has_not_been_exported_is_not_trimmed(
 
 
 async def trim_all(dsn: str) -> None:
-    feed = PostgresChangeFeed(dsn)
+    feed = PostgresChangeFeed(DatabaseUrl.parse(dsn))
     assert await feed.trim(keep_age=timedelta(0), keep_count=None) > 0
     await feed.close()

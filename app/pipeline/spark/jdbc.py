@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-from app.core.kafka.hosts import is_loopback
+from app.formats.database_url import JDBC_SCHEME, DatabaseUrl
 from app.pipeline.spark.errors import PipelineError
 
 URL_VARIABLE = "KLAMM_PIPELINE_JDBC_URL"
@@ -17,10 +16,8 @@ PASSWORD_FILE_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD_FILE"  # noqa: S105 - the
 READER, TELLER = "klamm-pipeline", "klamm-pipeline tells"
 """What the database calls our sessions: those that read, and those that note how far an export has come."""
 
-_PORT_DIGITS, _MOST_PORT = 5, 65_535
-_SECRETS = frozenset({"password", "sslpassword"})
-_SCHEME = "jdbc:postgresql://"
-_EXPECTED = f"expected {_SCHEME}host:port/database"
+_SECRETS = frozenset({"password", "sslpassword", "user"})
+_EXPECTED = f"expected {JDBC_SCHEME}host:port/database"
 _JAVA_TRUST = "org.postgresql.ssl.DefaultJavaSSLFactory"
 _ROOT_AT_HOME = Path("~/.postgresql/root.crt")
 
@@ -75,7 +72,9 @@ def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Jd
         if service is not None:
             source: JdbcSource = service.source(arguments)
             return source
-        raise PipelineError(f"no database is named; give --jdbc-url {_SCHEME}host:port/database, or set {URL_VARIABLE}")
+        raise PipelineError(
+            f"no database is named; give --jdbc-url {JDBC_SCHEME}host:port/database, or set {URL_VARIABLE}"
+        )
     where = "--jdbc-url" if arguments.jdbc_url else URL_VARIABLE
     check_url(url, where)
     user = arguments.jdbc_user or environ.get(USER_VARIABLE) or None
@@ -101,23 +100,15 @@ def check_url(url: str, where: str) -> None:
     # INVARIANT: no part of the URL gets into a text, for a slip of the pen can make any part of it the password.
     if url.startswith(("postgresql://", "postgres://")):
         raise PipelineError(f"{where} is a URL of libpq's kind; {_EXPECTED}, user and password apart from it")
-    if not url.startswith(_SCHEME):
-        raise PipelineError(f"{where}: {_EXPECTED}")
     try:
-        parts = urlsplit(url.removeprefix("jdbc:"))
-        ports = [each.rpartition("]")[2].partition(":")[2] for each in parts.netloc.split(",")]
-    except ValueError:
-        raise PipelineError(f"{where}: {_EXPECTED}") from None
-    names = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
-    if "@" in parts.netloc or names & _SECRETS:
+        parsed = DatabaseUrl.parse_jdbc(url)
+    except ValueError as fault:
+        raise PipelineError(f"{where}: {fault}") from None
+    if parsed.user or parsed.password or _SECRETS & parsed.options.keys():
         raise PipelineError(
             f"{where} holds a password or a user, which others could read in the list of processes; take it out, set "
-            f"{PASSWORD_VARIABLE} or {PASSWORD_FILE_VARIABLE}, and name the user with --jdbc-user"
+            f"{PASSWORD_VARIABLE} or {PASSWORD_FILE_VARIABLE}, and use --jdbc-user or {USER_VARIABLE} for the user"
         )
-    if "user" in names:
-        raise PipelineError(f"{where} names a user; use --jdbc-user or {USER_VARIABLE} for it")
-    if not parts.netloc or not all(map(_is_port, filter(None, ports))) or len(parts.path) <= 1:
-        raise PipelineError(f"{where}: {_EXPECTED}")
 
 
 def _tls(url: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -125,26 +116,14 @@ def _tls(url: str, properties: Mapping[str, str]) -> dict[str, str]:
 
     Java's own certificate authorities are asked, unless a file of some is named or in its usual place.
     """
-    parts = urlsplit(url.removeprefix("jdbc:"))
-    hosts = [_host(each) for each in parts.netloc.split(",")]
-    said = {name.lower(): value for name, value in properties.items()}
-    said |= {name.lower(): value for name, value in parse_qsl(parts.query, keep_blank_values=True)}
+    parsed = DatabaseUrl.parse_jdbc(url)
+    said = {**{name.lower(): value for name, value in properties.items()}, **parsed.options}
     options = {}
     mode = said.get("sslmode")
-    if mode is None and not all(is_loopback(host) for host in hosts):
+    if mode is None and not parsed.is_local:
         mode = options["sslmode"] = "verify-full"
     # The driver itself knows ~/.postgresql/root.crt, and nothing else, where no file is named.
     named = said.get("sslrootcert") or ("" if _ROOT_AT_HOME.expanduser().is_file() else "system")
     if mode == "verify-full" and named == "system" and "sslfactory" not in said:
         options["sslfactory"] = _JAVA_TRUST
     return options
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _PORT_DIGITS and 0 < int(text) <= _MOST_PORT
-
-
-def _host(listed: str) -> str:
-    if listed.startswith("["):
-        return listed[1:].partition("]")[0]
-    return unquote(listed.partition(":")[0])

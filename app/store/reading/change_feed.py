@@ -11,9 +11,9 @@ from datetime import timedelta
 
 from app.core.continuity import FeedPosition
 from app.core.records import GENESIS_HASH, FeedPoll, Record
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, KeptConnection, StoreTimeouts, close_gently, connect
 from app.store.faults import NotMigratedError, faults_told
-from app.store.place import place_of
 from app.store.reading.listener import FeedListener
 from app.store.reading.snapshot import PostgresSnapshot, open_snapshot
 from app.store.rows import OrderCheck, Row, head_of, record_of
@@ -50,18 +50,18 @@ _REST = (
 class PostgresChangeFeed:
     """Reads the change feed from PostgreSQL: polls, LISTEN and snapshots each over a connection of their own."""
 
-    def __init__(self, dsn: str, timeouts: StoreTimeouts | None = None) -> None:
-        self._dsn = dsn
+    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
+        self._url = url
         self._timeouts = timeouts or StoreTimeouts()
-        self._polls = KeptConnection(dsn, self._timeouts, "feed")
-        self._listener = FeedListener(dsn, self._timeouts)
+        self._polls = KeptConnection(url, self._timeouts, "feed")
+        self._listener = FeedListener(url, self._timeouts)
         self._trouble = Trouble(self._tell)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:
         """Head, configs and all ACLs of one offset. Raises StoreUnavailableException."""
         with self._trouble.told():
-            async with open_snapshot(self._dsn, self._timeouts) as snapshot:
+            async with open_snapshot(self._url, self._timeouts) as snapshot:
                 yield snapshot
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
@@ -92,7 +92,7 @@ class PostgresChangeFeed:
 
         A standby and a role that may not write change nothing. Raises StoreUnavailableException.
         """
-        connection = await connect(self._dsn, self._timeouts, "epoch")
+        connection = await connect(self._url, self._timeouts, "epoch")
         try:
             with faults_told():
                 await renounce(connection, lost)
@@ -116,7 +116,7 @@ class PostgresChangeFeed:
         followers prove themselves. None switches a rule off. The number of records removed comes back; as a call
         removes 10,000 or so at most, call again until it is 0.
         """
-        connection = await connect(self._dsn, self._timeouts, "retention")
+        connection = await connect(self._url, self._timeouts, "retention")
         try:
             with faults_told():
                 async with connection.transaction(isolation="read_committed"):
@@ -131,7 +131,7 @@ class PostgresChangeFeed:
 
     def _tell(self, why: str) -> None:
         # Callers hear why, but not which database it is.
-        _log.warning("database_in_trouble", extra={"where": place_of(self._dsn), "why": why})
+        _log.warning("database_in_trouble", extra={"where": self._url.shown, "why": why})
 
 
 async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:

@@ -5,9 +5,9 @@ import logging
 from contextlib import suppress
 
 from app.core.kafka.errors import StoreUnavailableException
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import STAYS, StoreTimeouts, close_gently, connect, wait_before_retry
 from app.store.faults import answer_to, faults_told
-from app.store.place import place_of
 from app.store.writing.journal import CHANNEL
 
 _log = logging.getLogger(__name__)
@@ -19,8 +19,8 @@ class FeedListener:
     The last one closes the gap: what was committed before LISTEN stood is found by the poll that follows.
     """
 
-    def __init__(self, dsn: str, timeouts: StoreTimeouts) -> None:
-        self._dsn = dsn
+    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts) -> None:
+        self._url = url
         self._timeouts = timeouts
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -49,14 +49,14 @@ class FeedListener:
                 await self._listen()
             except StoreUnavailableException as fault:
                 if self._failures == 0:
-                    _log.warning("feed_listener_lost", extra={"where": place_of(self._dsn), "why": fault.message})
+                    _log.warning("feed_listener_lost", extra={"where": self._url.shown, "why": fault.message})
             self._wake.set()
             await asyncio.sleep(wait_before_retry(self._failures))
             self._failures += 1
 
     async def _listen(self) -> None:
         """Listens until the connection is lost; a half-open one is found by the heartbeat."""
-        connection = await connect(self._dsn, self._timeouts, "listener", STAYS)
+        connection = await connect(self._url, self._timeouts, "listener", STAYS)
         lost = asyncio.Event()
         try:
             with faults_told():

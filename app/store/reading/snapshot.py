@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from app.core.kafka.bindings import AclRow
 from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import FeedHead
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts, close_gently, connect
 from app.store.faults import NotMigratedError, faults_told
 from app.store.rows import acl_rows, head_of
@@ -104,11 +105,11 @@ class PostgresSnapshot:
 
 
 @asynccontextmanager
-async def open_snapshot(dsn: str, timeouts: StoreTimeouts) -> AsyncIterator[PostgresSnapshot]:
+async def open_snapshot(url: DatabaseUrl, timeouts: StoreTimeouts) -> AsyncIterator[PostgresSnapshot]:
     """One REPEATABLE READ transaction over a connection of its own, for as long as the block lasts."""
     # Its reader may hold COPY back for as long as it builds; a peer that takes nothing is not gone, then.
     patience = {"tcp_user_timeout": str(round(timeouts.snapshot_s * 1000))}
-    connection = await connect(dsn, timeouts, "snapshot", patience)
+    connection = await connect(url, timeouts, "snapshot", patience)
     reader: PostgresSnapshot | None = None
     try:
         with faults_told():

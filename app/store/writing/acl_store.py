@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from app.core.continuity import KnownHistory
 from app.core.mutations import GroupOutcome, Mutation
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import StoreTimeouts
-from app.store.place import place_of
 from app.store.trouble import Trouble
 from app.store.writing.feed_writer import FeedWriter
 from app.store.writing.group import Group
@@ -21,9 +21,9 @@ _log = logging.getLogger(__name__)
 class PostgresAclStore:
     """Writes groups of updates to PostgreSQL."""
 
-    def __init__(self, dsn: str, timeouts: StoreTimeouts | None = None) -> None:
-        self._dsn = dsn
-        self._feed = FeedWriter(dsn, timeouts or StoreTimeouts(), "writer")
+    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
+        self._url = url
+        self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "writer")
         self._trouble = Trouble(self._tell)
 
     async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
@@ -49,4 +49,4 @@ class PostgresAclStore:
 
     def _tell(self, why: str) -> None:
         # A database that can be read may still be full, or read-only.
-        _log.warning("updates_in_trouble", extra={"where": place_of(self._dsn), "why": why})
+        _log.warning("updates_in_trouble", extra={"where": self._url.shown, "why": why})

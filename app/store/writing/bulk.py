@@ -9,6 +9,7 @@ from app.core.continuity import KnownHistory
 from app.core.kafka.bindings import StandardAcl
 from app.core.mutations import BatchOutcome
 from app.core.records import AccessControlEntryRecord
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import StoreTimeouts
 from app.store.slices import in_slices
 from app.store.writing.feed_writer import FeedTransaction, FeedWriter
@@ -21,8 +22,8 @@ _KEPT = "SELECT natural_key, id, created_offset FROM acl WHERE natural_key = ANY
 class PostgresBulkStore:
     """Writes batches of ACLs to PostgreSQL."""
 
-    def __init__(self, dsn: str, timeouts: StoreTimeouts | None = None) -> None:
-        self._feed = FeedWriter(dsn, timeouts or StoreTimeouts(), "import")
+    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
+        self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "import")
 
     async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
         """One transaction for the batch, whose ACLs come by their natural keys; those that are there are left alone.

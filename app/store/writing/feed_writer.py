@@ -13,6 +13,7 @@ import asyncpg
 
 from app.core.continuity import KnownHistory
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
+from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, KeptConnection, StoreTimeouts
 from app.store.faults import answer_to, is_rolled_back
 from app.store.writing.epoch import lock_head
@@ -46,9 +47,9 @@ class FeedTransaction:
 class FeedWriter:
     """Transactions under the head's lock, over one connection that is made anew after a fault."""
 
-    def __init__(self, dsn: str, timeouts: StoreTimeouts, purpose: str) -> None:
+    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts, purpose: str) -> None:
         self._timeouts = timeouts
-        self._kept = KeptConnection(dsn, timeouts, purpose, self._prepare)
+        self._kept = KeptConnection(url, timeouts, purpose, self._prepare)
         self._identity = ServerIdentity()
         self._told_of_identity = False
 

@@ -14,6 +14,7 @@ from app.cli import commands
 from app.cli.entry_point import main
 from app.client.names import COMMANDS, MEANT, OTHERS
 from app.core.kafka.errors import StoreUnavailableException
+from app.formats.database_url import DatabaseUrl
 from app.rest.openapi import build_openapi
 from tests.surroundings import of_a_command
 
@@ -35,8 +36,8 @@ class _Migrations:
         self.asked: list[tuple[str, str | None]] = []
         self._refusal = refusal
 
-    async def __call__(self, database_url: str, *, cluster_id: str | None = None) -> None:
-        self.asked.append((database_url, cluster_id))
+    async def __call__(self, database_url: DatabaseUrl, *, cluster_id: str | None = None) -> None:
+        self.asked.append((database_url.dsn, cluster_id))
         if self._refusal is not None:
             raise self._refusal
 

@@ -35,7 +35,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeStore
     with of_a_command(monkeypatch, tmp_path):
         monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
         monkeypatch.setattr("os.nice", lambda _: None)
-        monkeypatch.setattr(import_command, "PostgresBulkStore", lambda dsn: store if dsn == DSN else None)
+        monkeypatch.setattr(import_command, "PostgresBulkStore", lambda url: store if url.dsn == DSN else None)
         yield store
 
 

@@ -2,16 +2,16 @@ import asyncio
 
 import httpx
 import pytest
-from pydantic import SecretStr
 from starlette.types import Message
 
 from app.cli.main import create_app
+from app.formats.database_url import DatabaseUrl
 from app.settings.model import Settings
 
 
 async def test_an_impatient_end_leaves_no_trace() -> None:
     """A second Ctrl-C cancels the lifespan instead of telling it the end; uvicorn would log what comes of it."""
-    replica = create_app(Settings(database_url=SecretStr("postgresql://klamm@127.0.0.1:1/klamm")))
+    replica = create_app(Settings(database_url=DatabaseUrl.parse("postgresql://klamm@127.0.0.1:1/klamm")))
     started = asyncio.Event()
 
     async def receive() -> Message:

@@ -9,6 +9,7 @@ import pytest
 
 from app.cli.entry_point import main
 from app.cli.pipeline import embedded_source, source_of
+from app.formats.database_url import DatabaseUrl
 from app.pipeline.spark.errors import PipelineError
 
 
@@ -16,38 +17,40 @@ from app.pipeline.spark.errors import PipelineError
     ("dsn", "url", "user", "password"),
     [
         ("postgresql://u:p%40s@h:6432/d", "jdbc:postgresql://h:6432/d", "u", "p@s"),
-        ("postgres://u@h/my%20db", "jdbc:postgresql://h/my%20db", "u", None),
+        ("postgres://u@h/my%20db", "jdbc:postgresql://h:5432/my%20db", "u", None),
         ("postgresql://u:p@[::1]:5432,b:5433/d", "jdbc:postgresql://[::1]:5432,b:5433/d", "u", "p"),
         ("postgresql:///d?host=h&port=1&user=u&password=p", "jdbc:postgresql://h:1/d", "u", "p"),
-        ("postgresql://h?dbname=d", "jdbc:postgresql://h/d", None, None),
-        ("postgresql://u@h", "jdbc:postgresql://h/u", "u", None),
+        ("postgresql://h?dbname=d", "jdbc:postgresql://h:5432/d", None, None),
+        ("postgresql://u@h", "jdbc:postgresql://h:5432/u", "u", None),
     ],
 )
 def test_the_services_url_is_said_in_javas_words(dsn: str, url: str, user: str | None, password: str | None) -> None:
-    source = source_of(dsn, {})
+    source = source_of(DatabaseUrl.parse(dsn, {}))
     assert (source.url, source.user, source.password) == (url, user, password)
 
 
 def test_options_that_java_has_are_taken_over_and_the_services_own_left_out() -> None:
     source = source_of(
-        "postgresql://h/d?sslmode=require&sslpassword=s&search_path=k&work_mem=1MB", {"PGSSLROOTCERT": "/c"}
+        DatabaseUrl.parse(
+            "postgresql://h/d?sslmode=require&sslpassword=s&search_path=k&work_mem=1MB", {"PGSSLROOTCERT": "/c"}
+        )
     )
     assert source.properties == {"sslmode": "require", "sslpassword": "s", "currentSchema": "k", "sslrootcert": "/c"}
     assert source.options()["sslmode"] == "require"
-    assert source_of("postgresql://db.example.com/d", {}).options()["sslmode"] == "verify-full"
-    assert "sslmode" not in source_of("postgresql://localhost/d", {}).options()
+    assert source_of(DatabaseUrl.parse("postgresql://db.example.com/d", {})).options()["sslmode"] == "verify-full"
+    assert "sslmode" not in source_of(DatabaseUrl.parse("postgresql://localhost/d", {})).options()
 
 
 def test_postgresqls_variables_count_where_the_url_is_silent() -> None:
     environ = {"PGHOST": "h", "PGPORT": "7", "PGUSER": "u", "PGPASSWORD": "p", "PGDATABASE": "d"}
-    source = source_of("postgresql://", environ)
+    source = source_of(DatabaseUrl.parse("postgresql://", environ))
     assert (source.url, source.user, source.password) == ("jdbc:postgresql://h:7/d", "u", "p")
 
 
 @pytest.mark.parametrize("dsn", ["postgresql://u:geheim@/d?host=/tmp", "postgresql:///d?service=x&password=geheim"])
 def test_what_java_has_no_way_to_is_refused(dsn: str) -> None:
     with pytest.raises(PipelineError, match=r"--jdbc-url") as refusal:
-        source_of(dsn, {})
+        source_of(DatabaseUrl.parse(dsn, {}))
     assert "geheim" not in str(refusal.value)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.formats.database_url import DatabaseUrl
 from app.logs.redaction import LONGEST_TEXT, conceal, conceal_url, is_secret_by_name, redacted, reveal_all
 
 JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJhIn0.c2ln-bmF0_dXJl"
@@ -94,17 +95,12 @@ def test_a_secret_too_short_to_be_found_is_refused() -> None:
 
 
 def test_a_url_conceals_its_passwords() -> None:
-    conceal_url("postgresql://klamm:hunter%4022@db/klamm?password=other-one&sslmode=require")
+    conceal_url(DatabaseUrl.parse("postgresql://klamm:hunter%4022@db/klamm?password=other-one&sslmode=require"))
     assert redacted("hunter@22 hunter%4022 other-one require") == "*** *** *** require"
 
 
-def test_a_url_that_is_none_is_concealed_all_the_same() -> None:
-    conceal_url("postgresql://[half/hunter22")
-    assert redacted("postgresql://[half/hunter22") == "***"
-
-
 def test_short_passwords_are_masked_within_their_url() -> None:
-    conceal_url("postgresql://klamm:abc@db/klamm")
+    conceal_url(DatabaseUrl.parse("postgresql://klamm:abc@db/klamm"))
     assert redacted("at postgresql://klamm:abc@db/other") == "at postgresql://klamm:***@db/other"
 
 

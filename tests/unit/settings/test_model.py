@@ -1,10 +1,11 @@
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from app.core.kafka.configs import AuthorizerConfig
 from app.formats.command_errors import UsageError
+from app.formats.database_url import DatabaseUrl
 from app.settings.model import Settings, as_given, read_settings
 from app.settings.sources import TABLES
 from tests.surroundings import leave
@@ -57,7 +58,7 @@ def test_dotted_keys_and_tables_of_the_file_are_properties() -> None:
     settings = read_settings()
     assert settings.super_users == {"User:a", "User:b"}
     assert settings.feed_poll_ms == 50
-    assert settings.database_url == SecretStr(DSN)
+    assert settings.database_url == DatabaseUrl.parse(DSN)
     assert settings.allow_everyone_if_no_acl_found
 
 
@@ -244,7 +245,7 @@ def test_a_database_url_that_can_not_be_used_is_refused_without_showing_it(
 )
 def test_database_urls_of_many_forms_are_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KLAMM_DATABASE_URL", url)
-    assert read_settings().database_url == SecretStr(url)
+    assert read_settings().database_url == DatabaseUrl.parse(url)
 
 
 def test_the_servers_that_a_url_may_want_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +274,7 @@ def test_a_secret_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "dsn").write_text(f"{DSN}\n")
     _toml('database.url = "postgresql://other"')
     monkeypatch.setenv("KLAMM_DATABASE_URL_FILE", str(tmp_path / "dsn"))
-    assert read_settings().database_url == SecretStr(DSN)
+    assert read_settings().database_url == DatabaseUrl.parse(DSN)
 
 
 def test_a_secret_given_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
