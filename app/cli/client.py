@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from app import __version__
-from app.client.faults import ServiceError
+from app.client.http.replies import ServiceError
 from app.formats.arguments import USAGE_STATUS, CommandParser
 from app.formats.command_errors import UsageError
 

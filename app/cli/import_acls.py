@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 
 from app.cli.acl_files import AclFile, open_acls
 from app.cli.progress import ProgressDisplay
-from app.client.faults import ServiceError
 from app.client.http.access import access_of, add_access_arguments
+from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.client.import_over_http import HttpImportCounts, HttpImporter
 from app.client.warning_lines import Warnings

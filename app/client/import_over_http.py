@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.client.faults import ServiceError
-from app.client.http.replies import CreateResult
+from app.client.http.replies import CreateResult, ServiceError
 from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import shown
 

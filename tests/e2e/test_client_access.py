@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.client.acls.command import run_acls
-from app.client.faults import ServiceError, ServiceUnreachableError
 from app.client.http.access import AccessFlags, make_access
+from app.client.http.replies import ServiceError
 from app.client.http.service import Service as Client
 from app.core.kafka.filters import AclBindingFilter
 from app.rest.callers.token_file import add_token
@@ -101,7 +101,7 @@ def test_who_shows_nothing_or_something_wrong_is_refused_once_with_the_way_out(w
 
 def test_a_service_whose_certificate_is_not_believed_hears_no_token(world: World) -> None:
     access = make_access(AccessFlags(world.url, ADMIN, token_file=str(world.folder / "token")))
-    with Client(access) as client, pytest.raises(ServiceUnreachableError, match="certificate is not believed"):
+    with Client(access) as client, pytest.raises(ServiceError, match="certificate is not believed"):
         client.acls(AclBindingFilter())
 
 

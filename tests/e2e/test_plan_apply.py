@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.client.faults import ServiceError
-from app.client.http.replies import binding_body
+from app.client.http.replies import ServiceError, binding_body
 from app.client.plan import apply
 from app.client.plan import command as plan
 from app.core.kafka.bindings import AclBinding

@@ -1,13 +1,12 @@
 """Which service a command speaks to, as whom, and how it proves that: flags and a file of properties, no variables."""
 
 import argparse
+import re
 import socket
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.client.http.address import UNIX, checked_url
-from app.client.http.properties import parse_properties
-from app.client.http.secret_files import refuse_if_open
+from app.client.http.config_files import read_properties
 from app.client.words import utf_8
 from app.formats.command_errors import UsageError
 
@@ -15,8 +14,15 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_TIMEOUT_S = 30.0
 MAX_TIMEOUT_S = 3_600.0
 LOOPBACK = "127.0.0.1"
+UNIX = "unix:"
 
-_MAX_FILE_BYTES = 64 * 1024
+_EXPECTED = "expected http://host:port, https://host:port or unix:/path"
+_MAX_PORT = 65_535
+_MAX_SOCKET_PATH_BYTES = 107
+_SHOWN = 200
+_SCHEMELESS = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?(?:/.*)?\Z", re.DOTALL)
+_API = re.compile(r"/v1(?:/.*)?\Z", re.DOTALL)
+
 _PROPERTIES = (
     "principal",
     "token",
@@ -109,7 +115,7 @@ def access_of(arguments: argparse.Namespace) -> Access:
 
 def make_access(flags: AccessFlags) -> Access:
     """The access that these flags and their file describe. Raises UsageError for what can't be."""
-    properties = {} if flags.command_config is None else _read_properties(Path(flags.command_config))
+    properties = {} if flags.command_config is None else read_properties(Path(flags.command_config), _PROPERTIES)
     access = Access(
         url=checked_url(flags.url or DEFAULT_URL),
         principal=_checked_principal(flags.principal, properties.get("principal")),
@@ -171,39 +177,6 @@ def _path(text: str | None) -> Path | None:
     return None if not text else Path(text)
 
 
-def _read_properties(path: Path) -> dict[str, str]:
-    properties: dict[str, str] = {}
-    for number, key, value in parse_properties(_read_config(path)):
-        where = f"--command-config: `{path}` line {number}"
-        if key not in _PROPERTIES:
-            raise UsageError(f"{where}: there is no property `{key[:100]}`; there are {', '.join(_PROPERTIES)}")
-        if key in properties:
-            raise UsageError(f"{where}: `{key}` stands there a second time; keep one of them")
-        properties[key] = value
-    return properties
-
-
-def _read_config(path: Path) -> str:
-    """The file's text, if nobody else can get at a token in it."""
-    try:
-        with path.open("rb") as file:
-            text = _decoded(file.read(_MAX_FILE_BYTES + 1), path)
-            if any(key == "token" for _, key, _ in parse_properties(text)):
-                refuse_if_open(file, path, "--command-config", "the token")
-    except OSError as error:
-        raise UsageError(f"--command-config: can't read `{path}` ({error.strerror})") from None
-    return text
-
-
-def _decoded(raw: bytes, path: Path) -> str:
-    if len(raw) > _MAX_FILE_BYTES:
-        raise UsageError(f"--command-config: `{path}` is longer than {_MAX_FILE_BYTES} bytes; is it the right file?")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise UsageError(f"--command-config: `{path}` is not UTF-8; save it as UTF-8") from None
-
-
 def _own_address(access: Access) -> str:
     """The address that this machine has towards the service, which ACLs with hosts are about; nothing is sent."""
     if access.socket_path is not None:
@@ -220,3 +193,51 @@ def _own_address(access: Access) -> str:
         # The call itself will say why nobody can be reached.
         return LOOPBACK
     return own.partition("%")[0]
+
+
+def checked_url(text: str) -> str:
+    """The address without a slash at its end, scheme and host in lower case. Raises UsageError for what is none.
+
+    A path may stand there for a proxy that wants one, but none of the API's own.
+    """
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme.lower() == "unix":
+        return _checked_socket(rest)
+    import httpx  # noqa: PLC0415 - takes long to load, and help needs none of it
+
+    try:
+        url = httpx.URL(text)
+    except (httpx.InvalidURL, ValueError):
+        raise _no_address(text) from None
+    if url.userinfo:
+        # Not repeated, for it may be a password.
+        raise UsageError("--klamm: an address holds no name or password; put a token into a file (--token-file)")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise _no_address(text)
+    if url.port is not None and not 0 < url.port <= _MAX_PORT:
+        raise UsageError(f"--klamm: port {url.port} is none; write one from 1 to {_MAX_PORT}")
+    if url.query or url.fragment or text.endswith(("?", "#")):
+        raise UsageError("--klamm: an address has no `?` or `#`; leave them out")
+    address = f"{url.scheme}://{url.netloc.decode('ascii')}{url.raw_path.decode('ascii').rstrip('/')}"
+    without = _API.sub("", address)
+    if without != address:
+        raise UsageError(f"--klamm: the paths of the API are klamm's own to add; leave them out: {without}")
+    return address
+
+
+def _checked_socket(rest: str) -> str:
+    # unix:///run/klamm.sock means the same to many tools.
+    path = rest.removeprefix("//")
+    if not path.startswith("/"):
+        raise UsageError("--klamm: write the socket's whole path, such as unix:/run/klamm/klamm.sock")
+    if len(path.encode(errors="surrogateescape")) > _MAX_SOCKET_PATH_BYTES:
+        raise UsageError(f"--klamm: the path of a socket has {_MAX_SOCKET_PATH_BYTES} bytes at most; make it shorter")
+    return UNIX + path
+
+
+def _no_address(text: str) -> UsageError:
+    if "@" in text:
+        return UsageError(f"--klamm: {_EXPECTED}, and no name or password in it")
+    if _SCHEMELESS.match(text) is not None:
+        return UsageError(f"--klamm: `{text[:_SHOWN]}` lacks http:// or https://; write http://{text[:_SHOWN]}")
+    return UsageError(f"--klamm: {_EXPECTED}, not `{text[:_SHOWN]}`")

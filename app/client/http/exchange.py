@@ -3,6 +3,7 @@
 import email.utils
 import json
 import random
+import socket
 import ssl
 import time
 from collections.abc import Iterator
@@ -10,29 +11,45 @@ from dataclasses import dataclass
 
 import httpx
 
-from app.client.faults import ServiceError, ServiceUnreachableError
-from app.client.http.access import Access
+from app.client.http.access import UNIX, Access
 from app.client.http.credentials import Bearer, tls_context
-from app.client.http.problems import broken_off_text, error_of_reply, is_retriable, reason_of, unreachable_text
-from app.client.http.request import Request
+from app.client.http.replies import ServiceError
 
 MAX_REPLY_BYTES = 128 * 1024 * 1024
-"""A page of 1,000 ACLs whose texts are all as long as can be stays below it."""
+"""More than a page of 1,000 ACLs can have, however long their names are."""
 
 _CONNECT_PATIENCE_S = 5.0
-"""How long nobody may be listening: a restart takes that long, and who mistyped an address must not wait longer."""
+"""How long a refused connection is tried again: long enough for a restart, short enough for a mistyped address."""
 
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 3.0
 _LEAST_STEP_S = 0.001
 _PASSING_STATUS = (429, 502, 503, 504)
+_MAX_FIELDS = 20
+_SHOWN_CHARACTERS = 200
+
+_LOOK_FIRST = "nobody knows whether the change was made; look at the ACLs before you repeat it"
+_HINTS = {
+    401: "show a token with --token-file or --command-config",
+    403: "the principal that asks (--as) needs Describe on the cluster to read ACLs, Alter to change them, and must be "
+    "one that this caller may speak for",
+}
+_NO_PATH = "leave its path out (--klamm http://host:port), unless a proxy wants one"
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str
+    content: bytes | None
+    idempotent: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """An attempt that came to nothing: what to say of it, and whether and after how long another one may follow.
+    """A failed attempt. `again` says whether another one may follow, after `wait_s` seconds at least.
 
-    `answered`: somebody was there.
+    `answered` is False if no connection came about.
     """
 
     error: ServiceError
@@ -42,16 +59,15 @@ class _Failure:
 
 
 class Exchange:
-    """The connection to one service. To be closed."""
+    """The connections to one service. Raises UsageError if a certificate, a key or an authority can't be used."""
 
     def __init__(self, access: Access) -> None:
-        """Raises UsageError if a certificate, a key or an authority can't be used."""
         self._access = access
         self._bearer = Bearer(access)
         verify = tls_context(access)
         self._reads = self._client(verify, kept=1)
-        # A connection that was kept may be closed by the service just when an update goes out on it, and then nobody
-        # could say whether the update was made.
+        # The service may close a kept connection just when an update goes out on it. Then nobody could say whether the
+        # update was made, so updates keep none.
         self._updates = self._client(verify, kept=0)
 
     def _client(self, verify: ssl.SSLContext, kept: int) -> httpx.Client:
@@ -66,15 +82,17 @@ class Exchange:
         )
 
     def close(self) -> None:
-        """Let go of all connections."""
         self._reads.close()
         self._updates.close()
 
-    def answer(self, request: Request, timeout_s: float) -> dict[str, object]:
-        """The JSON object that the service answers with, all repeats within `timeout_s` seconds.
+    def answer(
+        self, method: str, path: str, content: bytes | None, *, idempotent: bool, timeout_s: float
+    ) -> dict[str, object]:
+        """The JSON object that the service answers with, all repeats within `timeout_s`. Raises ServiceError.
 
-        Raises ServiceError.
+        `idempotent`: doing it twice is as good as once, so it may be repeated whatever became of it.
         """
+        request = _Request(method, path, content, idempotent)
         began_at = time.monotonic()
         deadline = began_at + timeout_s
         give_up_at = min(deadline, began_at + _CONNECT_PATIENCE_S)
@@ -89,7 +107,7 @@ class Exchange:
             time.sleep(pause_s)
         return outcome
 
-    def _attempt(self, request: Request, deadline: float) -> dict[str, object] | _Failure:
+    def _attempt(self, request: _Request, deadline: float) -> dict[str, object] | _Failure:
         client = self._reads if request.idempotent else self._updates
         headers = {"content-type": "application/json", **self._bearer.header()}
         left_s = max(_LEAST_STEP_S, deadline - time.monotonic())
@@ -104,9 +122,16 @@ class Exchange:
                 body = self._read(response, deadline)
         except httpx.HTTPError as fault:
             return self._failed(fault, request)
-        if response.is_success:
-            return self._parsed(body, response, request)
-        return self._refused(response, body, request)
+        if not response.is_success:
+            return self._refused(response, body, request)
+        reply = _json_object(body)
+        if reply is None:
+            raise ServiceError(
+                f"`{self._access.url}` does not answer as Klamm does; is it the service's address? (--klamm)",
+                status=response.status_code,
+                outcome_unknown=not request.idempotent,
+            )
+        return reply
 
     def _read(self, response: httpx.Response, deadline: float) -> bytes:
         body = bytearray()
@@ -118,48 +143,104 @@ class Exchange:
                 raise httpx.ReadTimeout("the whole answer did not come in time", request=response.request)
         return bytes(body)
 
-    def _parsed(self, body: bytes, response: httpx.Response, request: Request) -> dict[str, object]:
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            value = None
-        if not isinstance(value, dict):
-            raise ServiceError(
-                f"`{self._access.url}` does not answer as Klamm does; is it the service's address? (--klamm)",
-                status=response.status_code,
-                outcome_unknown=not request.idempotent,
-            )
-        return value
-
-    def _refused(self, response: httpx.Response, body: bytes, request: Request) -> _Failure:
-        status = response.status_code
-        error = error_of_reply(self._access.url, response, body, update=not request.idempotent)
-        again = status in _PASSING_STATUS and (
-            # 504: nobody knows what became of it. And a proxy's own answer says nothing about the service's.
-            request.idempotent or (status in (429, 503) and is_retriable(body))
+    def _refused(self, response: httpx.Response, body: bytes, request: _Request) -> _Failure:
+        status, url = response.status_code, self._access.url
+        problem = _problem(body)
+        # A 503 of Klamm's own says that nothing was done.
+        unknown = (
+            not request.idempotent
+            and status >= httpx.codes.INTERNAL_SERVER_ERROR
+            and not (problem is not None and status == httpx.codes.SERVICE_UNAVAILABLE)
         )
+        code = None
+        if response.is_redirect:
+            target = response.headers.get("location", "")[:_SHOWN_CHARACTERS]
+            text = f"`{url}` sends callers on to `{target}`, which is not followed; name the service with --klamm"
+        elif problem is None:
+            text = f"`{url}` answered {status} {response.reason_phrase}, not as Klamm does; is it the right address?"
+            text = " ".join([text, *([_NO_PATH] if _has_path(url) else []), *([_LOOK_FIRST] if unknown else [])])
+        else:
+            code = str(problem["code"])
+            words = [f"{code}: {_details(problem)}"]
+            if status in _HINTS:
+                words.append(_HINTS[status])
+            if status == httpx.codes.NOT_FOUND and _has_path(url):
+                words.append(_NO_PATH)
+            if unknown:
+                words.append(_LOOK_FIRST)
+            text = "; ".join(words)
+        error = ServiceError(text, code=code, status=status, outcome_unknown=unknown)
+        # After a 504 nobody knows whether an update was made. A proxy's own answer says nothing about that either.
+        is_retriable = problem is not None and problem.get("retriable") is True
+        again = status in _PASSING_STATUS and (request.idempotent or (status in (429, 503) and is_retriable))
         return _Failure(error, again, _retry_after_s(response))
 
-    def _failed(self, fault: httpx.HTTPError, request: Request) -> _Failure:
+    def _failed(self, fault: httpx.HTTPError, request: _Request) -> _Failure:
+        url = self._access.url
         if isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout):
-            reason = reason_of(fault)
-            error = ServiceUnreachableError(unreachable_text(self._access, reason))
-            return _Failure(error, again=reason.passing, answered=False)
-        if request.idempotent:
-            late = isinstance(fault, httpx.TimeoutException)
-            text = "did not answer in time; give it longer with --timeout" if late else broken_off_text(self._access)
-            return _Failure(ServiceError(f"`{self._access.url}` {text}"), again=not late)
-        return _Failure(
-            ServiceError(
-                f"`{self._access.url}` gave no answer, so nobody knows whether the change was made; look at the ACLs "
-                "before you repeat it",
-                outcome_unknown=True,
-            )
-        )
+            reason, passing = _reason(fault)
+            way_out = "name its address with --klamm" if passing else "see --klamm and --ca"
+            is_it = "is it running there (klamm serve --uds)?" if url.startswith(UNIX) else "is it running there?"
+            text = f"can't reach Klamm at `{url}` ({reason}); {is_it}{'' if url.startswith(UNIX) else f' {way_out}'}"
+            return _Failure(ServiceError(text), again=passing, answered=False)
+        if not request.idempotent:
+            text = f"`{url}` gave no answer, so {_LOOK_FIRST}"
+            return _Failure(ServiceError(text, outcome_unknown=True))
+        if isinstance(fault, httpx.TimeoutException):
+            return _Failure(ServiceError(f"`{url}` did not answer in time; give it longer with --timeout"))
+        way_out = "if it has TLS, write https:// (--klamm)" if url.startswith("http://") else "see the service's log"
+        return _Failure(ServiceError(f"`{url}` broke the connection off; {way_out}"), again=True)
+
+
+def _reason(fault: httpx.HTTPError) -> tuple[str, bool]:
+    """Why no connection came about, in the words of OpenSSL or the operating system, and whether that may pass."""
+    if isinstance(fault, httpx.TimeoutException):
+        return "no answer", False
+    cause: BaseException | None = fault
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not believed: {cause.verify_message}", False
+        if isinstance(cause, ssl.SSLError):
+            return f"no TLS: {cause.reason or cause.strerror}", False
+        if isinstance(cause, socket.gaierror):
+            return "there is no such host", cause.errno == socket.EAI_AGAIN
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror.lower(), not isinstance(cause, PermissionError)
+        cause = cause.__cause__ or cause.__context__
+    return str(fault) or "no connection", True
+
+
+def _json_object(body: bytes) -> dict[str, object] | None:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _problem(body: bytes) -> dict[str, object] | None:
+    """A refusal by Klamm itself (RFC 9457); None for anything else, such as a proxy's page."""
+    value = _json_object(body)
+    return value if value is not None and isinstance(value.get("code"), str) else None
+
+
+def _has_path(url: str) -> bool:
+    return not url.startswith(UNIX) and httpx.URL(url).path != "/"
+
+
+def _details(problem: dict[str, object]) -> str:
+    """What is wrong with each field; the detail if the problem names none."""
+    errors = problem.get("errors")
+    fields = [
+        f"`{each.get('pointer')}`: {each.get('detail')}" if each.get("pointer") else str(each.get("detail"))
+        for each in (errors if isinstance(errors, list) else [])
+        if isinstance(each, dict)
+    ]
+    return "; ".join(fields[:_MAX_FIELDS]) or str(problem.get("detail") or problem.get("title") or "no reason given")
 
 
 def _backoffs() -> Iterator[float]:
-    """Waits that double, each drawn from its upper half so that callers who failed together come back apart."""
+    """Pauses that double, each drawn from its upper half so that callers who failed together don't return together."""
     highest = _FIRST_BACKOFF_S
     while True:
         yield random.uniform(highest / 2, highest)  # noqa: S311 - no secret
@@ -167,7 +248,7 @@ def _backoffs() -> Iterator[float]:
 
 
 def _retry_after_s(response: httpx.Response) -> float:
-    """What the service asks for, in seconds; 0 if it does not, or says it in a way that means nothing."""
+    """The seconds that the service asks for; 0 if it asks for none, or in a way that means nothing."""
     text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])

@@ -4,12 +4,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.client.faults import ServiceError
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
+from app.formats.command_errors import CommandError
 
 _NONE = "NONE"
+
+
+class ServiceError(CommandError):
+    """The service refused a call, or the call failed.
+
+    `code` is Kafka's error name and `status` the HTTP status, as far as the service gave them.
+    `outcome_unknown`: the call was an update, and nobody knows whether it was made.
+    """
+
+    def __init__(
+        self, text: str, *, code: str | None = None, status: int | None = None, outcome_unknown: bool = False
+    ) -> None:
+        super().__init__(text)
+        self.code = code
+        self.status = status
+        self.outcome_unknown = outcome_unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from app.client.faults import ServiceError, ServiceUnreachableError
 from app.client.http.access import Access
 from app.client.http.replies import (
     AclListing,
     CreateResult,
     DeleteResult,
-    Refusal,
+    ServiceError,
     binding_body,
     filter_body,
     parse_acl,
@@ -27,19 +26,8 @@ from app.client.http.replies import (
     parse_text,
     strange_reply,
 )
-from app.client.http.request import Request
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.filters import AclBindingFilter
-
-__all__ = [
-    "AclListing",
-    "CreateResult",
-    "DeleteResult",
-    "Refusal",
-    "Service",
-    "ServiceError",
-    "ServiceUnreachableError",
-]
 
 PAGE_ACLS = 1_000
 """The largest page that the service gives."""
@@ -101,7 +89,7 @@ class Service:
 
     def get(self, path: str) -> dict[str, Any]:
         """The object that a GET answers with."""
-        return self._exchange.answer(Request("GET", path, None, idempotent=True), self._access.timeout_s)
+        return self._exchange.answer("GET", path, None, idempotent=True, timeout_s=self.timeout_s)
 
     def post(
         self, path: str, body: Mapping[str, object], *, timeout_s: float | None = None, idempotent: bool = False
@@ -112,8 +100,8 @@ class Service:
         nobody knows what became of it. `timeout_s` is all the time it has, in seconds.
         """
         content = json.dumps({"context": self.context, **body}, separators=(",", ":")).encode()
-        request = Request("POST", path, content, idempotent)
-        return self._exchange.answer(request, self.timeout_s if timeout_s is None else timeout_s)
+        left_s = self.timeout_s if timeout_s is None else timeout_s
+        return self._exchange.answer("POST", path, content, idempotent=idempotent, timeout_s=left_s)
 
     def create_acls(
         self,

@@ -4,8 +4,8 @@ import argparse
 import sys
 from typing import TextIO
 
-from app.client.faults import ServiceError
 from app.client.http.access import access_of, add_access_arguments
+from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.client.plan.applying import Done, carry_out
 from app.client.plan.desired import read_state

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.client.faults import ServiceError
-from app.client.http.replies import binding_body
+from app.client.http.replies import ServiceError, binding_body
 from app.client.http.service import Service
 from app.client.plan.planning import Plan
 from app.client.words import counted

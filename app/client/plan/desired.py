@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from app.client.faults import ServiceError
-from app.client.http.replies import parse_list, parse_object, parse_text
+from app.client.http.replies import ServiceError, parse_list, parse_object, parse_text
 from app.client.http.service import Service
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.configs import CONFIG_NAMES, AuthorizerConfig, parse_configs

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from app.client.acls.command_lines import access_flags
-from app.client.faults import ServiceError
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import parse_list, parse_object, strange_reply
+from app.client.http.replies import ServiceError, parse_list, parse_object, strange_reply
 from app.client.http.service import Service
 from app.client.why.reply import Asked, explained
 from app.client.words import operation_named, principal_named, resource_named

@@ -5,8 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from app.client.faults import ServiceError
-from app.client.http.replies import CreateResult, Refusal
+from app.client.http.replies import CreateResult, Refusal, ServiceError
 from app.client.import_over_http import MAX_BATCH_BYTES, HttpImportCounts, HttpImporter, batches
 from app.core.kafka.bindings import AclBinding
 from tests.updates import topic

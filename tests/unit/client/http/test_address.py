@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.client.http.address import checked_url
+from app.client.http.access import checked_url
 from app.formats.command_errors import UsageError
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.client.faults import ServiceError, ServiceUnreachableError
 from app.client.http import exchange
 from app.client.http.access import Access
+from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.formats.command_errors import UsageError
 from tests.certificates import Authority
@@ -182,7 +182,7 @@ def test_an_answer_without_end_is_not_held(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_nobody_listening_is_told_soon_and_as_unreachable(no_service: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "_CONNECT_PATIENCE_S", 0.3)
-    with Service(at(no_service, 60.0)) as service, pytest.raises(ServiceUnreachableError, match="connection refused"):
+    with Service(at(no_service, 60.0)) as service, pytest.raises(ServiceError, match="connection refused"):
         service.get("/v1/acls/count")
 
 
@@ -264,7 +264,7 @@ def test_a_service_with_a_strange_certificate_is_not_spoken_to(tmp_path: Path) -
     tls.load_cert_chain(served.certificate, served.key)
     with ScriptedServer(reply(), tls=tls) as server:
         access = replace(at(server.url), ca_file=Authority(tmp_path).file, token=TOKEN)
-        with Service(access) as service, pytest.raises(ServiceUnreachableError, match="certificate is not believed"):
+        with Service(access) as service, pytest.raises(ServiceError, match="certificate is not believed"):
             service.get("/v1/acls/count")
     assert server.seen == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.client.http.properties import parse_properties
+from app.client.http.config_files import parse_properties
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from app.client.faults import ServiceError
 from app.client.http import service as service_module
 from app.client.http.access import Access
-from app.client.http.service import Refusal, Service
+from app.client.http.replies import Refusal, ServiceError
+from app.client.http.service import Service
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter

@@ -6,9 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from app.client.faults import ServiceError
 from app.client.http.access import Access
-from app.client.http.replies import binding_body
+from app.client.http.replies import ServiceError, binding_body
 from app.client.http.service import Service
 from app.client.plan import applying
 from app.client.plan.applying import Done, carry_out

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from app.client.acls.command_lines import access_flags
-from app.client.faults import ServiceError
+from app.client.http.replies import ServiceError
 from app.client.why import command as why
 from app.client.why.reply import Asked, explained
 from app.client.why.text import print_explanation

@@ -1,0 +1,112 @@
+"""Files that a command reads to reach a service: properties (`key=value`), and files that hold secrets."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from app.formats.command_errors import UsageError
+
+_MAX_FILE_BYTES = 64 * 1024
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_KEY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+_ROOT = 0
+_GROUP_MAY_READ = 0o040
+_ANYBODY_ELSE = 0o077
+
+
+def read_properties(path: Path, known: tuple[str, ...]) -> dict[str, str]:
+    """The properties of the file that --command-config names. Raises UsageError, also if others can read a token."""
+    properties: dict[str, str] = {}
+    for number, key, value in parse_properties(_read_config(path)):
+        where = f"--command-config: `{path}` line {number}"
+        if key not in known:
+            raise UsageError(f"{where}: there is no property `{key[:100]}`; there are {', '.join(known)}")
+        if key in properties:
+            raise UsageError(f"{where}: `{key}` stands there a second time; keep one of them")
+        properties[key] = value
+    return properties
+
+
+def _read_config(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_FILE_BYTES + 1)
+            if len(raw) > _MAX_FILE_BYTES:
+                raise UsageError(
+                    f"--command-config: `{path}` is longer than {_MAX_FILE_BYTES} bytes; is it the right file?"
+                )
+            text = raw.decode()
+            if any(key == "token" for _, key, _ in parse_properties(text)):
+                refuse_if_open(file, path, "--command-config", "the token")
+    except OSError as error:
+        raise UsageError(f"--command-config: can't read `{path}` ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--command-config: `{path}` is not UTF-8; save it as UTF-8") from None
+    return text
+
+
+def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
+    """Line number, key and value of each property, as Java reads them. Unlike Java's, the file is in UTF-8."""
+    for number, line in _logical_lines(text):
+        match = _KEY.match(line)
+        key, value = (line, "") if match is None else (match[1], line[match.end() :])
+        yield number, _plain(key), _plain(value).strip()
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """A backslash at the end continues a line; each comes with the number of its first line in the file."""
+    begun, began_at = "", 0
+    for number, line in enumerate(_LINE_END.split(text), start=1):
+        if not begun:
+            began_at = number
+            if line.lstrip()[:1] in ("", "#", "!"):
+                continue
+        whole = begun + line.lstrip()
+        if (len(whole) - len(whole.rstrip("\\"))) % 2 == 1:
+            begun = whole[:-1]
+            continue
+        begun = ""
+        yield began_at, whole
+    if begun:
+        yield began_at, begun
+
+
+def _plain(text: str) -> str:
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1]
+    return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _LETTERS.get(escaped, escaped)
+
+
+def refuse_if_open(file: BinaryIO, path: Path, where: str, what: str) -> None:
+    """Raises UsageError, which begins with `where`, if other users can read or change the secret (`what`) in the file.
+
+    A pipe or a device keeps nothing that others could read.
+    """
+    found = os.fstat(file.fileno())
+    is_read_only = bool(os.fstatvfs(file.fileno()).f_flag & os.ST_RDONLY)
+    if stat.S_ISREG(found.st_mode) and lets_others_in(
+        found.st_mode, found.st_uid, os.geteuid(), is_read_only=is_read_only
+    ):
+        mode = stat.S_IMODE(found.st_mode)
+        raise UsageError(
+            f"{where}: others can get at {what} in `{path}` (mode {mode:04o}); make it yours alone: chmod 600"
+        )
+
+
+def lets_others_in(mode: int, owner: int, reader: int, *, is_read_only: bool) -> bool:
+    """Whether a file of this mode is open to more than its owner and its reader (user ids).
+
+    The group may read what root has written for others, as with a pod's fsGroup. Modes don't count on a read-only
+    mount, such as the secrets of Kubernetes and Docker: whoever mounted it has decided, and nobody could change them.
+    """
+    allowed = _GROUP_MAY_READ if owner == _ROOT != reader else 0
+    return not is_read_only and bool(mode & _ANYBODY_ELSE & ~allowed)
