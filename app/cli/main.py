@@ -70,8 +70,9 @@ def create_app(
         load_turn=nullcontext if siblings is None else siblings.load_turn,
     )
     feed = PostgresChangeFeed(settings.database_url)
-    authorizer = Authorizer(PostgresAclStore(settings.database_url), feed, settings.authorizer_config, options)
     metrics = Metrics()
+    store = PostgresAclStore(settings.database_url)
+    authorizer = Authorizer(store, feed, settings.authorizer_config, options, metrics)
     audit = AuditLog(output.write, metrics, form=settings.log_format)
     callers = callers_of(settings, metrics)
     connections = Connections(metrics, settings.connections_max)

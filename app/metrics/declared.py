@@ -1,12 +1,18 @@
-"""Every metric, declared once: plain attributes that the service bumps without a lock, read when Prometheus scrapes.
+# ruff: noqa: RUF009 - what the functions return are fields of the dataclass
+"""Every metric, declared once: an attribute that its owner bumps without a lock, and how Prometheus reads it.
 
-Label values come from closed sets (operations of the API, results, rules, states), never from a request: no
-principal, topic or client id can become a series.
+A metric's name is `klamm_` and the attribute's; counters end in `_total`. Label values come from closed sets
+(operations of the API, results, rules, states), never from a request: no principal, topic or client id can become a
+series.
 """
 
 from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
 
 from app.core.authorize import Verdict
 
@@ -37,6 +43,8 @@ OPERATIONS = (
 )
 """The operations of the API by operationId; `other` is a request that reached none of them."""
 
+UPDATES = ("createAcls", "deleteAcls")
+
 ADMISSION_POOLS = ("decisions", "lists", "updates", "waiting", "probes")
 """The pools of `app.rest.http.admission`."""
 
@@ -47,11 +55,12 @@ READINESS_STATES = ("STARTING", "LOADING", "READY", "LAGGING", "FENCED", "DRAINI
 VERDICTS = tuple(Verdict)
 STATUS_CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
 
-_FAST_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_REQUEST_S = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_UPDATE_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Histogram:
-    """Counts by upper bound, and the sum: what `observe` costs is one bisection."""
+    """Counts by upper bound, inclusive, and the sum: what `observe` costs is one bisection."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -61,7 +70,6 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """Count one value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
@@ -75,68 +83,160 @@ class Histogram:
         return cumulative
 
 
-Kind = Literal["counter", "gauge", "labelled", "state", "decisions", "requests", "histograms", "pools"]
+_Samples = Iterable[tuple[Sequence[str], *tuple[Any, ...]]]
+"""What `add_metric` of a family takes for each series: the labels' values, then the number (or buckets and sum)."""
 
 
-def _about(kind: Kind, text: str, label: str = "") -> dict[str, str]:
-    return {"kind": kind, "help": text, "label": label}
+def _metric(
+    family: type[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily],
+    text: str,
+    initial: Callable[[], Any],
+    samples: Callable[[Any], _Samples] = lambda value: [((), value)],
+    labels: Sequence[str] = (),
+) -> Any:  # noqa: ANN401 - as dataclasses.field
+    """A metric whose attribute begins as `initial()`; `samples` makes its series of the attribute's value."""
+
+    def collect(name: str, value: object) -> Metric:
+        metric = family(f"klamm_{name}", text, labels=labels)
+        add_metric: Callable[..., None] = metric.add_metric
+        for sample in samples(value):
+            add_metric(*sample)
+        return metric
+
+    return field(default_factory=initial, metadata={"collect": collect})
 
 
-def _declared(kind: Kind, text: str, initial: float | str = 0, label: str = "") -> Any:  # noqa: ANN401 - as dataclasses.field
-    return field(default=initial, metadata=_about(kind, text, label))
+def _counter(text: str) -> Any:  # noqa: ANN401 - as above
+    return _metric(CounterMetricFamily, text, int)
+
+
+def _gauge(text: str, initial: float = 0) -> Any:  # noqa: ANN401 - as above
+    return _metric(GaugeMetricFamily, text, lambda: initial)
+
+
+def _counter_by(label: str, text: str, known: Iterable[str] = ()) -> Any:  # noqa: ANN401 - as above
+    """A counter for each value of a label; those that are `known` are shown from the start."""
+    return _metric(
+        CounterMetricFamily,
+        text,
+        lambda: dict.fromkeys(known, 0),
+        lambda counts: [((value,), count) for value, count in counts.items()],
+        [label],
+    )
+
+
+def _histogram_by(label: str, text: str, values: Iterable[str], bounds: tuple[float, ...]) -> Any:  # noqa: ANN401 - as above
+    """A histogram for each value of a label, shown once something was observed."""
+    return _metric(
+        HistogramMetricFamily,
+        text,
+        lambda: {value: Histogram(bounds) for value in values},
+        lambda by: [((value,), each.buckets(), each.total) for value, each in by.items() if any(each.counts)],
+        [label],
+    )
 
 
 @dataclass(slots=True)
 class Metrics:
-    """What rest and the audit log count. An attribute's metric is `klamm_` and its name; counters end in `_total`."""
+    """What one process counts."""
 
-    acl_count: int = _declared("gauge", "ACLs in memory; -1 until the first load is complete.", -1)
-    feed_age_seconds: float = _declared("gauge", "Seconds since the image was last known to equal the store's head.")
-    readiness_state: str = _declared(
-        "state", "1 for the state that the service is in, 0 for every other.", "STARTING", "state"
-    )
-
-    decisions: list[int] = field(
-        default_factory=lambda: [0] * len(VERDICTS),
-        metadata=_about("decisions", "Decisions by result and by the rule that gave it."),
-    )
-    http_requests: dict[str, list[int]] = field(
-        default_factory=lambda: {each: [0] * len(STATUS_CLASSES) for each in OPERATIONS},
-        metadata=_about("requests", "HTTP requests by operation and class of status."),
-    )
-    http_request_duration_seconds: dict[str, Histogram] = field(
-        default_factory=lambda: {each: Histogram(_FAST_S) for each in OPERATIONS},
-        metadata=_about("histograms", "Time from a request's arrival to the last byte of its answer.", "operation"),
+    acl_count: int = _gauge("ACLs in memory; -1 until the first load is complete.", -1)
+    feed_age_seconds: float = _gauge("Seconds since the image was last known to equal the store's head.")
+    readiness_state: str = _metric(
+        GaugeMetricFamily,
+        "1 for the state that the service is in, 0 for every other.",
+        lambda: "STARTING",
+        lambda now: [((state,), state == now) for state in READINESS_STATES],
+        ["state"],
     )
 
-    callers_refused: dict[str, int] = field(
-        default_factory=dict,
-        metadata=_about("labelled", "Requests whose credentials proved nothing, by reason.", "reason"),
+    decisions: list[int] = _metric(
+        CounterMetricFamily,
+        "Decisions by result and by the rule that gave it.",
+        lambda: [0] * len(VERDICTS),
+        lambda counts: [
+            ((verdict.result.value, verdict.rule.value), count) for verdict, count in zip(VERDICTS, counts, strict=True)
+        ],
+        ["result", "rule"],
     )
-    tokens_file_faults: int = _declared("counter", "Looks at the file of tokens that found it not usable.")
+    http_requests: dict[str, list[int]] = _metric(
+        CounterMetricFamily,
+        "HTTP requests by operation and class of status.",
+        lambda: {each: [0] * len(STATUS_CLASSES) for each in OPERATIONS},
+        lambda requests: [
+            ((operation, status_class), count)
+            for operation, counts in requests.items()
+            for status_class, count in zip(STATUS_CLASSES, counts, strict=True)
+            if count
+        ],
+        ["operation", "status"],
+    )
+    http_request_duration_seconds: dict[str, Histogram] = _histogram_by(
+        "operation", "Time from a request's arrival to the last byte of its answer.", OPERATIONS, _REQUEST_S
+    )
 
-    connections: int = _declared("gauge", "Connections that this process has.")
-    connections_refused: int = _declared("counter", "Connections that came when connections.max were there.")
-    requests_shed: int = _declared("counter", "Requests refused because the event loop was late (OVERLOADED).")
-    admission_requests: dict[str, list[int]] = field(
-        default_factory=lambda: {each: [0, 0] for each in ADMISSION_POOLS},
-        metadata=_about("pools", "Requests that are being worked on, and that wait for it, by pool."),
+    callers_refused: dict[str, int] = _counter_by("reason", "Requests whose credentials proved nothing, by reason.")
+    tokens_file_faults: int = _counter("Looks at the file of tokens that found it not usable.")
+
+    connections: int = _gauge("Connections that this process has.")
+    connections_refused: int = _counter("Connections that came when connections.max were there.")
+    requests_shed: int = _counter("Requests refused because the event loop was late (OVERLOADED).")
+    admission_requests: dict[str, list[int]] = _metric(
+        GaugeMetricFamily,
+        "Requests that are being worked on, and that wait for it, by pool.",
+        lambda: {each: [0, 0] for each in ADMISSION_POOLS},
+        lambda pools: [
+            ((pool, state), count)
+            for pool, counts in pools.items()
+            for state, count in zip(("in_flight", "queued"), counts, strict=True)
+        ],
+        ["pool", "state"],
     )
-    admission_refused: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(ADMISSION_POOLS, 0),
-        metadata=_about("labelled", "Requests that a pool refused (OVERLOADED).", "pool"),
+    admission_refused: dict[str, int] = _counter_by(
+        "pool", "Requests that a pool refused (OVERLOADED).", ADMISSION_POOLS
     )
-    audit_lines_written: int = _declared("counter", "Lines handed to the audit log's sink.")
-    audit_lines_dropped: int = _declared("counter", "Audit lines lost: the buffer was full, or the log was closed.")
-    audit_lines_failed: int = _declared("counter", "Audit lines lost because the audit log's sink failed.")
-    decision_log_lines: int = _declared("counter", "Lines written to the decision log.")
-    decision_log_bytes: int = _declared("counter", "Bytes written to the decision log.")
-    decision_log_dropped: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(DECISION_LOG_REASONS, 0),
-        metadata=_about("labelled", "Lines of the decision log lost: the buffer or the disk was full.", "reason"),
+
+    audit_lines_written: int = _counter("Lines handed to the audit log's sink.")
+    audit_lines_dropped: int = _counter("Audit lines lost: the buffer was full, or the log was closed.")
+    audit_lines_failed: int = _counter("Audit lines lost because the audit log's sink failed.")
+    decision_log_lines: int = _counter("Lines written to the decision log.")
+    decision_log_bytes: int = _counter("Bytes written to the decision log.")
+    decision_log_dropped: dict[str, int] = _counter_by(
+        "reason", "Lines of the decision log lost: the buffer or the disk was full.", DECISION_LOG_REASONS
     )
-    decision_log_faults: int = _declared("counter", "Attempts to write the decision log that failed.")
-    decision_log_files_deleted: int = _declared("counter", "Files deleted for decision.log.retention.bytes.")
+    decision_log_faults: int = _counter("Attempts to write the decision log that failed.")
+    decision_log_files_deleted: int = _counter("Files deleted for decision.log.retention.bytes.")
+
+    image_loads: int = _counter("Snapshots of the store that became the image, the first one included.")
+    image_load_failures: int = _counter("Loads of a snapshot that failed; the image in use was kept.")
+    feed_mismatches: int = _counter("Looks at the feed that did not continue this image: it is reloaded.")
+    records_poisoned: int = _counter("Looks that met a record, or a snapshot's row, that is no change.")
+    feed_polls: int = _counter("Looks at the change feed.")
+    feed_poll_failures: int = _counter("Looks at the change feed that failed.")
+    transactions_applied: int = _counter("Transactions of the feed applied to the image.")
+    records_applied: int = _counter("Records of the feed applied to the image.")
+    feed_offset: int = _gauge("Offset of the change feed that the image stands on; -1 before the first load.", -1)
+    feed_high_watermark: int = _gauge("Last offset of the store at the latest look at the feed; -1 before it.", -1)
+    acls_being_loaded: int = _gauge("ACLs read so far by the load under way; 0 when there is none.")
+    last_image_load_seconds: float = _gauge("How long the latest load of a snapshot took.", 0.0)
+    mutator_groups_written: int = _counter("Transactions that the writer has committed.")
+    mutator_group_failures: int = _counter("Transactions of the writer that failed.")
+    mutator_mutations_written: int = _counter("Updates that the writer has committed.")
+    mutator_queue_size: int = _gauge("Updates that wait for the writer.")
+    purgatory_num_delayed_operations: int = _gauge(
+        "Requests that wait until the image reaches their offset (Kafka: NumDelayedOperations)."
+    )
+    purgatory_size: int = _gauge("Entries in the purgatory, of callers that left too (Kafka: PurgatorySize).")
+    purgatory_expirations: int = _counter("Requests whose deadline came before their offset.")
+    request_local_time_seconds: dict[str, Histogram] = _histogram_by(
+        "request", "Time that an update spent until its commit (Kafka: LocalTimeMs).", UPDATES, _UPDATE_S
+    )
+    request_remote_time_seconds: dict[str, Histogram] = _histogram_by(
+        "request",
+        "Time that an update waited for the change feed to bring it back (Kafka: RemoteTimeMs).",
+        UPDATES,
+        _UPDATE_S,
+    )
 
     def count_request(self, operation: str, status: int, seconds: float) -> None:
         """Count one answered request."""

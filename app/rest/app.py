@@ -31,7 +31,6 @@ from app.rest.pages.routes import pages_router
 from app.rest.routes import acls, decisions, explain, health, opa, service
 from app.rest.routes.at_once import AtOnce
 from app.runtime.authorizer import Authorizer
-from app.runtime.counters import BUCKET_BOUNDS_S
 
 ROUTERS = (
     decisions.router,
@@ -117,7 +116,7 @@ def create_rest_app(
         callers=around.callers or Callers(None, metrics),
         admission=around.admission or Admission(metrics),
         metrics=metrics,
-        metrics_page=MetricsPage(metrics, authorizer.metrics, BUCKET_BOUNDS_S, __version__),
+        metrics_page=MetricsPage(metrics, __version__),
         decider=Decider(authorizer, metrics, audit, around.decision_log),
         siblings=around.siblings,
     )

@@ -27,7 +27,7 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import ClientAddress
 from app.core.mutations import CreatedAcl
 from app.core.token import Token
-from app.runtime.counters import RuntimeMetrics
+from app.metrics.declared import Metrics
 from app.runtime.deciding import A, Q, by_resource_type, decide_each
 from app.runtime.explaining import explain_all
 from app.runtime.feed import ChangeFeed
@@ -74,9 +74,10 @@ class Authorizer:
         feed: ChangeFeed,
         startup: AuthorizerConfig,
         options: RuntimeOptions = RuntimeOptions(),  # noqa: B008 - frozen
+        metrics: Metrics | None = None,
     ) -> None:
         self.enabled = options.enabled
-        self.metrics = RuntimeMetrics()
+        self.metrics = metrics or Metrics()
         self.readiness = Readiness(startup, options.clock)
         self._options = options
         self._startup = startup

@@ -5,7 +5,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.runtime.counters import RuntimeMetrics
+from app.metrics.declared import Metrics
 from app.runtime.deadlines import stop
 
 _NEVER = 1_000_000_000
@@ -20,7 +20,7 @@ class Collector:
     to cyclic garbage later stays: the less, as it takes 10,000 records to freeze anything.
     """
 
-    def __init__(self, metrics: RuntimeMetrics, look_s: float = 1.0, every_s: float = 60.0) -> None:
+    def __init__(self, metrics: Metrics, look_s: float = 1.0, every_s: float = 60.0) -> None:
         self._metrics = metrics
         self._look_s = look_s
         self._every_s = every_s
@@ -45,7 +45,7 @@ class Collector:
         due = clock() + self._every_s
         while True:
             await asyncio.sleep(self._look_s)
-            applied = self._metrics.records_applied_total
+            applied = self._metrics.records_applied
             if applied - self._spared >= _RECORDS_TO_SPARE:
                 self._spared = applied
                 gc.freeze()

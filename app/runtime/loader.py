@@ -16,9 +16,9 @@ from app.core.index.tree import AclIndex
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.records import FeedPoll, Record
+from app.metrics.declared import Metrics
 from app.runtime.applying import ImageLostException, apply_in_steps
 from app.runtime.continuity import lost_history, mismatch_of, position_of, transactions_of
-from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import Backoff, bounded, stop
 from app.runtime.feed import ChangeFeed, SnapshotReader
 from app.runtime.options import RuntimeOptions
@@ -49,7 +49,7 @@ class Loader:
         startup: AuthorizerConfig,
         readiness: Readiness,
         purgatory: Purgatory,
-        metrics: RuntimeMetrics,
+        metrics: Metrics,
         options: RuntimeOptions,
     ) -> None:
         self.image = AuthorizerImage.empty(startup)
@@ -123,7 +123,7 @@ class Loader:
         try:
             return await self._follow()
         except _FeedMismatchException as mismatch:
-            self._metrics.feed_mismatches_total += 1
+            self._metrics.feed_mismatches += 1
             if self._lost is not None:
                 self._purgatory.distrust(self._lost.epoch)
                 await self._renounce()
@@ -156,7 +156,7 @@ class Loader:
 
     async def _poll(self, image: AuthorizerImage) -> FeedPoll:
         """The feed behind this image. Raises _FeedMismatchException if it does not continue it."""
-        self._metrics.polls_total += 1
+        self._metrics.feed_polls += 1
         known = self._still_known()
         try:
             poll = await self._ask(image.offset, self._options.poll_records)
@@ -166,7 +166,7 @@ class Loader:
                 raise
             # Come as close to the poisoned record as whole transactions go.
             poll = await self._ask(image.offset, good)
-        self._metrics.head_offset = poll.head.last_offset
+        self._metrics.feed_high_watermark = poll.head.last_offset
         lost, mismatch = lost_history(known, self._still_known(), image, poll), mismatch_of(image, poll)
         if lost is not None:
             self._lose(lost)
@@ -210,8 +210,8 @@ class Loader:
             raise
 
     def _applied(self, records: int, image: AuthorizerImage) -> None:
-        self._metrics.transactions_applied_total += 1
-        self._metrics.records_applied_total += records
+        self._metrics.transactions_applied += 1
+        self._metrics.records_applied += records
         self._publish(image)
 
     # loading
@@ -230,8 +230,8 @@ class Loader:
         self._free(outworn)
         self._poison_backoff.reset()
         self._timeouts = 0
-        self._metrics.loads_total += 1
-        self._metrics.last_load_s = self._options.clock() - began_at
+        self._metrics.image_loads += 1
+        self._metrics.last_image_load_seconds = self._options.clock() - began_at
         _logger.info("image_loaded", extra={"epoch": str(image.epoch), "offset": image.offset, "acls": image.acl_count})
         self._current(equal_at)
 
@@ -268,7 +268,7 @@ class Loader:
         position = position_of(image)
         if position is not None:
             self.known.saw(position)
-        self._metrics.image_offset = image.offset
+        self._metrics.feed_offset = image.offset
         self._readiness.published(image)
         self._purgatory.reached(image)
 
@@ -277,12 +277,12 @@ class Loader:
     def _fault(self, fault: Exception, why: str) -> float:
         """Take notice of a failed step. Returns the rest before the next one, in seconds."""
         if self._loading:
-            self._metrics.load_failures_total += 1
+            self._metrics.image_load_failures += 1
         else:
-            self._metrics.poll_failures_total += 1
+            self._metrics.feed_poll_failures += 1
         self._in_trouble(why)
         if isinstance(fault, PoisonedRecordException):
-            self._metrics.poisoned_records_total += 1
+            self._metrics.records_poisoned += 1
         if isinstance(fault, TimeoutError):
             self._timed_out(why)
         elif not isinstance(fault, StoreUnavailableException):

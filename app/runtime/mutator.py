@@ -22,7 +22,7 @@ from app.core.kafka.errors import (
 )
 from app.core.mutations import AlterConfigsOutcome, CreateAcls, DeleteAcls, GroupOutcome, Mutation, Outcome
 from app.core.token import Token
-from app.runtime.counters import RuntimeMetrics
+from app.metrics.declared import Metrics
 from app.runtime.deadlines import Backoff, answered, bounded, stop
 from app.runtime.options import RuntimeOptions
 
@@ -91,7 +91,7 @@ class _Pending:
 class Mutator:
     """A bounded queue and one task that empties it, a group at a time."""
 
-    def __init__(self, store: AclStore, known: KnownHistory, metrics: RuntimeMetrics, options: RuntimeOptions) -> None:
+    def __init__(self, store: AclStore, known: KnownHistory, metrics: Metrics, options: RuntimeOptions) -> None:
         self._store = store
         self._known = known
         self._metrics = metrics
@@ -165,13 +165,13 @@ class Mutator:
         for pending in newcomers:
             self._queue[pending.number] = pending
             self._queued_weight += pending.weight
-        self._metrics.mutations_queued = len(self._queue)
+        self._metrics.mutator_queue_size = len(self._queue)
         self._arrived.set()
 
     def _leave(self, pending: _Pending) -> None:
         if self._queue.pop(pending.number, None) is not None:
             self._queued_weight -= pending.weight
-            self._metrics.mutations_queued = len(self._queue)
+            self._metrics.mutator_queue_size = len(self._queue)
 
     # the writer's side
 
@@ -228,12 +228,12 @@ class Mutator:
             try:
                 written = await bounded(self._store.write(mutations, self._known), self._options.write_timeout_s)
             except StoreUnavailableException as fault:
-                self._metrics.group_failures_total += 1
+                self._metrics.mutator_group_failures += 1
                 self._why_waiting = fault.message
                 self._queue_again(group)
                 return False
             except (RequestTimedOutException, TimeoutError):
-                self._metrics.group_failures_total += 1
+                self._metrics.mutator_group_failures += 1
                 if not group:
                     self._why_waiting = _SILENT
                     return False
@@ -252,12 +252,12 @@ class Mutator:
         token = Token(written.epoch, written.last_offset)
         for pending, outcome in zip(group, written.outcomes, strict=True):
             pending.settle(outcome, token)
-        self._metrics.groups_written_total += bool(group)
-        self._metrics.mutations_written_total += len(group)
+        self._metrics.mutator_groups_written += bool(group)
+        self._metrics.mutator_mutations_written += len(group)
 
     async def _write_one_by_one(self, group: Sequence[_Pending]) -> bool:
         """After a fault that is some member's own: nothing was committed, and the others shall not suffer for it."""
-        self._metrics.group_failures_total += 1
+        self._metrics.mutator_group_failures += 1
         if len(group) == 1:
             group[0].refuse(
                 UnknownServerException("the update could not be written; it was not written, not even in part")

@@ -11,7 +11,7 @@ from uuid import UUID
 from app.core.image import AuthorizerImage
 from app.core.kafka.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
 from app.core.token import Token
-from app.runtime.counters import RuntimeMetrics
+from app.metrics.declared import Metrics
 from app.runtime.deadlines import answered
 
 _Entry = tuple[int, int, asyncio.Future[None]]
@@ -22,7 +22,7 @@ _PURGE_AT = 1_000
 class Purgatory:
     """The loader tells it every new image; callers wait for a token."""
 
-    def __init__(self, bound: int, metrics: RuntimeMetrics) -> None:
+    def __init__(self, bound: int, metrics: Metrics) -> None:
         self._bound = bound
         self._metrics = metrics
         self._epoch: UUID | None = None
@@ -45,7 +45,7 @@ class Purgatory:
         """
         if self.has_passed(token):
             return
-        if self._metrics.num_delayed_operations >= self._bound:
+        if self._metrics.purgatory_num_delayed_operations >= self._bound:
             raise OverloadedException("too many requests wait for an offset; nothing was done, try again shortly")
         await self._delay(token, timeout_s)
         if token.epoch != self._epoch:
@@ -123,23 +123,23 @@ class Purgatory:
         self._loop = self._loop or asyncio.get_running_loop()
         future: asyncio.Future[None] = self._loop.create_future()
         heapq.heappush(self._heaps.setdefault(token.epoch, []), (token.offset, next(self._numbers), future))
-        self._metrics.num_delayed_operations += 1
+        self._metrics.purgatory_num_delayed_operations += 1
         self._count_size()
         try:
             await answered(future, timeout_s)
         except TimeoutError:
             # The offset may have come in the very step of the deadline.
             if not self.has_passed(token):
-                self._metrics.purgatory_expirations_total += 1
+                self._metrics.purgatory_expirations += 1
                 raise
         finally:
-            self._metrics.num_delayed_operations -= 1
+            self._metrics.purgatory_num_delayed_operations -= 1
         if self._closed and not self.has_passed(token):
             raise TimeoutError
 
     def _purge(self) -> None:
         """Drop entries of callers that have left, once they are the greater part."""
-        if self._metrics.purgatory_size < _PURGE_AT + 2 * self._metrics.num_delayed_operations:
+        if self._metrics.purgatory_size < _PURGE_AT + 2 * self._metrics.purgatory_num_delayed_operations:
             return
         for epoch, heap in list(self._heaps.items()):
             waiting = [entry for entry in heap if not entry[2].done()]

@@ -9,8 +9,8 @@ from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.kafka.bindings import AclRow
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.records import FeedHead
+from app.metrics.declared import Metrics
 from app.runtime.collection import collection_paused
-from app.runtime.counters import RuntimeMetrics
 from app.runtime.deadlines import stop
 from app.runtime.feed import ChangeFeed
 from app.runtime.pace import Pace, run_through
@@ -40,7 +40,7 @@ _Part = _Opening | _Slice | _End | Exception
 
 
 async def load_image(
-    feed: ChangeFeed, startup: AuthorizerConfig, timeout_s: float, metrics: RuntimeMetrics
+    feed: ChangeFeed, startup: AuthorizerConfig, timeout_s: float, metrics: Metrics
 ) -> AuthorizerImage:
     """The image at the head of a new snapshot. Each part of the snapshot may take `timeout_s`.
 
@@ -83,7 +83,7 @@ async def _read(feed: ChangeFeed, parts: asyncio.Queue[_Part]) -> None:
 class _Loading:
     """One image in the making; `image` is None until the snapshot has come to its end."""
 
-    def __init__(self, startup: AuthorizerConfig, metrics: RuntimeMetrics) -> None:
+    def __init__(self, startup: AuthorizerConfig, metrics: Metrics) -> None:
         self.image: AuthorizerImage | None = None
         self._builder = ImageBuilder(startup)
         self._head: FeedHead | None = None

@@ -25,7 +25,7 @@ from app.core.mutations import (
     Mutation,
 )
 from app.core.token import Token
-from app.runtime.counters import Histogram, RuntimeMetrics
+from app.metrics.declared import Metrics
 from app.runtime.loader import Loader
 from app.runtime.mutator import Mutator
 from app.runtime.options import RuntimeOptions
@@ -47,7 +47,7 @@ class Updates:
     """
 
     def __init__(
-        self, mutator: Mutator, loader: Loader, purgatory: Purgatory, metrics: RuntimeMetrics, options: RuntimeOptions
+        self, mutator: Mutator, loader: Loader, purgatory: Purgatory, metrics: Metrics, options: RuntimeOptions
     ) -> None:
         self._mutator = mutator
         self._loader = loader
@@ -71,8 +71,7 @@ class Updates:
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        times = (self._metrics.create_acls_local_time, self._metrics.create_acls_remote_time)
-        outcome, token = await self._write(CreateAcls(valid, actor, guard), CreateAclsOutcome, timeout_s, times)
+        outcome, token = await self._write(CreateAcls(valid, actor, guard), CreateAclsOutcome, timeout_s, "createAcls")
         return _merged(checked, outcome.results), token
 
     async def delete_acls(
@@ -90,8 +89,7 @@ class Updates:
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        times = (self._metrics.delete_acls_local_time, self._metrics.delete_acls_remote_time)
-        outcome, token = await self._write(DeleteAcls(valid, actor, guard), DeleteAclsOutcome, timeout_s, times)
+        outcome, token = await self._write(DeleteAcls(valid, actor, guard), DeleteAclsOutcome, timeout_s, "deleteAcls")
         return _merged(checked, map(list, outcome.matches)), token
 
     async def alter_configs(
@@ -102,13 +100,13 @@ class Updates:
         valid = _valid(checked)
         if not valid:
             return _merged(checked, ()), self._token()
-        _, token = await self._write(AlterConfigs(valid, actor), AlterConfigsOutcome, timeout_s, ())
+        _, token = await self._write(AlterConfigs(valid, actor), AlterConfigsOutcome, timeout_s)
         return _merged(checked, [None] * len(valid)), token
 
     async def _write(
-        self, mutation: Mutation, kind: type[T], timeout_s: float, times: Sequence[Histogram]
+        self, mutation: Mutation, kind: type[T], timeout_s: float, request: str | None = None
     ) -> tuple[T, Token]:
-        """The mutation's outcome once it is durable and visible here; `times` count both parts of the way."""
+        """The mutation's outcome once it is durable and visible here; its times are counted under `request`."""
         began_at = self._clock()
         committed = await self._mutator.submit(mutation, timeout_s)
         committed_at = self._clock()
@@ -119,8 +117,9 @@ class Updates:
             raise RequestTimedOutException(
                 f"the update is written, as of `{committed.token}`, but not yet visible here; ask again with `at_least`"
             ) from None
-        for histogram, seconds in zip(times, (committed_at - began_at, self._clock() - committed_at), strict=False):
-            histogram.observe(seconds)
+        if request is not None:
+            self._metrics.request_local_time_seconds[request].observe(committed_at - began_at)
+            self._metrics.request_remote_time_seconds[request].observe(self._clock() - committed_at)
         if not isinstance(committed.outcome, kind):
             raise UnknownServerException("the store answered to something else; the update is written")
         return committed.outcome, committed.token

@@ -85,7 +85,7 @@ def replica(size: int, token: str | None = None, *, decisions_logged: bool = Fal
         nowhere.flush()
 
     audit = AuditLog(write, metrics)
-    authorizer = Authorizer(feed, feed, AuthorizerConfig())
+    authorizer = Authorizer(feed, feed, AuthorizerConfig(), metrics=metrics)
     callers = Callers(None if token is None else _bearer_of(token, metrics), metrics)
     connections = Connections(metrics)
     decision_log = _decision_log(metrics) if decisions_logged else None

@@ -12,7 +12,6 @@ from app.metrics.declared import OPERATIONS, STATUS_CLASSES, Metrics
 from app.metrics.page import MetricsPage
 from app.metrics.workers import WorkerFacts, _about
 from app.pipeline.spark import run_metrics
-from app.runtime.counters import BUCKET_BOUNDS_S, RuntimeMetrics
 
 OPEN = frozenset({"version", "reason", "worker", "job", "instance", "exported_job", "le"})
 """Labels whose values are not known beforehand, or are not Klamm's."""
@@ -34,17 +33,17 @@ class Use(NamedTuple):
 @cache
 def known() -> dict[str, Labels]:
     """Labels by the name of the sample."""
-    metrics, runtime = Metrics(), RuntimeMetrics()
+    metrics = Metrics()
     for operation in OPERATIONS:
-        for each in range(1, len(STATUS_CLASSES) + 1):
-            metrics.count_request(operation, each * 100, 0.001)
+        for at in range(1, len(STATUS_CLASSES) + 1):
+            metrics.count_request(operation, at * 100, 0.001)
     metrics.callers_refused["some"] = 1
-    for name in ("create_acls", "delete_acls"):
-        for part in ("local", "remote"):
-            getattr(runtime, f"{name}_{part}_time").observe(0.001)
+    for times in (metrics.request_local_time_seconds, metrics.request_remote_time_seconds):
+        for each in times.values():
+            each.observe(0.001)
     found: dict[str, Labels] = {"up": dict(_SCRAPED)}
     for family in [
-        *MetricsPage(metrics, runtime, BUCKET_BOUNDS_S, "1.2.3").collect(),
+        *MetricsPage(metrics, "1.2.3").collect(),
         *_about([WorkerFacts(0, up=True, restarts=1)]),
     ]:
         for name, labels in _samples(family):

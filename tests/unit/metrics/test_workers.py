@@ -7,14 +7,13 @@ from app.core.authorize import Verdict
 from app.metrics.declared import Metrics
 from app.metrics.page import MetricsPage
 from app.metrics.workers import Family, ServiceMetrics, WorkerFacts, families_of
-from app.runtime.counters import BUCKET_BOUNDS_S, RuntimeMetrics
 
 BOTH_UP = [WorkerFacts(1, up=True, restarts=0), WorkerFacts(2, up=True, restarts=3)]
 
 
-def page_of(metrics: Metrics, runtime: RuntimeMetrics | None = None) -> list[Family]:
+def page_of(metrics: Metrics) -> list[Family]:
     """What a worker sends, as it arrives."""
-    page = MetricsPage(metrics, runtime or RuntimeMetrics(), BUCKET_BOUNDS_S, "1.2.3")
+    page = MetricsPage(metrics, "1.2.3")
     return msgspec.convert(msgspec.json.decode(msgspec.json.encode(families_of(page.collect()))), list[Family])
 
 
@@ -30,11 +29,11 @@ def samples(service: ServiceMetrics, workers: list[WorkerFacts]) -> dict[str, fl
 
 
 def worker(*, offset: int, requests: int, seconds: float) -> list[Family]:
-    metrics, runtime = Metrics(acl_count=offset), RuntimeMetrics(image_offset=offset, loads_total=1)
+    metrics = Metrics(acl_count=offset, feed_offset=offset, image_loads=1)
     for _ in range(requests):
         metrics.count_request("authorize", 200, seconds)
         metrics.count_verdicts([next(iter(Verdict))])
-    return page_of(metrics, runtime)
+    return page_of(metrics)
 
 
 def two_workers() -> ServiceMetrics:

@@ -110,9 +110,9 @@ async def serving(
     store.unreachable = not reachable
     options = RuntimeOptions(enabled=enabled, request_timeout_s=60.0, poll_s=0.05, drain_timeout_s=0.2)
     config = startup or AuthorizerConfig(super_users=frozenset({"User:admin"}))
-    authorizer = Authorizer(store, store.feed, config, options)
-    authorizer.open()
     metrics, lines = Metrics(), list[str]()
+    authorizer = Authorizer(store, store.feed, config, options, metrics)
+    authorizer.open()
     audit = AuditLog(lines.append, metrics, linger_s=0.001)
     audit.start()
     app = create_rest_app(authorizer, metrics, audit, around)

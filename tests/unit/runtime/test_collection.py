@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from app.core.kafka.configs import AuthorizerConfig
+from app.metrics.declared import Metrics
 from app.runtime.collection import Collector, collection_paused
-from app.runtime.counters import RuntimeMetrics
 from app.runtime.snapshot import load_image
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import create
@@ -18,7 +18,7 @@ async def test_no_collection_walks_over_a_loaded_image() -> None:
     store = FakeStore()
     store.commit([create("a", "b")])
     try:
-        image = await load_image(store.another_feed(), AuthorizerConfig(), 60.0, RuntimeMetrics())
+        image = await load_image(store.another_feed(), AuthorizerConfig(), 60.0, Metrics())
         node = image.index.principal("User:alice")
         assert node is not None
         assert not is_walked_over(node)
@@ -38,9 +38,9 @@ def is_walked_over(thing: object) -> bool:
 
 
 @pytest.fixture
-async def collector() -> AsyncIterator[tuple[Collector, RuntimeMetrics, list[int]]]:
+async def collector() -> AsyncIterator[tuple[Collector, Metrics, list[int]]]:
     """A collector that looks all the time, what it looks at, and the generations that are collected."""
-    metrics, collected = RuntimeMetrics(), []
+    metrics, collected = Metrics(), []
 
     def note(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
@@ -57,7 +57,7 @@ async def collector() -> AsyncIterator[tuple[Collector, RuntimeMetrics, list[int
 
 @pytest.mark.slow
 async def test_full_collections_are_its_own_and_come_in_time(
-    collector: tuple[Collector, RuntimeMetrics, list[int]],
+    collector: tuple[Collector, Metrics, list[int]],
 ) -> None:
     taken, _, collected = collector
     usual = gc.get_threshold()
@@ -70,15 +70,15 @@ async def test_full_collections_are_its_own_and_come_in_time(
 
 
 async def test_what_the_feed_adds_is_frozen_before_it_is_much(
-    collector: tuple[Collector, RuntimeMetrics, list[int]],
+    collector: tuple[Collector, Metrics, list[int]],
 ) -> None:
     taken, metrics, _ = collector
     taken.open()
     for records in (10_000, 25_000):
         grown: list[object] = [[]]
-        metrics.records_applied_total = records
+        metrics.records_applied = records
         await until(lambda grown=grown: not is_walked_over(grown))  # type: ignore[misc]  # bound to this one
-    metrics.records_applied_total += 9_999
+    metrics.records_applied += 9_999
     grown = [[]]
     for _ in range(20):
         await asyncio.sleep(0)
@@ -88,7 +88,7 @@ async def test_what_the_feed_adds_is_frozen_before_it_is_much(
 
 @pytest.mark.slow
 async def test_nothing_is_collected_while_an_image_is_built(
-    collector: tuple[Collector, RuntimeMetrics, list[int]],
+    collector: tuple[Collector, Metrics, list[int]],
 ) -> None:
     taken, _, collected = collector
     with collection_paused():

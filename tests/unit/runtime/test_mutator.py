@@ -22,7 +22,7 @@ from app.core.mutations import (
     GroupOutcome,
     Mutation,
 )
-from app.runtime.counters import RuntimeMetrics
+from app.metrics.declared import Metrics
 from app.runtime.mutator import Committed, Mutator
 from app.runtime.options import RuntimeOptions
 from tests.fakes import FakeStore
@@ -32,7 +32,7 @@ from tests.virtual_time import in_virtual_time, now
 
 @asynccontextmanager
 async def writing(store: FakeStore, options: RuntimeOptions = OPTIONS) -> AsyncIterator[Mutator]:
-    mutator = Mutator(store, KnownHistory(), RuntimeMetrics(), options)
+    mutator = Mutator(store, KnownHistory(), Metrics(), options)
     mutator.open()
     try:
         yield mutator
@@ -59,7 +59,7 @@ async def test_a_mutation_comes_back_with_its_outcome_and_the_token_that_holds_i
         deleted = await mutator.submit(delete("a"), 5)
         assert isinstance(deleted.outcome, DeleteAclsOutcome)
         assert [each.binding for each in deleted.outcome.matches[0]] == [acl("a")]
-        assert mutator._metrics.mutations_written_total == mutator._metrics.groups_written_total == 2
+        assert mutator._metrics.mutator_mutations_written == mutator._metrics.mutator_groups_written == 2
 
 
 @in_virtual_time
@@ -72,14 +72,14 @@ async def test_updates_that_wait_together_are_one_transaction_in_the_order_they_
         others = [submit(mutator, create(f"t{number}")) for number in range(20)]
         others.append(submit(mutator, delete("t5")))
         await asyncio.sleep(0.1)
-        assert mutator._metrics.mutations_queued == 21
+        assert mutator._metrics.mutator_queue_size == 21
         store.release("write")
         tokens = {str((await task).token) for task in others}
         await first
         assert [len(group) for group in store.groups] == [1, 21]
         assert len(tokens) == 1
         assert "t5" not in names_of(store)
-        assert mutator._metrics.mutations_queued == 0
+        assert mutator._metrics.mutator_queue_size == 0
 
 
 @in_virtual_time
@@ -147,7 +147,7 @@ async def test_a_group_that_fails_is_written_one_by_one_and_only_the_culprit_suf
         assert "ValueError" not in refusal.value.message
         assert names_of(store) == ["a", "b", "c"]
         assert [len(group) for group in store.groups] == [5, 1, 1, 1, 1]
-        assert mutator._metrics.group_failures_total == 2
+        assert mutator._metrics.mutator_group_failures == 2
 
 
 @in_virtual_time
@@ -200,7 +200,7 @@ async def test_while_the_store_is_away_updates_wait_for_it_until_their_deadline(
         await asyncio.sleep(18)
         assert 30 < store.tries < 60
         # The one at work is not counted yet.
-        assert mutator._metrics.group_failures_total in (store.tries - 1, store.tries)
+        assert mutator._metrics.mutator_group_failures in (store.tries - 1, store.tries)
         store.unreachable, back_at = False, now()
         await patient
         assert now() - back_at < 1
@@ -266,7 +266,7 @@ async def test_a_write_that_hangs_is_given_up_with_an_unknown_outcome_and_the_ne
         with pytest.raises(RequestTimedOutException):
             await task
         assert now() == pytest.approx(7, abs=0.01)
-        assert mutator._metrics.group_failures_total == 1
+        assert mutator._metrics.mutator_group_failures == 1
         store.release("write")
         await mutator.submit(create("next"), 5)
 
@@ -284,7 +284,7 @@ async def test_a_deadline_in_flight_is_unknown_and_one_in_the_queue_is_not_writt
             await queued
         with pytest.raises(RequestTimedOutException, match="unknown"):
             await in_flight
-        assert mutator._metrics.mutations_queued == 0
+        assert mutator._metrics.mutator_queue_size == 0
         store.release("write")
         await mutator.submit(create("next"), 5)
         assert names_of(store) == ["in flight", "next"]
@@ -459,9 +459,9 @@ async def test_closing_during_an_outage_refuses_what_waits() -> None:
 
 @in_virtual_time
 async def test_close_before_open_is_fine() -> None:
-    mutator = Mutator(FakeStore(), KnownHistory(), RuntimeMetrics(), OPTIONS)
+    mutator = Mutator(FakeStore(), KnownHistory(), Metrics(), OPTIONS)
     task = submit(mutator, create("a"))
-    await until(lambda: mutator._metrics.mutations_queued == 1)
+    await until(lambda: mutator._metrics.mutator_queue_size == 1)
     await mutator.close()
     with pytest.raises(StoreUnavailableException):
         await task

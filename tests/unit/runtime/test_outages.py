@@ -30,14 +30,14 @@ async def test_without_the_store_it_serves_on_and_says_how_old_it_is() -> None:
             assert authorizer.readiness.ready()
             await asyncio.sleep(0.1)
         assert 20 < authorizer.readiness.age_s < 22
-        assert authorizer.metrics.poll_failures_total < 60
+        assert authorizer.metrics.feed_poll_failures < 60
         store.unreachable, back_at = False, now()
         store.commit([create("b")])
         await until(lambda: may_read(authorizer, "b"))
         assert now() - back_at < 1
         await until_ready(authorizer)
         assert authorizer.readiness.age_s < 0.1
-        assert authorizer.metrics.loads_total == 1
+        assert authorizer.metrics.image_loads == 1
 
 
 @in_virtual_time
@@ -48,10 +48,10 @@ async def test_a_store_that_hangs_is_noticed_and_come_back_to() -> None:
         store.hang("poll")
         await until(lambda: authorizer.readiness.state is State.LAGGING, 3.1)
         assert "no answer in time" in str(authorizer.readiness.checks())
-        polls = authorizer.metrics.polls_total
+        polls = authorizer.metrics.feed_polls
         await asyncio.sleep(21)
         # One every two seconds and a little: after a look that hung there is no long rest.
-        assert authorizer.metrics.polls_total - polls >= 10
+        assert authorizer.metrics.feed_polls - polls >= 10
         assert may_read(authorizer, "a")
         store.release("poll")
         back_at = now()
@@ -75,8 +75,8 @@ async def test_looks_that_never_end_are_replaced_by_a_snapshot_which_comes_in_pa
         feed.poll = slow  # type: ignore[method-assign,assignment]  # a look that takes too long for its size
         store.commit([create("b")])
         await until(lambda: may_read(authorizer, "b"))
-        assert authorizer.metrics.loads_total == 2
-        assert authorizer.metrics.poll_failures_total == 3
+        assert authorizer.metrics.image_loads == 2
+        assert authorizer.metrics.feed_poll_failures == 3
 
 
 @in_virtual_time
@@ -101,9 +101,9 @@ async def test_the_age_counts_from_before_a_look_not_from_its_answer() -> None:
         store.disconnect()
         await asyncio.sleep(1.5)
         store.release("poll")
-        polls = authorizer.metrics.polls_total
+        polls = authorizer.metrics.feed_polls
         await asyncio.sleep(0.1)
-        assert authorizer.metrics.polls_total == polls
+        assert authorizer.metrics.feed_polls == polls
         assert 1.59 < authorizer.readiness.age_s < 1.61
 
 
@@ -113,7 +113,7 @@ async def test_a_fault_of_ours_is_logged_with_its_cause_once_not_at_every_try(ca
     async with serving(store) as authorizer:
         store.poll_fault = ZeroDivisionError("planted")
         await asyncio.sleep(30)
-        assert authorizer.metrics.poll_failures_total > 20
+        assert authorizer.metrics.feed_poll_failures > 20
         assert authorizer.readiness.ready()
         store.poll_fault = None
         await until_ready(authorizer)

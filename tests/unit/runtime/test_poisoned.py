@@ -39,11 +39,11 @@ async def test_a_poisoned_record_freezes_at_the_last_good_offset() -> None:
         assert names_in(authorizer.image) == ["a", "b", "c"]
         assert authorizer.readiness.ready()
         assert "record 4" in str(authorizer.readiness.checks()) or "snapshot" in str(authorizer.readiness.checks())
-        assert authorizer.metrics.poisoned_records_total > 2
+        assert authorizer.metrics.records_poisoned > 2
         store.poisoned_offset = None
         await until_ready(authorizer)
         assert authorizer.image.offset == 5
-        assert authorizer.metrics.loads_total == 1
+        assert authorizer.metrics.image_loads == 1
 
 
 @in_virtual_time
@@ -68,8 +68,8 @@ async def test_a_sound_table_heals_a_poisoned_feed() -> None:
         store.commit([create("b")])
         await until(lambda: may_read(authorizer, "b"), 2)
         await until_ready(authorizer)
-        assert authorizer.metrics.loads_total == 2
-        assert authorizer.metrics.poisoned_records_total == 1
+        assert authorizer.metrics.image_loads == 2
+        assert authorizer.metrics.records_poisoned == 1
         store.commit([create("c")])
         await until(lambda: may_read(authorizer, "c"))
 
@@ -82,8 +82,8 @@ async def test_while_a_record_stays_poisoned_snapshots_become_seldom_but_looks_d
         store.poisoned_snapshot, store.poisoned_offset = True, 2
         store.commit([create("b")])
         await asyncio.sleep(300)
-        assert authorizer.metrics.load_failures_total < 25
-        assert authorizer.metrics.poll_failures_total > 300
+        assert authorizer.metrics.image_load_failures < 25
+        assert authorizer.metrics.feed_poll_failures > 300
         store.unreachable = True
         await asyncio.sleep(30)
         store.unreachable, store.poisoned_offset = False, None
@@ -105,7 +105,7 @@ async def test_a_record_that_can_not_follow_the_image_is_never_half_applied() ->
         await asyncio.sleep(5)
         assert names_in(authorizer.image) == ["a"]
         assert authorizer.readiness.state is State.LAGGING
-        assert "is there already" in str(authorizer.readiness.checks()) or authorizer.metrics.load_failures_total
+        assert "is there already" in str(authorizer.readiness.checks()) or authorizer.metrics.image_load_failures
 
 
 @in_virtual_time
@@ -118,7 +118,7 @@ async def test_a_broken_hash_chain_is_poison() -> None:
         store.tables.records[-1] = replace(store.tables.records[-1], actor="User:mallory")
         await asyncio.sleep(5)
         assert names_in(authorizer.image) == ["a"]
-        assert authorizer.metrics.poisoned_records_total > 0
+        assert authorizer.metrics.records_poisoned > 0
 
 
 @in_virtual_time

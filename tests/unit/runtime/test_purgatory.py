@@ -9,7 +9,7 @@ from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import OverloadedException, RequestTimedOutException, TokenEpochMismatchException
 from app.core.token import Token
-from app.runtime.counters import RuntimeMetrics
+from app.metrics.declared import Metrics
 from app.runtime.purgatory import Purgatory
 from tests.virtual_time import in_virtual_time, now
 
@@ -21,7 +21,7 @@ class At:
     """A purgatory whose image is at an offset of epoch ONE."""
 
     def __init__(self, offset: int, bound: int = 10_000) -> None:
-        self.metrics = RuntimeMetrics()
+        self.metrics = Metrics()
         self.purgatory = Purgatory(bound, self.metrics)
         self.reach(offset)
 
@@ -51,15 +51,15 @@ async def test_only_those_that_are_due_wake() -> None:
     at = At(5)
     tasks = {offset: at.wait(offset) for offset in (9, 6, 8, 7, 6)}
     await asyncio.sleep(1)
-    assert at.metrics.num_delayed_operations == 5
+    assert at.metrics.purgatory_num_delayed_operations == 5
     at.reach(7)
     await asyncio.sleep(1)
     assert {offset for offset, task in tasks.items() if task.done()} == {6, 7}
-    assert at.metrics.num_delayed_operations == 2
+    assert at.metrics.purgatory_num_delayed_operations == 2
     assert at.metrics.purgatory_size == 2
     at.reach(100)
     await asyncio.gather(*tasks.values())
-    assert at.metrics.num_delayed_operations == at.metrics.purgatory_size == 0
+    assert at.metrics.purgatory_num_delayed_operations == at.metrics.purgatory_size == 0
 
 
 @in_virtual_time
@@ -68,8 +68,8 @@ async def test_a_wait_ends_at_its_deadline() -> None:
     with pytest.raises(TimeoutError):
         await at.wait(6, timeout_s=3)
     assert now() == pytest.approx(3, abs=0.001)
-    assert at.metrics.purgatory_expirations_total == 1
-    assert at.metrics.num_delayed_operations == 0
+    assert at.metrics.purgatory_expirations == 1
+    assert at.metrics.purgatory_num_delayed_operations == 0
 
 
 @in_virtual_time
@@ -78,7 +78,7 @@ async def test_an_offset_that_comes_in_the_step_of_the_deadline_counts() -> None
     task = at.wait(6, timeout_s=3)
     asyncio.get_running_loop().call_at(3, at.reach, 6)
     await task
-    assert at.metrics.purgatory_expirations_total == 0
+    assert at.metrics.purgatory_expirations == 0
 
 
 @in_virtual_time
@@ -221,9 +221,9 @@ async def test_callers_that_left_do_not_fill_the_purgatory_of_a_frozen_image() -
     for _ in range(10):
         tasks = [at.wait(6 + number, timeout_s=0.5) for number in range(500)]
         await asyncio.gather(*tasks, return_exceptions=True)
-    assert at.metrics.purgatory_expirations_total == 5000
+    assert at.metrics.purgatory_expirations == 5000
     assert at.metrics.purgatory_size <= 2500
-    assert at.metrics.num_delayed_operations == 1
+    assert at.metrics.purgatory_num_delayed_operations == 1
     at.reach(1_000_000)
     await keeper
 
@@ -248,7 +248,7 @@ async def test_a_cancelled_caller_leaves_no_trace() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert at.metrics.num_delayed_operations == 0
+    assert at.metrics.purgatory_num_delayed_operations == 0
     at.reach(6)
     assert at.metrics.purgatory_size == 0
 
@@ -284,7 +284,7 @@ async def test_an_offset_that_comes_right_behind_the_deadline_in_the_same_step_c
     await asyncio.sleep(0)
     at.reach(6)
     await task
-    assert at.metrics.purgatory_expirations_total == 0
+    assert at.metrics.purgatory_expirations == 0
 
 
 @in_virtual_time

@@ -48,9 +48,9 @@ async def test_a_replica_that_was_there_before_and_one_that_came_between_agree_o
             await until(lambda: names_in(one.image) == names_in(other.image) == ["kept"])
             await until(lambda: one.image.token == other.image.token)
             await asyncio.sleep(10)
-            loads = one.metrics.loads_total, other.metrics.loads_total
+            loads = one.metrics.image_loads, other.metrics.image_loads
             await asyncio.sleep(60)
-            assert (one.metrics.loads_total, other.metrics.loads_total) == loads
+            assert (one.metrics.image_loads, other.metrics.image_loads) == loads
             assert one.image.epoch == other.image.epoch == store.epoch != copied
 
 
@@ -110,7 +110,7 @@ async def test_a_store_that_can_not_be_told_is_followed_all_the_same_and_its_fir
         store.commit([create("found")])
         await until(lambda: names_in(authorizer.image) == ["found", "kept"])
         await asyncio.sleep(60)
-        assert authorizer.metrics.loads_total == 2
+        assert authorizer.metrics.image_loads == 2
         assert store.epoch == lost.epoch
 
         _, token = await authorizer.delete_acls(ROOT, [named("nothing")], None)

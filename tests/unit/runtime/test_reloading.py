@@ -90,8 +90,8 @@ async def test_another_history_is_noticed_at_the_next_look_and_reloaded(
         await until_ready(authorizer)
         assert names_in(authorizer.image) == names_of(store)
         assert (authorizer.image.epoch, authorizer.image.offset) == (store.epoch, store.tables.last_offset)
-        assert authorizer.metrics.feed_mismatches_total == 1
-        assert authorizer.metrics.loads_total == 2
+        assert authorizer.metrics.feed_mismatches == 1
+        assert authorizer.metrics.image_loads == 2
         assert old.index is not authorizer.image.index
         await until(lambda: not old.index.table.names)
 
@@ -105,7 +105,7 @@ async def test_trimming_up_to_the_image_needs_no_reload() -> None:
         await asyncio.sleep(5)
         store.commit([create("c")])
         await until(lambda: may_read(authorizer, "c"))
-        assert authorizer.metrics.loads_total == 1
+        assert authorizer.metrics.image_loads == 1
 
 
 @in_virtual_time
@@ -115,7 +115,7 @@ async def test_a_reload_that_fails_is_tried_again_beside_the_old_image() -> None
     async with serving(store) as authorizer:
         store.restore(20)
         store.fail_after_slices = 0
-        await until(lambda: authorizer.metrics.load_failures_total > 5)
+        await until(lambda: authorizer.metrics.image_load_failures > 5)
         assert authorizer.readiness.state is State.LAGGING
         assert may_read(authorizer, "29")
         store.fail_after_slices, back_at = None, now()
@@ -133,7 +133,7 @@ async def test_a_store_whose_head_contradicts_its_records_is_not_reloaded_in_a_f
         await until(lambda: now() > 60, 120)
         assert authorizer.readiness.state is State.LAGGING
         assert may_read(authorizer, "a")
-        assert 5 < authorizer.metrics.load_failures_total < 20
+        assert 5 < authorizer.metrics.image_load_failures < 20
         store.wrong_hash = None
         await until_ready(authorizer)
 
@@ -144,11 +144,11 @@ async def test_a_transaction_too_large_for_one_step_comes_by_a_snapshot() -> Non
     async with serving(store, replace(OPTIONS, max_step_records=10)) as authorizer:
         store.commit([create(*map(str, range(11)))])
         await until(lambda: authorizer.image.offset == 11)
-        assert authorizer.metrics.loads_total == 2
-        assert authorizer.metrics.transactions_applied_total == 0
+        assert authorizer.metrics.image_loads == 2
+        assert authorizer.metrics.transactions_applied == 0
         store.commit([delete(*map(str, range(10)))])
         await until(lambda: authorizer.image.offset == 21)
-        assert authorizer.metrics.loads_total == 2
+        assert authorizer.metrics.image_loads == 2
 
 
 @in_virtual_time
@@ -168,8 +168,8 @@ async def test_what_a_failed_load_had_built_is_freed_in_steps(monkeypatch: pytes
         assert freed == [0]
         store.restore(30)
         store.fail_after_slices = 2
-        await until(lambda: authorizer.metrics.load_failures_total > 0)
+        await until(lambda: authorizer.metrics.image_load_failures > 0)
         store.fail_after_slices = None
         await until_ready(authorizer)
         await until(lambda: not authorizer._loader._freeing)
-    assert freed[1:] == [20] * authorizer.metrics.load_failures_total + [30]
+    assert freed[1:] == [20] * authorizer.metrics.image_load_failures + [30]

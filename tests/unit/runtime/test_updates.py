@@ -52,8 +52,12 @@ async def test_created_acls_are_durable_and_visible_here_when_the_call_returns()
         assert authorizer.image.acl_count == 2
         assert store.tables.records[0].actor == "User:root"
         metrics = authorizer.metrics
-        assert sum(metrics.create_acls_local_time.counts) == sum(metrics.create_acls_remote_time.counts) == 1
-        assert sum(metrics.delete_acls_local_time.counts) == 0
+        assert (
+            sum(metrics.request_local_time_seconds["createAcls"].counts)
+            == sum(metrics.request_remote_time_seconds["createAcls"].counts)
+            == 1
+        )
+        assert sum(metrics.request_local_time_seconds["deleteAcls"].counts) == 0
 
 
 @in_virtual_time
@@ -69,8 +73,8 @@ async def test_deleted_acls_are_gone_when_the_call_returns() -> None:
             [acl("a")],
         ]
         assert token.offset == 3
-        assert sum(authorizer.metrics.delete_acls_local_time.counts) == 1
-        assert sum(authorizer.metrics.delete_acls_remote_time.counts) == 1
+        assert sum(authorizer.metrics.request_local_time_seconds["deleteAcls"].counts) == 1
+        assert sum(authorizer.metrics.request_remote_time_seconds["deleteAcls"].counts) == 1
 
 
 @in_virtual_time
