@@ -34,7 +34,7 @@ from app.logs.tracing import check_tracing
 from app.metrics.declared import Metrics
 from app.process.output import output_lock
 from app.process.processes import WorkerLauncher
-from app.process.sockets import address_of, listening, turn_away
+from app.process.sockets import address_of, listening
 from app.process.supervisor import Drain, Supervisor
 from app.rest.openapi import build_openapi
 from app.rest.pages.routes import document_text
@@ -105,7 +105,7 @@ def _serve(arguments: argparse.Namespace) -> None:
                     launch,
                     each_second=each_second,
                     once_serving=once_started,
-                    drain=Drain(settings.drain_ms / 1000, over=partial(_close, listener)),
+                    drain=Drain(settings.drain_ms / 1000, over=listener.close),
                 )
                 asyncio.run(supervisor.run())
         # What is left is bounded in time; a second signal must not leave it half done.
@@ -130,12 +130,6 @@ def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, 
         listener = early.enter_context(listening(settings.host, settings.port, settings.uds))
         with _database(settings) as (database_url, each_second), early.pop_all():
             yield listener, database_url, each_second
-
-
-def _close(listener: socket.socket) -> None:
-    """Leave the socket to the workers, which take whoever is connected."""
-    turn_away(listener)
-    listener.close()
 
 
 def _example(path: Path | None, settings: Settings) -> Example | None:

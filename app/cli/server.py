@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import uvicorn
 from starlette.types import ASGIApp
 
-from app.process.sockets import Door, Guest
+from app.process.sockets import AcceptedProtocol, Acceptor
 from app.rest.http.bounds import Connections
 from app.rest.http.protocol import Answer, KlammProtocol, nothing_at_once
 
@@ -133,17 +133,14 @@ class _Server(uvicorn.Server):
     async def _listen(self, listener: socket.socket) -> None:
         admission = self._hooks.admission
         async with admission or nullcontext():
-            door = Door(listener, self._protocol, self.config.ssl, shared=admission is not None)
-            door.open()
+            acceptor = Acceptor(listener, self._protocol, self.config.ssl, shared=admission is not None)
+            acceptor.start()
             try:
                 await asyncio.Event().wait()
             finally:
-                if self._others_serve():
-                    await door.leave()
-                else:
-                    await door.last_call()
+                await acceptor.close(accept_queued=not self._others_serve())
 
-    def _protocol(self) -> Guest:
+    def _protocol(self) -> AcceptedProtocol:
         # As uvicorn makes them for the sockets that it listens on itself.
         return self.config.http_protocol_class(  # type: ignore[call-arg, return-value]  # it is KlammProtocol
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
@@ -203,6 +200,6 @@ class _Server(uvicorn.Server):
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            # The door must be shut before the listener is.
+            # Nothing may be accepted any more when uvicorn closes what is open.
             await asyncio.wait(self._tasks, timeout=_HOOKS_TIMEOUT_S)
         await super().shutdown(sockets)

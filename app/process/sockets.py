@@ -1,11 +1,9 @@
-"""The socket that clients connect to: had at the start, or refused with a reason; and shared among workers."""
+"""The socket that clients connect to, and how one or several processes accept connections from it."""
 
 import asyncio
-import ctypes
 import logging
 import socket
 import ssl
-import struct
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -17,26 +15,23 @@ from app.formats.command_errors import UsageError
 
 _BACKLOG = 2048
 _LONGEST_PATH = 107 if sys.platform == "linux" else 103
-"""Bytes of a Unix socket's path, as the kernel's address has room for."""
-_REST_S = 0.001
-_TROUBLE_REST_S = 1.0
-_LAST_CALL_S = 0.5
-_CLOSING_S = 0.05
-"""How long whoever is connecting as the door closes may take for it."""
-_SO_ATTACH_FILTER = 26
-_DROP_SYN = struct.pack("HBBI" * 4, 0x30, 0, 0, 13, 0x45, 0, 1, 0x02, 0x06, 0, 0, 0, 0x06, 0, 0, 0xFFFFFFFF)
-"""For the kernel's packet filter: load the flags of the TCP header; if SYN is set, drop the packet; else take it."""
-_FULL_RUN = 32
-_MOST_AT_ONCE = 32
+"""Bytes of a Unix socket's path."""
+_PAUSE_S = 0.001
+_ERROR_PAUSE_S = 1.0
+_HANDSHAKES_TIMEOUT_S = 0.5
+"""How long handshakes may go on once the socket is closed."""
+_MAX_ACCEPTS = 32
+"""Connections that are accepted in one turn of the event loop."""
+_STREAK = 32
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
 def listening(host: str, port: int, uds: Path | None = None) -> Iterator[socket.socket]:
-    """A socket that listens on host and port, or else on the Unix socket `uds`, whose file is removed in the end.
+    """A socket that listens on host and port, or on the Unix socket `uds`, whose file is removed in the end.
 
-    Raises UsageError if the address is taken or can't be bound.
+    Raises UsageError.
     """
     with _unix_socket(uds) if uds is not None else _tcp_socket(host, port) as listener:
         try:
@@ -47,7 +42,7 @@ def listening(host: str, port: int, uds: Path | None = None) -> Iterator[socket.
 
 
 def address_of(listener: socket.socket, *, tls: bool = False) -> str:
-    """Where clients reach it: http://127.0.0.1:8080, https with `tls`, or unix:PATH."""
+    """The URL for clients: http://127.0.0.1:8080, https with `tls`, or unix:PATH."""
     if listener.family == socket.AF_UNIX:
         return f"unix:{listener.getsockname()}"
     host, port = listener.getsockname()[:2]
@@ -62,7 +57,7 @@ def _tcp_socket(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        # At once: until then, another process that starts at the same time could bind the port as well.
+        # Now, not later: until it listens, another process could bind the port as well.
         listener.listen(_BACKLOG)
     except OSError as error:
         if listener is not None:
@@ -81,12 +76,12 @@ def _unix_socket(path: Path) -> socket.socket:
             _refuse_if_served(path)
             path.unlink()
         listener.bind(str(path))
-        # The folder says who may come in; a sidecar's neighbour usually is another user.
+        # The folder's mode decides who may connect; the other containers of a pod often run as other users.
         path.chmod(0o666)
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        # A path that is too long is told without a number.
+        # The error for a path that is too long has no strerror.
         raise UsageError(
             f"can't serve on `{path}` ({error.strerror or error}); choose another with --uds (KLAMM_UDS), "
             f"of {_LONGEST_PATH} bytes at most, in a folder that this user may write to"
@@ -103,51 +98,36 @@ def _refuse_if_served(path: Path) -> None:
         raise UsageError(f"another process serves on `{path}`; choose another with --uds (KLAMM_UDS)")
 
 
-def turn_away(listener: socket.socket) -> None:
-    """Have nobody new connect, while whoever is connected or about to be still can be taken.
-
-    Who comes is not answered, so the client's system knocks again a second later, when the socket is gone and it is
-    refused. To close at once would reset whoever comes between the last look and the close, which is not seen from
-    here. Linux only; elsewhere, and for Unix sockets, it does nothing.
-    """
-    if sys.platform != "linux" or listener.family == socket.AF_UNIX:
-        return
-    program = ctypes.create_string_buffer(_DROP_SYN)
-    fprog = struct.pack("HL", len(_DROP_SYN) // 8, ctypes.addressof(program))
-    # Some sandboxes have no packet filter: then the door closes as it would without.
-    with suppress(OSError):
-        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, fprog)
-
-
-class Guest(asyncio.Protocol, ABC):
-    """A connection as whoever answers on it knows it; it counts as one from the moment it is taken."""
+class AcceptedProtocol(asyncio.Protocol, ABC):
+    """The protocol of an accepted connection, which counts as one from before its TLS handshake."""
 
     @abstractmethod
-    def expect(self, give_up: Callable[[], object]) -> None:
-        """Count, and have a deadline: the client is connected, but TLS does not stand yet. To give it up ends it."""
+    def handshake_began(self, cancel: Callable[[], object]) -> None:
+        """The connection is accepted, and its TLS handshake begins; `cancel` ends both."""
 
     @abstractmethod
-    def stay_away(self) -> None:
-        """Count no more, unless TLS has come to stand."""
+    def handshake_failed(self) -> None:
+        """The connection is lost, maybe before `connection_made`."""
 
 
-class Door:
-    """Takes connections from a socket.
+class Acceptor:
+    """Accepts connections from a socket.
 
-    Some at a time, before the requests of those that are there: the event loop's own server takes one a turn, and in
-    overload, where a turn takes 10 ms and more, whoever connects anew (Kubernetes' probes do) would wait for seconds.
+    It accepts several in a turn of the event loop, before the requests of existing connections: the loop's own server
+    accepts one a turn, so under overload, when a turn takes 10 ms or more, new clients (Kubernetes' probes) would wait
+    for seconds.
 
-    From a socket that is `shared` other processes take connections, too, and are left their share: who is awake when a
-    burst comes would take all of it, and clients keep their connections. So a rest of a millisecond follows each one.
-    Measured with 32 connections and two processes: at worst 18 on one of them, without the rest 32 in every second
-    try. Where a queue stays full, or the rest has lasted longer as there is so much to do, more are taken at a time.
-    INVARIANT: nobody owns a connection that is not accepted yet, so none is lost when a process ends.
+    If the socket is `shared` with other processes, the acceptor pauses for a millisecond after each connection:
+    otherwise the first process to wake up accepts a whole burst, and clients keep their connections. Measured with 32
+    connections and two processes: at most 18 for one of them, without the pause all 32 in every second try. It accepts
+    more at a time while the queue stays full, or if the pause was longer because the process is busy.
+    INVARIANT: a connection that is not accepted belongs to no process, so none is lost when one of several ends.
     """
 
     def __init__(
         self,
         listener: socket.socket,
-        protocol: Callable[[], Guest],
+        protocol: Callable[[], AcceptedProtocol],
         tls: ssl.SSLContext | None = None,
         *,
         shared: bool,
@@ -157,97 +137,83 @@ class Door:
         self._tls = tls
         self._shared = shared
         self._loop = asyncio.get_running_loop()
-        self._resting: asyncio.TimerHandle | None = None
-        self._rest_over_at = self._loop.time()
-        self._overslept = 0
-        self._taken_in_a_row = 0
+        self._paused: asyncio.TimerHandle | None = None
+        self._pause_ends_at = self._loop.time()
+        self._missed_pauses = 0
+        self._accepted_in_a_row = 0
         self._tasks: set[asyncio.Task[bool]] = set()
 
-    def open(self) -> None:
-        """Begin to take connections."""
+    def start(self) -> None:
+        """Accept connections from now on."""
         self._listener.settimeout(0)
-        self._overslept = int((self._loop.time() - self._rest_over_at) / _REST_S)
-        self._loop.add_reader(self._listener.fileno(), self._take)
+        self._missed_pauses = int((self._loop.time() - self._pause_ends_at) / _PAUSE_S)
+        self._loop.add_reader(self._listener.fileno(), self._accept)
 
-    def close(self) -> None:
-        """Take no more; those that wait are for the other processes."""
-        if self._resting is not None:
-            self._resting.cancel()
-            self._resting = None
+    def stop(self) -> None:
+        """Accept no more connections; the socket still listens."""
+        if self._paused is not None:
+            self._paused.cancel()
+            self._paused = None
         self._loop.remove_reader(self._listener.fileno())
 
-    async def leave(self) -> None:
-        """Take no more, and let go of the socket; other processes have it, too, and take whoever comes."""
-        self.close()
-        self._listener.close()
-        await self._let_in()
+    async def close(self, *, accept_queued: bool) -> None:
+        """Close the socket, and wait a short time for handshakes under way.
 
-    async def last_call(self) -> None:
-        """Take no more, but those that wait already, and let go of the socket.
-
-        Whoever is connected before it is gone, and not taken, is cut off, with what it has sent.
+        With `accept_queued`, all connections in the kernel's queue are accepted first; otherwise they are left to the
+        other processes. A client that connects between that last look and the close is reset, and has to try again:
+        clients that follow /readyz have gone elsewhere by then.
         """
-        self.close()
-        if not self._shared:
-            turn_away(self._listener)
-        self._take_all()
-        await asyncio.sleep(_CLOSING_S)
-        self._take_all()
+        self.stop()
+        if accept_queued:
+            with suppress(OSError):
+                while len(self._tasks) < _BACKLOG:
+                    self._serve(self._listener.accept()[0])
         self._listener.close()
-        await self._let_in()
-
-    async def _let_in(self) -> None:
-        """Wait for those who are at the door; not for long."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_LAST_CALL_S)
+            await asyncio.wait(self._tasks, timeout=_HANDSHAKES_TIMEOUT_S)
         for task in self._tasks:
             task.cancel()
 
-    def _take_all(self) -> None:
-        with suppress(OSError):
-            while len(self._tasks) < _BACKLOG:
-                self._hand_over(self._listener.accept()[0])
-
-    def _take(self) -> None:
-        rest_s = _REST_S if self._shared else 0.0
+    def _accept(self) -> None:
+        pause_s = _PAUSE_S if self._shared else 0.0
         try:
-            for _ in range(self._share()):
-                self._hand_over(self._listener.accept()[0])
-                self._taken_in_a_row += 1
+            for _ in range(self._accepts_per_turn()):
+                self._serve(self._listener.accept()[0])
+                self._accepted_in_a_row += 1
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            self._taken_in_a_row = 0
+            self._accepted_in_a_row = 0
         except OSError as error:
-            # Out of descriptors or memory: others may have some, or there will be some in a while.
+            # Out of descriptors or memory: another process, or a later try, may have some.
             _log.error("connection_not_taken", extra={"why": error.strerror})
-            rest_s = _TROUBLE_REST_S
-        if rest_s:
+            pause_s = _ERROR_PAUSE_S
+        if pause_s:
             self._loop.remove_reader(self._listener.fileno())
-            self._rest_over_at = self._loop.time() + rest_s
-            self._resting = self._loop.call_later(rest_s, self.open)
+            self._pause_ends_at = self._loop.time() + pause_s
+            self._paused = self._loop.call_later(pause_s, self.start)
 
-    def _share(self) -> int:
+    def _accepts_per_turn(self) -> int:
         if not self._shared:
-            return _MOST_AT_ONCE
-        return min(_MOST_AT_ONCE, 1 + self._overslept + self._taken_in_a_row // _FULL_RUN)
+            return _MAX_ACCEPTS
+        return min(_MAX_ACCEPTS, 1 + self._missed_pauses + self._accepted_in_a_row // _STREAK)
 
-    def _hand_over(self, connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket) -> None:
         connection.settimeout(0)
-        guest = self._protocol()
-        task = self._loop.create_task(self._serve(guest, connection))
+        protocol = self._protocol()
+        task = self._loop.create_task(self._connect(protocol, connection))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._note, guest, connection))
+        task.add_done_callback(partial(self._finish, protocol, connection))
         if self._tls is not None:
-            guest.expect(task.cancel)
+            protocol.handshake_began(task.cancel)
 
-    async def _serve(self, guest: Guest, connection: socket.socket) -> bool:
+    async def _connect(self, protocol: AcceptedProtocol, connection: socket.socket) -> bool:
         try:
-            await self._loop.connect_accepted_socket(lambda: guest, connection, ssl=self._tls)
-        except OSError:  # the client is gone already, or it and TLS do not get on with each other
+            await self._loop.connect_accepted_socket(lambda: protocol, connection, ssl=self._tls)
+        except OSError:  # the client has gone, or its handshake failed
             return False
         return True
 
-    def _note(self, guest: Guest, connection: socket.socket, task: asyncio.Task[bool]) -> None:
+    def _finish(self, protocol: AcceptedProtocol, connection: socket.socket, task: asyncio.Task[bool]) -> None:
         self._tasks.discard(task)
         if task.cancelled() or not task.result():
-            guest.stay_away()
+            protocol.handshake_failed()
             connection.close()

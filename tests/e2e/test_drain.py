@@ -153,7 +153,7 @@ def test_ctrl_c_does_not_drain(served: Service, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_updates_and_decisions_flow_until_the_door_is_closed(folder: Path, count: int) -> None:
+def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count: int) -> None:
     variables = {"KLAMM_DRAIN_MS": "1500"}
     acknowledged: list[str] = []
     broken: list[str] = []
@@ -170,7 +170,8 @@ def test_updates_and_decisions_flow_until_the_door_is_closed(folder: Path, count
                     except httpx.ConnectError:
                         return
                     except httpx.TransportError as fault:
-                        broken.append(repr(fault))
+                        if not is_refused(service):
+                            broken.append(repr(fault))
                         return
                     assert reply.status_code == httpx.codes.OK, reply.text
                     acknowledged.append(name)
@@ -187,9 +188,12 @@ def test_updates_and_decisions_flow_until_the_door_is_closed(folder: Path, count
         print(f"ended {took_s:.2f} s after SIGTERM; {len(acknowledged) - written} updates meanwhile")
         assert took_s >= 1.5
         assert len(acknowledged) > written
-        # A client that does not follow readiness finds the door closed in the end; no answer was lost or wrong.
+        # Clients that don't follow readiness are refused in the end, or reset if they connected as the socket closed:
+        # once for each thread, and whoever tries again is refused. No answer was lost or wrong.
         assert broken == []
-        assert {fault.partition("(")[0] for fault in asking.wrong} <= {"ConnectError"}
+        faults = [fault.partition("(")[0] for fault in asking.wrong]
+        assert set(faults) <= {"ConnectError", "ReadError"}
+        assert faults.count("ReadError") <= 2
         assert service.stop() == 0
         ended_in_order(service, folder)
     with Service(["--data-dir", str(folder)]) as again:
@@ -208,7 +212,7 @@ def test_a_request_that_waits_when_the_drain_time_is_over_is_answered(store: Sto
             answer = pool.submit(httpx.post, f"{service.url}/v1/authorize", json=question, timeout=PATIENCE_S)
             eventually(lambda: waiting_in(service) == 1, "it waits")
             service.process.send_signal(signal.SIGTERM)
-            eventually(lambda: is_refused(service), "the door is closed")
+            eventually(lambda: is_refused(service), "nobody listens any more")
             other.create(binding("orders"))
             assert answer.result().json()["results"] == ["ALLOWED", "ALLOWED"]
         assert service.stop() == 0
@@ -241,7 +245,7 @@ def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered
             assert idle.recv(65_536).endswith(b"ok")
             half.sendall(whole[:cut])
             service.process.send_signal(signal.SIGTERM)
-            eventually(lambda: is_refused(service), "the door is closed")
+            eventually(lambda: is_refused(service), "nobody listens any more")
             assert idle.recv(1) == b""
             half.sendall(whole[cut:])
             reply = half.makefile("rb").read()

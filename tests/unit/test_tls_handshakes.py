@@ -206,7 +206,7 @@ def test_the_end_waits_for_who_is_shaking_hands_and_not_for_the_silent(
     waits = asyncio.wait
 
     async def wait_longer(tasks: set[asyncio.Task[bool]], timeout: float) -> object:  # noqa: ASYNC109 - as asyncio names it
-        # The hands are shaken once the door is shut.
+        # The handshake takes place once the socket is closed.
         asking = asyncio.create_task(shake())
         got = await waits([asking], timeout=PATIENCE_S)
         await waits(tasks, timeout=min(timeout, 0.05))

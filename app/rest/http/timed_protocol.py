@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.process.sockets import Guest
+from app.process.sockets import AcceptedProtocol
 from app.rest.callers.certificates import names_of
 from app.rest.http import bounds
 from app.rest.http.bounds import Connections, Refusal
@@ -39,7 +39,7 @@ _LINGER_S = 2.0
 _LINGER_BYTES = 8 * 1024 * 1024
 
 
-class TimedProtocol(HttpToolsProtocol, Guest):
+class TimedProtocol(HttpToolsProtocol, AcceptedProtocol):
     """One connection, and until when to wait for what it waits for."""
 
     def __init__(
@@ -87,14 +87,14 @@ class TimedProtocol(HttpToolsProtocol, Guest):
 
     # the connection
 
-    def expect(self, give_up: Callable[[], object]) -> None:
-        """Be a connection whose TLS does not stand yet."""
-        self._give_up = give_up
+    def handshake_began(self, cancel: Callable[[], object]) -> None:
+        """Count as a connection, with a deadline for its TLS handshake."""
+        self._give_up = cancel
         self.surplus = not self.shared.add(self, self.loop)
         self.deadline = self._in(_TLS_TIMEOUT_S)
 
-    def stay_away(self) -> None:
-        """Be none, unless TLS has come to stand."""
+    def handshake_failed(self) -> None:
+        """Count no more, unless `connection_made` was called."""
         if self._give_up is not None:
             self.shared.remove(self)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.formats.command_errors import UsageError
-from app.process.sockets import Door, Guest, address_of, listening, turn_away
+from app.process.sockets import AcceptedProtocol, Acceptor, address_of, listening
 from tests.virtual_time import in_virtual_time
 
 LOOPBACK = "127.0.0.1"
@@ -90,16 +89,16 @@ def test_a_unix_socket_that_can_not_be_is_told_with_how_it_could(tmp_path: Path)
         assert "choose another with --uds (KLAMM_UDS), of 107 bytes at most" in str(told.value)
 
 
-class _Greeting(Guest):
-    """Says which door the connection came in by."""
+class _Greeting(AcceptedProtocol):
+    """Says which acceptor has accepted the connection."""
 
     def __init__(self, name: bytes) -> None:
         self._name = name
 
-    def expect(self, give_up: Callable[[], object]) -> None:
+    def handshake_began(self, cancel: Callable[[], object]) -> None:
         """There is no TLS."""
 
-    def stay_away(self) -> None:
+    def handshake_failed(self) -> None:
         """The same."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -123,39 +122,41 @@ def _queued(listener: socket.socket, count: int) -> list[socket.socket]:
 
 
 @in_virtual_time
-async def test_two_doors_of_one_socket_share_a_burst() -> None:
+async def test_two_acceptors_of_one_socket_share_a_burst() -> None:
     with listening(LOOPBACK, 0) as listener, listener.dup() as same:
-        doors = [Door(each, partial(_Greeting, name), shared=True) for each, name in ((listener, b"a"), (same, b"b"))]
+        acceptors = [
+            Acceptor(each, partial(_Greeting, name), shared=True) for each, name in ((listener, b"a"), (same, b"b"))
+        ]
         burst = _queued(listener, 32)
-        for door in doors:
-            door.open()
+        for acceptor in acceptors:
+            acceptor.start()
         said = await _greetings(burst)
         assert min(said.count(b"a"), said.count(b"b")) >= 8
-        doors[0].close()
+        acceptors[0].stop()
         assert await _greetings(_queued(listener, 8)) == [b"b"] * 8
-        doors[1].close()
+        acceptors[1].stop()
 
 
-async def test_a_full_queue_is_taken_ever_faster() -> None:
+async def test_a_full_queue_is_accepted_ever_faster() -> None:
     with listening(LOOPBACK, 0) as listener:
         clients = [socket.create_connection(listener.getsockname()) for _ in range(500)]
-        door = Door(listener, lambda: _Greeting(b"a"), shared=True)
-        door.open()
+        acceptor = Acceptor(listener, lambda: _Greeting(b"a"), shared=True)
+        acceptor.start()
         loop = asyncio.get_running_loop()
         for client in clients:
             client.settimeout(0)
             assert await asyncio.wait_for(loop.sock_recv(client, 1), 30) == b"a"
             client.close()
-        door.close()
+        acceptor.stop()
 
 
 @pytest.mark.parametrize("shared", [False, True])
-async def test_a_door_without_descriptors_tries_again(
+async def test_an_acceptor_without_descriptors_tries_again(
     shared: bool,  # noqa: FBT001 - a parameter of the test
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("app.process.sockets._TROUBLE_REST_S", 0.01)
+    monkeypatch.setattr("app.process.sockets._ERROR_PAUSE_S", 0.01)
     with listening(LOOPBACK, 0) as listener:
         accept = socket.socket.accept
         faults = [OSError(24, "Too many open files"), OSError(24, "Too many open files")]
@@ -166,15 +167,15 @@ async def test_a_door_without_descriptors_tries_again(
             return accept(self)
 
         monkeypatch.setattr(socket.socket, "accept", failing)
-        door = Door(listener, lambda: _Greeting(b"a"), shared=shared)
-        door.open()
+        acceptor = Acceptor(listener, lambda: _Greeting(b"a"), shared=shared)
+        acceptor.start()
         assert await _greetings(_queued(listener, 1)) == [b"a"]
-        door.close()
+        acceptor.stop()
     assert caplog.messages == ["connection_not_taken"] * 2
 
 
 @pytest.mark.parametrize("shared", [False, True])
-async def test_long_turns_keep_nobody_waiting_at_the_door(
+async def test_long_turns_keep_no_new_connection_waiting(
     shared: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     turns, come, all_come = 0, 0, asyncio.Event()
@@ -196,39 +197,24 @@ async def test_long_turns_keep_nobody_waiting_at_the_door(
 
     with listening(LOOPBACK, 0) as listener:
         clients = [socket.create_connection(listener.getsockname()) for _ in range(100)]
-        door = Door(listener, take, shared=shared)
-        door.open()
+        acceptor = Acceptor(listener, take, shared=shared)
+        acceptor.start()
         loop.call_soon(busy)
         await asyncio.wait_for(all_come.wait(), 30)
-        door.close()
+        acceptor.stop()
         for client in clients:
             client.close()
     # One a turn would be a hundred turns.
     assert turns < 60
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the packet filter is Linux's")
-async def test_a_closing_door_lets_nobody_connect_who_would_be_reset() -> None:
+async def test_connections_in_the_queue_are_accepted_before_the_socket_closes() -> None:
     with listening(LOOPBACK, 0) as listener:
-        waiting = socket.create_connection(listener.getsockname())
-        turn_away(listener)
-        # Neither connected, which would end in a reset, nor refused yet: the system tries again by itself.
-        with pytest.raises(TimeoutError):
-            socket.create_connection(listener.getsockname(), timeout=0.3)
-        taken, address = listener.accept()
-        with taken, waiting:
-            assert address == waiting.getsockname()
-            waiting.sendall(b"a")
-            assert taken.recv(1) == b"a"
-
-
-async def test_whoever_waits_at_the_door_as_it_closes_is_taken_in() -> None:
-    with listening(LOOPBACK, 0) as listener:
-        door = Door(listener, lambda: _Greeting(b"a"), shared=False)
-        door.open()
+        acceptor = Acceptor(listener, lambda: _Greeting(b"a"), shared=False)
+        acceptor.start()
         clients = [socket.create_connection(listener.getsockname()) for _ in range(50)]
         address = listener.getsockname()
-        await door.last_call()
+        await acceptor.close(accept_queued=True)
         for client in clients:
             client.settimeout(0)
             assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 30) == b"a"
@@ -237,16 +223,16 @@ async def test_whoever_waits_at_the_door_as_it_closes_is_taken_in() -> None:
             socket.create_connection(address)
 
 
-async def test_who_leaves_lets_others_take_whoever_waits() -> None:
+async def test_a_worker_that_ends_alone_leaves_the_queue_to_the_others() -> None:
     with listening(LOOPBACK, 0) as listener:
         other = listener.dup()
-        door = Door(listener, lambda: _Greeting(b"a"), shared=True)
-        door.open()
+        acceptor = Acceptor(listener, lambda: _Greeting(b"a"), shared=True)
+        acceptor.start()
         client = socket.create_connection(other.getsockname())
-        await door.leave()
-        remaining = Door(other, lambda: _Greeting(b"b"), shared=True)
-        remaining.open()
+        await acceptor.close(accept_queued=False)
+        remaining = Acceptor(other, lambda: _Greeting(b"b"), shared=True)
+        remaining.start()
         with client:
             client.settimeout(0)
             assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 30) == b"b"
-        await remaining.last_call()
+        await remaining.close(accept_queued=True)
