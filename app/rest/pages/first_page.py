@@ -1,10 +1,7 @@
-"""What `GET /` says, for people and for programs."""
+"""What `GET /` says."""
 
 from collections.abc import Mapping
 from typing import TypedDict
-
-from app.rest.pages.markup import Html, page, tag
-from app.rest.pages.prose import code_spans
 
 _SUMMARY = "Apache Kafka's Authorizer as a REST service: ACLs in PostgreSQL, decisions from memory."
 _LINKS = {
@@ -45,31 +42,6 @@ class FirstPage(TypedDict):
 
 
 def first_page_fields(version: str, *, has_reference: bool) -> FirstPage:
-    """What there is to say."""
+    """`has_reference`: whether `/docs` and `/openapi.json` are served."""
     links = {path: about for path, about in _LINKS.items() if has_reference or path not in _REFERENCE}
     return {"name": "Klamm", "version": version, "summary": _SUMMARY, "links": links, "guides": _GUIDES}
-
-
-def first_page(fields: FirstPage, css: str) -> str:
-    """The same as a page."""
-    links = _terms(fields["links"], linked=True)
-    guides = _terms(fields["guides"], linked=False)
-    title = f"{fields['name']} {fields['version']}"
-    main = tag(
-        "main",
-        tag("h1", title),
-        tag("p", fields["summary"]),
-        tag("h2", "Here"),
-        links,
-        tag("h2", "In the project"),
-        guides,
-    )
-    return page(title, css, main)
-
-
-def _terms(terms: Mapping[str, str], *, linked: bool) -> Html:
-    entries: list[Html] = []
-    for name, about in terms.items():
-        shown = tag("a", name, href=name) if linked else tag("code", name)
-        entries += [tag("dt", shown), tag("dd", *code_spans(about))]
-    return tag("dl", *entries)

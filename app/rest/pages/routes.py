@@ -6,16 +6,15 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app import __version__
-from app.rest.pages.first_page import first_page, first_page_fields
+from app.rest.pages.first_page import first_page_fields
 from app.rest.pages.negotiation import wants_html
-from app.rest.pages.reference import reference_page
+from app.rest.pages.rendering import css, first_page, reference_page
 from app.rest.routes.routing import strict_router
 
 _JSON = "application/json"
@@ -32,10 +31,7 @@ def document_text(document: Mapping[str, Any]) -> str:
 
 
 def pages_router(document: Callable[[], Mapping[str, Any]] | None) -> APIRouter:
-    """`/`, and if there is a document, the document and the reference made of it.
-
-    Without one these are paths like any other that leads nowhere.
-    """
+    """`/`, and if there is a document, `/openapi.json` and `/docs`; otherwise those two are not found."""
     router = strict_router("pages")
     _add_first_page(router, has_reference=document is not None)
     if document is not None:
@@ -46,7 +42,7 @@ def pages_router(document: Callable[[], Mapping[str, Any]] | None) -> APIRouter:
 def _add_first_page(router: APIRouter, *, has_reference: bool) -> None:
     fields = first_page_fields(__version__, has_reference=has_reference)
     as_json = json.dumps(fields, indent=2).encode() + b"\n"
-    as_html = first_page(fields, _css()).encode()
+    as_html = first_page(fields).encode()
 
     @router.get("/", name="index", include_in_schema=False)
     async def index(request: Request) -> Response:
@@ -60,11 +56,11 @@ def _add_reference(router: APIRouter, document: Callable[[], Mapping[str, Any]])
 
     def make() -> _Reference:
         described = document()
-        return _Reference(document_text(described).encode(), reference_page(described, _css()).encode())
+        return _Reference(document_text(described).encode(), reference_page(described).encode())
 
     async def reference() -> _Reference:
         if not made:
-            # A tenth of a second of work, once, and only where somebody asks.
+            # A tenth of a second of work: once, and not before somebody asks.
             made.append(asyncio.ensure_future(asyncio.to_thread(make)))
         return await asyncio.shield(made[0])
 
@@ -78,13 +74,8 @@ def _add_reference(router: APIRouter, document: Callable[[], Mapping[str, Any]])
 
 
 @cache
-def _css() -> str:
-    return (files(__package__) / "style.css").read_text(encoding="utf-8")
-
-
-@cache
 def _policy() -> str:
-    digest = b64encode(hashlib.sha256(_css().encode()).digest()).decode()
+    digest = b64encode(hashlib.sha256(css().encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

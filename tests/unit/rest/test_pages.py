@@ -17,7 +17,7 @@ from app import __version__
 from app.rest.app import Surroundings, create_rest_app
 from app.rest.openapi import build_openapi
 from app.rest.pages.negotiation import wants_html
-from app.rest.pages.reference import reference_page
+from app.rest.pages.rendering import reference_page
 from tests.unit.regressions.guarded import guarded
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.test_bad_input import check_problem
@@ -246,8 +246,8 @@ def spoiled(node: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 def test_text_of_the_document_never_becomes_markup() -> None:
-    page = Page(reference_page(spoiled(DOCUMENT), "body {}"))
-    plain = Page(reference_page(DOCUMENT, "body {}"))
+    page = Page(reference_page(spoiled(DOCUMENT)))
+    plain = Page(reference_page(DOCUMENT))
     assert not {"script", "img"} & {tag for tag, _ in page.elements}
     assert {name for _, attributes in page.elements for name in attributes} <= {
         name for _, attributes in plain.elements for name in attributes
