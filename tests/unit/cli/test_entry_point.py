@@ -240,8 +240,8 @@ def test_nothing_embedded_is_imported_before_it_is_needed() -> None:
 
 
 _SLOW = (
-    "alembic asyncpg asyncio cryptography fastapi httpx jinja2 jwt opentelemetry prometheus_client pydantic pydantic_settings "
-    "pyspark rich sqlalchemy ssl starlette uvicorn"
+    "alembic asyncpg asyncio cryptography fastapi httpx jinja2 jwt opentelemetry prometheus_client pydantic "
+    "pydantic_settings pyspark rich sqlalchemy ssl starlette uvicorn"
 )
 
 
