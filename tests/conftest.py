@@ -8,13 +8,11 @@ from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 from hypothesis import settings
 
-from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
-from app.store.migrate import migrate
+from tests.newborn import execute, new_folder, new_store
 from tests.planted import gather, judge
 
 # A background job and nohup ignore these signals, and whatever they start would: what tests start must heed them. A
@@ -58,36 +56,30 @@ def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - a worker of pytest
 
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    """The server; `.dsn` is a superuser's. It is as durable as in production."""
-    with EmbeddedPostgres(tmp_path_factory.mktemp("postgres") / "data") as server:
+    """The server; `.dsn` is a superuser's."""
+    with EmbeddedPostgres(new_folder(tmp_path_factory.mktemp("postgres") / "data")) as server:
         yield server
 
 
 @pytest.fixture
-def database_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
+def database_url(postgres_server: EmbeddedPostgres, request: pytest.FixtureRequest) -> Iterator[str]:
     """The DSN of an empty database, which is dropped after the test with whatever is still connected to it."""
     name = f"test_{next(_numbers)}"
-    _outside_of_the_test(_execute(postgres_server.dsn, f'CREATE DATABASE "{name}"'))
+    if "migrated_database_url" in request.fixturenames:
+        _outside_of_the_test(new_store(postgres_server.dsn, name))
+    else:
+        _outside_of_the_test(execute(postgres_server.dsn, f'CREATE DATABASE "{name}"'))
     yield f"{postgres_server.dsn.rpartition('/')[0]}/{name}"
-    _outside_of_the_test(_execute(postgres_server.dsn, f'DROP DATABASE "{name}" WITH (FORCE)'))
+    _outside_of_the_test(execute(postgres_server.dsn, f'DROP DATABASE "{name}" WITH (FORCE)'))
 
 
 @pytest.fixture
 def migrated_database_url(database_url: str) -> str:
-    """The DSN of a newborn store: all tables, no ACLs, an epoch of its own."""
-    _outside_of_the_test(migrate(DatabaseUrl.parse(database_url)))
+    """The same database as a newborn store: all tables, no ACLs, an epoch of its own."""
     return database_url
 
 
-async def _execute(dsn: str, statement: str) -> None:
-    connection = await asyncpg.connect(dsn, timeout=30)
-    try:
-        await connection.execute(statement, timeout=60)
-    finally:
-        await connection.close(timeout=30)
-
-
-def _outside_of_the_test(work: Coroutine[Any, Any, None]) -> None:
+def _outside_of_the_test(work: Coroutine[Any, Any, object]) -> None:
     """Runs it in a loop of its own, which leaves the test's loop as it was."""
     loop = asyncio.new_event_loop()
     try:

@@ -13,6 +13,7 @@ from app.store.writing.bulk import PostgresBulkStore
 from tests.contract.subject import Subject
 from tests.database_roles import connected, make_roles
 from tests.fakes import FakeStore
+from tests.newborn import new_store
 
 _DATABASE = "contract"
 
@@ -31,10 +32,7 @@ async def store_url(request: pytest.FixtureRequest) -> AsyncIterator[str | None]
             await migrate(DatabaseUrl.parse(roles.migrate))
             yield roles.serve
         else:
-            await admin.execute(f"CREATE DATABASE {_DATABASE}")
-            url = f"{server.dsn.rpartition('/')[0]}/{_DATABASE}"
-            await migrate(DatabaseUrl.parse(url))
-            yield url
+            yield await new_store(server.dsn, _DATABASE)
         await admin.execute(f"DROP DATABASE {_DATABASE} WITH (FORCE)")
 
 

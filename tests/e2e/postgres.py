@@ -15,6 +15,7 @@ import asyncpg
 from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
+from tests.newborn import new_folder, new_store
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ class OwnPostgres:
     """A server that keeps its port and its password while it is stopped, as a machine that comes back does."""
 
     def __init__(self, folder: Path) -> None:
-        self._server = EmbeddedPostgres(folder)
+        self._server = EmbeddedPostgres(new_folder(folder))
         self.folder = folder
         self.dsn = self._server.start()
 
@@ -48,11 +49,7 @@ class OwnPostgres:
 
     def new_store(self) -> str:
         """The DSN of another database with a newborn store."""
-        name = f"store_{next(_numbers)}"
-        sql(self.dsn, f'CREATE DATABASE "{name}"')
-        dsn = f"{self.dsn.rpartition('/')[0]}/{name}"
-        migrated(dsn)
-        return dsn
+        return run(new_store(self.dsn, f"store_{next(_numbers)}"))
 
     def processes(self) -> list[int]:
         """The server's process and all of its backends."""

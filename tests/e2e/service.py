@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import httpx
 
+from tests.newborn import new_folder
 from tests.planted import hear, plant, plant_of_folder, plant_password
 from tests.surroundings import without_ours
 
@@ -65,14 +66,24 @@ def action(name: str, operation: str = "READ", resource_type: str = "TOPIC", **m
 
 
 class Service:
-    """One process of `klamm serve` on a free port, started in `folder`; its output is kept line by line."""
+    """One process of `klamm serve` on a free port, started in `folder`; its output is kept line by line.
+
+    A data folder that is not there yet is a copy of an initialised one, unless `initialises`.
+    """
 
     def __init__(
-        self, arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, folder: Path = ROOT
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        folder: Path = ROOT,
+        initialises: bool = False,
     ) -> None:
         clean = without_ours()
         plant_password((environment or {}).get("KLAMM_DATABASE_URL", ""))
         self._data_dir = folder / arguments[arguments.index("--data-dir") + 1] if "--data-dir" in arguments else None
+        if self._data_dir is not None and not initialises:
+            new_folder(self._data_dir)
         self.process = subprocess.Popen(
             [str(Path(sys.executable).with_name("klamm")), "serve", "--port", "0", *arguments],
             cwd=folder,

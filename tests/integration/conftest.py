@@ -7,7 +7,6 @@ import pytest
 
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts
-from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 
@@ -24,9 +23,8 @@ SHORT = StoreTimeouts(
 
 
 @pytest.fixture
-async def store_url(database_url: str) -> str:
-    await migrate(DatabaseUrl.parse(database_url))
-    return database_url
+def store_url(migrated_database_url: str) -> str:
+    return migrated_database_url
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def _is_gone(pid: int) -> bool:
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_all_of_it_and_a_restart_has_all_acls(tmp_path: Path, signum: signal.Signals) -> None:
     data_dir = tmp_path / "my data"
-    with Service(["--data-dir", str(data_dir)]) as service:
+    with Service(["--data-dir", str(data_dir)], initialises=True) as service:
         service.ready().create(binding("orders"))
         server = _server_of(data_dir)
         assert service.stop(signum) == 0
@@ -106,7 +106,7 @@ def test_the_database_server_is_started_again_if_it_crashes(tmp_path: Path) -> N
 
 def test_the_example_is_loaded_once_and_shown_each_time(tmp_path: Path) -> None:
     arguments = ["--data-dir", str(tmp_path / "data"), "--example", str(ROOT / "examples" / "acls.json")]
-    with Service(arguments) as service:
+    with Service(arguments, initialises=True) as service:
         eventually(lambda: any(line.startswith("Loaded 348 ACLs") for line in service.lines), "the example is loaded")
     with Service(arguments) as service:
         eventually(lambda: any(line.startswith("The store holds 348") for line in service.lines), "it is told")

@@ -22,6 +22,7 @@ from app.store.engine import Connection
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
+from tests.newborn import new_folder
 from tests.updates import create, created, topic
 
 
@@ -59,7 +60,7 @@ async def connected(dsn: str) -> Connection:
 
 
 async def test_a_standby_takes_no_updates_and_a_promoted_one_begins_a_new_epoch(tmp_path: Path) -> None:
-    with EmbeddedPostgres(tmp_path / "data") as server:
+    with EmbeddedPostgres(new_folder(tmp_path / "data")) as server:
         dsn = server.dsn
         await migrate(DatabaseUrl.parse(dsn))
         store = PostgresAclStore(DatabaseUrl.parse(dsn))

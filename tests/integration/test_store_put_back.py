@@ -24,6 +24,7 @@ from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.e2e.clusters import copy
+from tests.newborn import new_folder
 from tests.unit.runtime.world import ROOT, STARTUP, acl, may_read, named
 
 ROUNDS = 40
@@ -178,7 +179,7 @@ async def until_writers_wait(database: Connection, number: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_data_directory_put_back_again_and_again(tmp_path: Path) -> None:
-    with EmbeddedPostgres(tmp_path / "data") as server:
+    with EmbeddedPostgres(new_folder(tmp_path / "data")) as server:
         asyncio.run(migrate(DatabaseUrl.parse(server.dsn)))
         cluster, backup = tmp_path / "data" / "postgres", tmp_path / "backup"
 

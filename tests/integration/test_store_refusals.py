@@ -13,6 +13,7 @@ from app.cli.command_line import parse_command
 from app.cli.commands import run_command
 from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
+from tests.newborn import new_folder
 from tests.surroundings import of_a_command
 
 PASSWORD = "planted-4711-refused"
@@ -131,7 +132,7 @@ def test_a_schema_of_a_newer_version(
 def test_a_server_that_shuts_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with EmbeddedPostgres(tmp_path / "data") as server:
+    with EmbeddedPostgres(new_folder(tmp_path / "data")) as server:
         asyncio.run(_while_it_shuts_down(server, monkeypatch, capsys))
 
 

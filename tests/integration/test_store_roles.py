@@ -31,6 +31,7 @@ from tests.database_roles import (
     make_roles,
     psql,
 )
+from tests.newborn import new_folder
 from tests.updates import alter, create, created, delete, topic
 
 _numbers = itertools.count(1)
@@ -87,7 +88,7 @@ async def owners(connection: Connection) -> set[str]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     """A server of its own: roles belong to all of its databases."""
-    with EmbeddedPostgres(tmp_path_factory.mktemp("postgres") / "data") as server:
+    with EmbeddedPostgres(new_folder(tmp_path_factory.mktemp("postgres") / "data")) as server:
         yield server
 
 
@@ -304,7 +305,7 @@ async def test_a_store_of_a_single_role_is_taken_over(server: EmbeddedPostgres) 
 
 
 async def test_the_script_needs_no_superuser(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with EmbeddedPostgres(tmp_path_factory.mktemp("managed") / "data") as server:
+    with EmbeddedPostgres(new_folder(tmp_path_factory.mktemp("managed") / "data")) as server:
         async with connected(server.dsn) as admin:
             await admin.execute(f"CREATE ROLE dba LOGIN CREATEROLE CREATEDB PASSWORD '{PASSWORD}'")
             for _ in range(2):

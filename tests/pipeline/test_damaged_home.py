@@ -16,6 +16,7 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
+from tests.newborn import new_folder
 from tests.pipeline.histories import password_of, run_job, write_history
 
 
@@ -30,7 +31,7 @@ class Whole:
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
     folder = tmp_path_factory.mktemp("whole")
-    with EmbeddedPostgres(folder / "data") as server, pytest.MonkeyPatch.context() as patch:
+    with EmbeddedPostgres(new_folder(folder / "data")) as server, pytest.MonkeyPatch.context() as patch:
         for name, value in password_of(server.dsn).items():
             patch.setenv(name, value)
         asyncio.run(migrate(DatabaseUrl.parse(server.dsn)))

@@ -29,6 +29,7 @@ from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 from tests.database_roles import PASSWORD, DatabaseRoles, connected, make_roles
+from tests.newborn import new_folder
 from tests.pipeline.histories import (
     Run,
     feed_records,
@@ -46,7 +47,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
     """A server of its own: roles belong to all of its databases."""
-    with EmbeddedPostgres(tmp_path_factory.mktemp("postgres") / "data") as server:
+    with EmbeddedPostgres(new_folder(tmp_path_factory.mktemp("postgres") / "data")) as server:
         yield server
 
 
