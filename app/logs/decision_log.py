@@ -22,6 +22,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from app.core.authorize import Verdict
+from app.core.backoff import Backoff
 from app.core.image import AuthorizerImage
 from app.logs.decision_files import DecisionFiles, Seldom
 from app.logs.json_text import json_content, written_bytes
@@ -113,7 +114,7 @@ class DecisionLog:
         """How many actions of the first that waits are written already."""
         self._closing = Event()
         self._faulty = False
-        self._retry_s = _FIRST_RETRY_S
+        self._backoff = Backoff(_FIRST_RETRY_S, _LAST_RETRY_S, random.uniform)
         self._may_tell = Seldom()
         self._told = False
         self._thread = Thread(target=self._run, name="klamm-decisions", daemon=True)
@@ -231,13 +232,12 @@ class DecisionLog:
             self._told = True
             why = f"{fault}; lines wait in memory, and are dropped when decision.log.buffer.bytes are full"
             _LOG.error("decision_log_not_writable", extra={"why": why, "requests_waiting": len(self._pending)})
-        self._closing.wait(self._retry_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
-        self._retry_s = min(self._retry_s * 2, _LAST_RETRY_S)
+        self._closing.wait(self._backoff.next_s())
 
     def _recovered(self) -> None:
         if self._faulty:
             self._faulty = False
-            self._retry_s = _FIRST_RETRY_S
+            self._backoff.reset()
             if self._told:
                 self._told = False
                 lost = self._metrics.decision_log_dropped["disk"]

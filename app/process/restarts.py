@@ -1,23 +1,22 @@
 """When a worker that has ended is started again, and when there is no use in it any more."""
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
+
+from app.core.backoff import Backoff
 
 FIRST_REST_S = 0.2
 LONGEST_REST_S = 30.0
 IN_VAIN = 5
 """A worker that ends so many times in a row before its first load is complete ends so always."""
 
-_MAX_DOUBLINGS = 16
-
 
 class Restarts:
     """Rests before a worker's next start: they double, with jitter, with each life shorter than the longest rest."""
 
     def __init__(self, jitter: Callable[[float, float], float] = random.uniform) -> None:
-        self._jitter = jitter
-        self._short_lives: Counter[int] = Counter()
+        self._backoffs = defaultdict[int, Backoff](lambda: Backoff(FIRST_REST_S, LONGEST_REST_S, jitter))
         self._in_vain: Counter[int] = Counter()
 
     def became_ready(self) -> None:
@@ -29,10 +28,8 @@ class Restarts:
         if not was_ready:
             self._in_vain[worker] += 1
         if lived_s > LONGEST_REST_S:
-            self._short_lives[worker] = 0
-        rest_s = min(LONGEST_REST_S, FIRST_REST_S * 2.0 ** min(self._short_lives[worker], _MAX_DOUBLINGS))
-        self._short_lives[worker] += 1
-        return self._jitter(rest_s / 2, rest_s)
+            self._backoffs[worker].reset()
+        return self._backoffs[worker].next_s()
 
     def in_vain(self, worker: int) -> bool:
         """Whether it has ended again and again before any worker became ready."""

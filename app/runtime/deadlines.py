@@ -1,13 +1,12 @@
-"""Waits that end, and retries that back off."""
+"""Waits that end."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 _GRACE_S = 0.5
-_MAX_DOUBLINGS = 16
 
 _abandoned: set[asyncio.Task[Any]] = set()
 
@@ -63,23 +62,3 @@ def _forget(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
         task.exception()  # asyncio complains about exceptions that nobody has looked at
-
-
-class Backoff:
-    """Rests that double from a first to a longest one, each drawn from its upper half so that replicas spread."""
-
-    def __init__(self, first_s: float, longest_s: float, jitter: Callable[[float, float], float]) -> None:
-        self._first_s = first_s
-        self._longest_s = longest_s
-        self._jitter = jitter
-        self._tries = 0
-
-    def next_s(self) -> float:
-        """The next rest, in seconds."""
-        rest = min(self._longest_s, self._first_s * (1 << self._tries))
-        self._tries = min(self._tries + 1, _MAX_DOUBLINGS)
-        return self._jitter(rest / 2, rest)
-
-    def reset(self) -> None:
-        """Begin with the first rest again."""
-        self._tries = 0

@@ -14,12 +14,13 @@ from itertools import islice
 from typing import Protocol
 from uuid import uuid4
 
+from app.core.backoff import Backoff
 from app.core.continuity import KnownHistory
 from app.core.kafka.bindings import AclBinding, StandardAcl, natural_key
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException, TokenEpochMismatchException
 from app.core.mutations import BatchOutcome
 from app.core.token import Token
-from app.runtime.deadlines import Backoff, bounded, stop
+from app.runtime.deadlines import bounded, stop
 
 _SLICE = 100
 """Bindings that are made ready in one step: about a millisecond, for which an answer of PostgreSQL waits."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
+from app.core.backoff import Backoff
 from app.core.continuity import FeedPosition, KnownHistory
 from app.core.image import AuthorizerImage
 from app.core.index.tree import AclIndex
@@ -19,7 +20,7 @@ from app.core.records import FeedPoll, Record
 from app.metrics.declared import Metrics
 from app.runtime.applying import ImageLostException, apply_in_steps
 from app.runtime.continuity import lost_history, mismatch_of, position_of, transactions_of
-from app.runtime.deadlines import Backoff, bounded, stop
+from app.runtime.deadlines import bounded, stop
 from app.runtime.feed import ChangeFeed, SnapshotReader
 from app.runtime.options import RuntimeOptions
 from app.runtime.pace import run_through

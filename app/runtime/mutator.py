@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
+from app.core.backoff import Backoff
 from app.core.continuity import KnownHistory
 from app.core.kafka.errors import (
     ApiException,
@@ -23,7 +24,7 @@ from app.core.kafka.errors import (
 from app.core.mutations import AlterConfigsOutcome, CreateAcls, DeleteAcls, GroupOutcome, Mutation, Outcome
 from app.core.token import Token
 from app.metrics.declared import Metrics
-from app.runtime.deadlines import Backoff, answered, bounded, stop
+from app.runtime.deadlines import answered, bounded, stop
 from app.runtime.options import RuntimeOptions
 
 _logger = logging.getLogger(__name__)

@@ -2,15 +2,15 @@
 
 import asyncio
 
+from app.core.backoff import Backoff
 from app.runtime.deadlines import stop
 from app.runtime.feed import ChangeFeed
 
 _GRACE_S = 1.0
 _SOON_S = 0.05
 _FREE_HINTS = 3
-_FIRST_REST_S = 0.001
+_FIRST_REST_S = 0.002
 _LONGEST_REST_S = 0.25
-_MAX_DOUBLINGS = 16
 
 
 class WakeUp:
@@ -23,6 +23,7 @@ class WakeUp:
         self._hint_began = 0.0
         self._hint_within_s = 0.0
         self._idle_hints = 0
+        self._backoff = Backoff(_FIRST_REST_S, _LONGEST_REST_S)
 
     def nudge(self) -> None:
         """Wake the loader now: somebody waits for an offset, and the hint may be lost."""
@@ -31,6 +32,7 @@ class WakeUp:
     def fruitful(self) -> None:
         """The last look brought records."""
         self._idle_hints = 0
+        self._backoff.reset()
 
     async def wait(self, within_s: float) -> None:
         """Return on a hint, on a nudge, or after `within_s`.
@@ -68,7 +70,7 @@ class WakeUp:
             self._hint = None
             await stop(hint)
             if took_s < _SOON_S:
-                self._idle_hints = min(self._idle_hints + 1, _MAX_DOUBLINGS)
+                self._idle_hints += 1
                 if self._idle_hints > _FREE_HINTS:
-                    return min(_LONGEST_REST_S, _FIRST_REST_S * (1 << (self._idle_hints - _FREE_HINTS)))
+                    return self._backoff.next_s()
         return 0.0

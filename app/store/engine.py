@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import asyncpg
 
+from app.core.backoff import Backoff
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.faults import faults_told
@@ -62,10 +63,8 @@ class StoreTimeouts:
         return 0.8 * self.statement_s
 
 
-def wait_before_retry(failures: int) -> float:
-    """Seconds to wait after this many failures in a row: doubling from 0.1 to 1.0, with jitter."""
-    longest: float = min(1.0, 0.1 * 2 ** min(failures, 8))
-    return longest * _jitter.uniform(0.5, 1.0)
+def retry_backoff() -> Backoff:
+    return Backoff(0.1, 1.0, _jitter.uniform)
 
 
 # A store that grows fast has no statistics yet: PostgreSQL would take its tables for tiny ones, and read all of them at
@@ -134,7 +133,7 @@ class KeptConnection:
         self._on_open = on_open
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
-        self._failures = 0
+        self._backoff = retry_backoff()
         self._retry_at = 0.0
         self._why = ""
         self._closed = False
@@ -182,10 +181,9 @@ class KeptConnection:
             connection = await self._connect_and_prepare()
         except StoreUnavailableException as fault:
             self._why = fault.message
-            self._retry_at = loop.time() + wait_before_retry(self._failures)
-            self._failures += 1
+            self._retry_at = loop.time() + self._backoff.next_s()
             raise
-        self._failures = 0
+        self._backoff.reset()
         return connection
 
     async def _connect_and_prepare(self) -> Connection:

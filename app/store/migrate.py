@@ -23,7 +23,7 @@ import migrations
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
-from app.store.engine import StoreTimeouts, connect, wait_before_retry
+from app.store.engine import StoreTimeouts, connect, retry_backoff
 from app.store.faults import faults_told
 from app.store.grants import grant
 from app.store.tables import acl_head, code_name
@@ -123,7 +123,7 @@ async def _refuse_other_encodings(connection: AsyncConnection) -> None:
 
 async def _take_lock(connection: AsyncConnection) -> None:
     # Asked again and again instead of waited for: a waiting statement would hold a snapshot, and lock_timeout is short.
-    attempt = 0
+    backoff = retry_backoff()
     deadline = asyncio.get_running_loop().time() + _LOCK_PATIENCE_S
     while not await connection.scalar(select(func.pg_try_advisory_lock(_LOCK_KEY))):
         await connection.commit()
@@ -131,8 +131,7 @@ async def _take_lock(connection: AsyncConnection) -> None:
             raise StoreUnavailableException(
                 "another process has been migrating this database for a minute; retry, or see in pg_locks which one",
             )
-        await asyncio.sleep(wait_before_retry(attempt))
-        attempt += 1
+        await asyncio.sleep(backoff.next_s())
     await connection.commit()
 
 

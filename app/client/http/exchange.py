@@ -6,7 +6,6 @@ import random
 import socket
 import ssl
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import httpx
@@ -14,6 +13,7 @@ import httpx
 from app.client.http.access import UNIX, Access
 from app.client.http.credentials import Bearer, tls_context
 from app.client.http.replies import ServiceError
+from app.core.backoff import Backoff
 
 MAX_REPLY_BYTES = 128 * 1024 * 1024
 """More than a page of 1,000 ACLs can have, however long their names are."""
@@ -96,9 +96,9 @@ class Exchange:
         began_at = time.monotonic()
         deadline = began_at + timeout_s
         give_up_at = min(deadline, began_at + _CONNECT_PATIENCE_S)
-        backoffs = _backoffs()
+        backoff = Backoff(_FIRST_BACKOFF_S, _MAX_BACKOFF_S, random.uniform)
         while isinstance(outcome := self._attempt(request, deadline), _Failure):
-            pause_s = max(next(backoffs), outcome.wait_s)
+            pause_s = max(backoff.next_s(), outcome.wait_s)
             now = time.monotonic()
             if outcome.answered:
                 give_up_at = min(deadline, now + pause_s + _CONNECT_PATIENCE_S)
@@ -237,14 +237,6 @@ def _details(problem: dict[str, object]) -> str:
         if isinstance(each, dict)
     ]
     return "; ".join(fields[:_MAX_FIELDS]) or str(problem.get("detail") or problem.get("title") or "no reason given")
-
-
-def _backoffs() -> Iterator[float]:
-    """Pauses that double, each drawn from its upper half so that callers who failed together don't return together."""
-    highest = _FIRST_BACKOFF_S
-    while True:
-        yield random.uniform(highest / 2, highest)  # noqa: S311 - no secret
-        highest = min(2 * highest, _MAX_BACKOFF_S)
 
 
 def _retry_after_s(response: httpx.Response) -> float:

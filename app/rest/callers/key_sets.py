@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+from app.core.backoff import Backoff
 from app.rest.callers.key_sources import KeySource, key_source
 from app.rest.callers.signing_keys import KeySetError, PublicKey, SigningKeys
-from app.runtime.deadlines import Backoff, stop
+from app.runtime.deadlines import stop
 
 _SHORT_WAIT_S = 1.0
 """A look that is allowed within this is waited for; one further off is not."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from app.core.backoff import Backoff
 from app.store.embedded.binaries import Binaries, find_binaries
 from app.store.embedded.cluster import DATABASE, USER, prepare_cluster
 from app.store.embedded.folder import LOOPBACK, DataFolder, FolderHeldError, port_is_free
@@ -65,7 +66,7 @@ class EmbeddedPostgres:
         self._port = 0
         self._dsn = ""
         self._revive_at = 0.0
-        self._revive_wait_s = _REVIVE_FIRST_S
+        self._backoff = Backoff(_REVIVE_FIRST_S, _REVIVE_MOST_S)
 
     def __enter__(self) -> Self:
         self.start()
@@ -126,9 +127,9 @@ class EmbeddedPostgres:
         now = time.monotonic()
         if self._respawn is None or self._process is None or self._process.poll() is None or now < self._revive_at:
             return
-        lasted = now > self._revive_at + _REVIVE_MOST_S
-        self._revive_wait_s = _REVIVE_FIRST_S if lasted else min(self._revive_wait_s * 2, _REVIVE_MOST_S)
-        self._revive_at = now + self._revive_wait_s
+        if now > self._revive_at + _REVIVE_MOST_S:
+            self._backoff.reset()
+        self._revive_at = now + self._backoff.next_s()
         _log.error(
             "embedded_postgres_ended", extra={"status": self._process.returncode, "said": self._folder.last_words()}
         )

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
-from app.store.engine import STAYS, StoreTimeouts, close_gently, connect, wait_before_retry
+from app.store.engine import STAYS, StoreTimeouts, close_gently, connect, retry_backoff
 from app.store.faults import answer_to, faults_told
 from app.store.writing.journal import CHANNEL
 
@@ -24,7 +24,8 @@ class FeedListener:
         self._timeouts = timeouts
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._failures = 0
+        self._backoff = retry_backoff()
+        self._is_lost = False
         self._closed = False
 
     async def wait(self, timeout_s: float) -> None:
@@ -48,11 +49,11 @@ class FeedListener:
             try:
                 await self._listen()
             except StoreUnavailableException as fault:
-                if self._failures == 0:
+                if not self._is_lost:
                     _log.warning("feed_listener_lost", extra={"where": self._url.shown, "why": fault.message})
             self._wake.set()
-            await asyncio.sleep(wait_before_retry(self._failures))
-            self._failures += 1
+            self._is_lost = True
+            await asyncio.sleep(self._backoff.next_s())
 
     async def _listen(self) -> None:
         """Listens until the connection is lost; a half-open one is found by the heartbeat."""
@@ -65,7 +66,8 @@ class FeedListener:
                 self._wake.set()
                 while not await _is_set_within(lost, self._timeouts.heartbeat_s):
                     await connection.fetchval("SELECT 1", timeout=self._timeouts.answer_s)
-                    self._failures = 0
+                    self._is_lost = False
+                    self._backoff.reset()
             raise StoreUnavailableException(answer_to("08006"))
         except asyncio.CancelledError:
             await close_gently(connection, self._timeouts)

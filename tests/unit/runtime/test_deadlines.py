@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from app.runtime.deadlines import Backoff, bounded, stop
+from app.runtime.deadlines import bounded, stop
 from tests.virtual_time import in_virtual_time, now
 
 
@@ -93,15 +93,3 @@ async def test_stopping_a_task_that_has_failed_already_is_quiet() -> None:
     await asyncio.sleep(1)
     await stop(task)
     assert task.done()
-
-
-def test_rests_double_up_to_the_longest_and_begin_anew_after_a_reset() -> None:
-    backoff = Backoff(0.05, 1.0, lambda _, longest: longest)
-    assert [backoff.next_s() for _ in range(7)] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    backoff.reset()
-    assert backoff.next_s() == 0.05
-
-
-def test_rests_stay_within_bounds_however_often() -> None:
-    backoff = Backoff(0.05, 1.0, lambda shortest, _: shortest)
-    assert [backoff.next_s() for _ in range(100)][-1] == 0.5

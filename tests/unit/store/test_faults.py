@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from app.core.kafka.errors import StoreUnavailableException
-from app.store.engine import StoreTimeouts, wait_before_retry
+from app.store.engine import StoreTimeouts
 from app.store.faults import NotMigratedError, answer_to, faults_told, is_rolled_back
 
 
@@ -128,15 +128,6 @@ def test_only_an_error_of_the_server_proves_that_a_commit_was_rolled_back() -> N
     assert not is_rolled_back(fatal)
     assert not is_rolled_back(asyncpg.ConnectionDoesNotExistError("x"))
     assert not is_rolled_back(TimeoutError())
-
-
-def test_retries_get_rarer_up_to_a_bound_and_are_never_in_step() -> None:
-    waits = [{round(wait_before_retry(failures), 6) for _ in range(20)} for failures in (0, 3, 50)]
-
-    assert all(len(some) > 1 for some in waits)
-    assert 0.05 <= min(waits[0]) <= max(waits[0]) <= 0.1
-    assert 0.4 <= min(waits[1]) <= max(waits[1]) <= 0.8
-    assert 0.5 <= min(waits[2]) <= max(waits[2]) <= 1.0
 
 
 def test_a_commit_is_given_up_before_the_servers_own_limit() -> None:
