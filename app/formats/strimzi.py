@@ -22,7 +22,7 @@ GROUP = "kafka.strimzi.io/"
 TLS = ("tls", "tls-external")
 SCRAM = "scram-sha-512"
 
-OPERATIONS = spellings(AclOperation, without=frozenset({"CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT"}))
+OPERATIONS = spellings(AclOperation, up_to=AclOperation.IDEMPOTENT_WRITE)
 RESOURCE_TYPES = {"topic": "TOPIC", "group": "GROUP", "cluster": "CLUSTER", "transactionalId": "TRANSACTIONAL_ID"}
 PATTERN_TYPES = {"literal": "LITERAL", "prefix": "PREFIXED"}
 

@@ -19,7 +19,7 @@ from app.formats.words import spellings, word_of
 
 KIND = "kafka_acl"
 
-_OPERATIONS = spellings(AclOperation, without=frozenset({"CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT"}))
+_OPERATIONS = spellings(AclOperation, up_to=AclOperation.IDEMPOTENT_WRITE)
 _RESOURCE_TYPES = {"Topic": "TOPIC", "Group": "GROUP", "Cluster": "CLUSTER", "TransactionalID": "TRANSACTIONAL_ID"}
 _PATTERN_TYPES = spellings(PatternType)
 _PERMISSION_TYPES = spellings(AclPermissionType)

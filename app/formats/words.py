@@ -14,9 +14,10 @@ def camel(word: str) -> str:
     return "".join(part.capitalize() for part in word.split("_"))
 
 
-def spellings(words: type[IntEnum], *, without: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Kafka's words for what an ACL may hold, by their camel case; some tools do `without` some."""
-    return {camel(name): name for name in words.__members__ if name not in _NEVER and name not in without}
+def spellings(words: type[IntEnum], *, up_to: int | None = None) -> dict[str, str]:
+    """Kafka's words for what an ACL may hold, by their camel case; other tools know the codes `up_to` one only."""
+    known = (each for each in words if up_to is None or each <= up_to)
+    return {camel(each.name): each.name for each in known if each.name not in _NEVER}
 
 
 def loosely(words: type[IntEnum], text: str) -> str:

@@ -1,22 +1,24 @@
 """What ACLs with one principal on one resource pattern amount to, as bits (KIP-140's rules, compiled).
 
-A packed mask holds the requested operations that are allowed (bits 0-15, implications and ALL expanded), those
-that are denied (bits 16-31, ALL expanded), and whether DESCRIBE and DESCRIBE_CONFIGS are allowed without an
-implication (bits 32 and 33), which authorizeByResourceType asks for.
+A packed mask holds the requested operations that are allowed (a bit for each code, implications and ALL expanded), from
+DENY_SHIFT on those that are denied (ALL expanded), and above them whether DESCRIBE and DESCRIBE_CONFIGS are allowed
+without an implication, which authorizeByResourceType asks for.
 """
 
 from collections.abc import MutableMapping
 
-from app.core.index.packing import insist_on_room
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import Cidr, ClientAddress, parse_cidr
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
 
-DENY_SHIFT = 16
-ANY_DENIED = 0xFFFF << DENY_SHIFT
 # INVARIANT: no operation's ALLOW is another one's DENY.
-insist_on_room(AclOperation, DENY_SHIFT - 1)
+DENY_SHIFT = max(AclOperation) + 1
+ANY_DENIED = (1 << DENY_SHIFT) - 1 << DENY_SHIFT
+_PLAIN_BITS: dict[int, int] = {
+    AclOperation.DESCRIBE: 1 << 2 * DENY_SHIFT,
+    AclOperation.DESCRIBE_CONFIGS: 2 << 2 * DENY_SHIFT,
+}
 _BITS = {4: 32, 6: 128}
 _NO_RANGE: dict[str, int] = {}
 _FEW = 4
@@ -25,26 +27,23 @@ _FEW = 4
 
 def plain_allow_bit(operation: int) -> int:
     """The bit that tells whether an ALLOW names this operation itself or ALL."""
-    if operation == AclOperation.DESCRIBE:
-        return 1 << 32
-    if operation == AclOperation.DESCRIBE_CONFIGS:
-        return 1 << 33
-    return 1 << operation
+    return _PLAIN_BITS.get(operation, 1 << operation)
 
 
 def _packed(operation: int, permission_type: int) -> int:
     if permission_type == AclPermissionType.DENY:
         return DENY_MASK[operation] << DENY_SHIFT
     mask = ALLOW_MASK[operation]
-    for plain in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS):
+    for plain, bit in _PLAIN_BITS.items():
         if operation in (plain, AclOperation.ALL):
-            mask |= plain_allow_bit(plain)
+            mask |= bit
     return mask
 
 
 PACKED_MASKS: dict[tuple[int, int], int] = {
-    (operation, int(permission_type)): _packed(operation, permission_type)
-    for operation in range(AclOperation.ALL, AclOperation.TWO_PHASE_COMMIT + 1)
+    (int(operation), int(permission_type)): _packed(operation, permission_type)
+    for operation in AclOperation
+    if operation > AclOperation.ANY
     for permission_type in (AclPermissionType.DENY, AclPermissionType.ALLOW)
 }
 """The packed mask of one ACL by (operation, permission type)."""

@@ -17,7 +17,7 @@ from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, Reso
 from app.core.kafka.hosts import ClientAddress
 
 _LITERAL = int(PatternType.LITERAL)
-_TYPES = len(ResourceType)
+_TYPES = max(ResourceType) + 1
 _NOBODY = ClientAddress("", 0, 0)
 
 

@@ -98,7 +98,7 @@ def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
         return Errors.NONE, bits
     if resource_type is ResourceType.CLUSTER:
         return Errors.NONE, 0
-    return _AUTHORIZATION_FAILED[resource_type], NOT_REQUESTED
+    return _AUTHORIZATION_FAILED.get(resource_type, Errors.CLUSTER_AUTHORIZATION_FAILED), NOT_REQUESTED
 
 
 @router.post("/v1/authorize-by-resource-type", name="authorizeByResourceType", responses=problems((409,)))
