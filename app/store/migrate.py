@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import IntEnum
 from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
 import asyncpg
@@ -19,7 +18,6 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-import migrations
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
@@ -137,8 +135,7 @@ async def _take_lock(connection: AsyncConnection) -> None:
 
 def _config(connection: Connection, cluster_id: str | None = None) -> Config:
     config = Config()
-    # ConfigParser reads a % as the start of a reference.
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
+    config.set_main_option("script_location", "migrations:")  # the package, wherever it is installed
     config.attributes.update(connection=connection, cluster_id=cluster_id)
     return config
 

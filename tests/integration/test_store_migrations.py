@@ -97,7 +97,10 @@ async def test_four_at_once_on_an_empty_database(database_url: str) -> None:
 
 
 async def test_two_processes_at_once_on_an_empty_database(database_url: str) -> None:
-    script = f"import asyncio; from app.store.migrate import migrate; asyncio.run(migrate({database_url!r}))"
+    script = (
+        "import asyncio; from app.formats.database_url import DatabaseUrl; from app.store.migrate import migrate; "
+        f"asyncio.run(migrate(DatabaseUrl.parse({database_url!r})))"
+    )
     processes = [
         await asyncio.create_subprocess_exec(sys.executable, "-c", script, stderr=subprocess.PIPE) for _ in range(2)
     ]
