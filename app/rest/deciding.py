@@ -20,9 +20,9 @@ from app.logs.decision_log import Asker, DecisionLog, Stand
 from app.logs.decision_log import Decided as DecisionBatch
 from app.logs.service import RequestMark
 from app.metrics.declared import Metrics
-from app.rest.bodies.wire import Action, AuthorizeRequest
-from app.rest.bodies.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
-from app.rest.errors import FieldError, InvalidFieldsException
+from app.rest.bodies.decisions import Action, AppliedRule, AuthorizeRequest
+from app.rest.bodies.fields import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
+from app.rest.errors import InvalidFieldsException, ProblemField
 from app.runtime.authorizer import Authorizer
 from app.runtime.pace import Pace
 
@@ -199,13 +199,13 @@ def refusal_of_actions(actions: list[Action]) -> InvalidFieldsException:
     errors = []
     for at, action in enumerate(actions):
         if action.operation not in OPERATION_CODES:
-            errors.append(FieldError(f"/actions/{at}/operation", unknown_word(action.operation, OPERATION_CODES)))
+            errors.append(ProblemField(f"/actions/{at}/operation", unknown_word(action.operation, OPERATION_CODES)))
         if action.resource_type not in RESOURCE_TYPE_CODES:
             text = unknown_word(action.resource_type, RESOURCE_TYPE_CODES)
-            errors.append(FieldError(f"/actions/{at}/resource_type", text))
+            errors.append(ProblemField(f"/actions/{at}/resource_type", text))
         if action.pattern_type not in (UNSET, LITERAL):
             text = f"only LITERAL resources can be authorized, not `{str(action.pattern_type)[:100]}`; send LITERAL"
-            errors.append(FieldError(f"/actions/{at}/pattern_type", text))
+            errors.append(ProblemField(f"/actions/{at}/pattern_type", text))
     return InvalidFieldsException(errors)
 
 
@@ -219,17 +219,12 @@ def _deciding_rows(authorization: Authorization, actions: list[Action], verdicts
 
 
 def _rules(decided: Decided, rows: list[int | None] | None) -> list[bytes]:
-    """Rule and ACL of each decision, as `schemas.AppliedRule`."""
+    """Rule and ACL of each decision, as JSON."""
     authorization, verdicts = decided.authorization, decided.verdicts
     if rows is None:
         rows = _deciding_rows(authorization, decided.request.actions, verdicts)
     return [
-        _TO_JSON(
-            {
-                "rule": verdict.rule_word,
-                "acl_id": None if row is None else UUID(bytes=authorization.acl_id_at(row)),
-            }
-        )
+        _TO_JSON(AppliedRule(verdict.rule_word, None if row is None else UUID(bytes=authorization.acl_id_at(row))))
         for verdict, row in zip(verdicts, rows, strict=True)
     ]
 

@@ -10,10 +10,10 @@ ApiException                        core
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from app.core.kafka.errors import (
@@ -58,18 +58,37 @@ STATUS_OF_ERROR = {
 """The HTTP status of a refusal of the whole request. Per-item refusals carry the code alone, in a 200."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """What is wrong with one field, and the way out; `pointer` is a JSON pointer into the body ("" is the whole)."""
+class ProblemField(msgspec.Struct, frozen=True):
+    """What is wrong with one field."""
 
-    pointer: str
-    detail: str
+    pointer: Annotated[str, Meta(description="JSON pointer into the body.")]
+    """The empty one is the whole body."""
+    detail: Annotated[str, Meta(description="What is wrong with it, and the way out.")]
+
+
+class Problem(msgspec.Struct):
+    """Why the whole request was refused (RFC 9457)."""
+
+    type: Annotated[str, Meta(description="A URN with the code in it.")]
+    title: Annotated[str, Meta(description="The code in words.")]
+    status: Annotated[int, Meta(description="The HTTP status.")]
+    detail: Annotated[str, Meta(description="What is wrong, and what to do about it, for people to read.")]
+    code: Annotated[str, Meta(description="Kafka's error name, or Klamm's where Kafka has none; expect others.")]
+    error_code: Annotated[int, Meta(description="Kafka's error number; -1 where Kafka has none.")]
+    retriable: Annotated[bool, Meta(description="Whether the same request may do later what it did not do now.")]
+    errors: Annotated[
+        tuple[ProblemField, ...] | UnsetType | None,
+        Meta(
+            description="The fields that are wrong, if the refusal is about fields. A body is read up to the first "
+            "field that is missing, unknown or of a wrong type, so there may be more of them."
+        ),
+    ] = UNSET
 
 
 class InvalidFieldsException(InvalidRequestException):
     """The body is refused, field by field."""
 
-    def __init__(self, errors: Sequence[FieldError]) -> None:
+    def __init__(self, errors: Sequence[ProblemField]) -> None:
         first = errors[0]
         where = f"`{first.pointer}`: " if first.pointer else ""
         more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -103,7 +122,7 @@ _STATUS_OF_EXCEPTION: dict[type[ApiException], int] = {
 
 def invalid_field(pointer: str, detail: str) -> InvalidFieldsException:
     """The refusal of one field."""
-    return InvalidFieldsException([FieldError(pointer, detail)])
+    return InvalidFieldsException([ProblemField(pointer, detail)])
 
 
 def not_found(path: str) -> ResourceNotFoundException:
@@ -120,17 +139,16 @@ def problem_response(refusal: ApiException) -> Response:
     """The refusal as problem+json."""
     status = status_of(refusal)
     code = refusal.error.value
-    body: dict[str, object] = {
-        "type": f"urn:klamm:error:{code}",
-        "title": code.replace("_", " ").capitalize(),
-        "status": status,
-        "detail": refusal.message,
-        "code": code,
-        "error_code": refusal.error.error_code,
-        "retriable": refusal.retriable,
-    }
-    if isinstance(refusal, InvalidFieldsException):
-        body["errors"] = [{"pointer": each.pointer, "detail": each.detail} for each in refusal.errors]
+    body = Problem(
+        type=f"urn:klamm:error:{code}",
+        title=code.replace("_", " ").capitalize(),
+        status=status,
+        detail=refusal.message,
+        code=code,
+        error_code=refusal.error.error_code,
+        retriable=refusal.retriable,
+        errors=refusal.errors if isinstance(refusal, InvalidFieldsException) else UNSET,
+    )
     return Response(msgspec.json.encode(body), status, _headers_of(refusal, status), PROBLEM_MEDIA_TYPE)
 
 

@@ -1,21 +1,28 @@
-"""The OpenAPI document: FastAPI's, with enums and the error model named."""
+"""The OpenAPI document: operations as FastAPI describes them, bodies as their structs say."""
 
+from enum import Enum
 from typing import Any
 
-from fastapi import FastAPI
+import msgspec
 from fastapi.openapi.utils import get_openapi
-from pydantic.json_schema import models_json_schema
 
 from app import __version__
+from app.core.authorize import AuthorizationResult
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.rest.app import ROUTERS
 from app.rest.bodies.examples import EXAMPLES
-from app.rest.bodies.schemas import Reply, Request
-from app.rest.bodies.service_schemas import Problem
-from app.rest.bodies.words import ENUM_DESCRIPTIONS
 from app.rest.callers.roles import OPEN_TO_ALL
+from app.rest.errors import Problem
+from app.rest.http.edge import Route
 
-_NOT_USED = ("HTTPValidationError", "ValidationError")
-_COMPONENT = "#/components/schemas/{model}"
+_COMPONENT = "#/components/schemas/{name}"
+_ENUMS: dict[type[Enum], str] = {
+    AclOperation: "Kafka's ACL operations. ANY is for filters; ALL stands for every operation in an ACL.",
+    AclPermissionType: "Whether an ACL allows or denies. ANY is for filters.",
+    AuthorizationResult: "What a caller gets to hear (KIP-504).",
+    PatternType: "Kafka's pattern types (KIP-290). ANY and MATCH are for filters.",
+    ResourceType: "Kafka's resource types. ANY is for filters; UNKNOWN stands for a type from the future.",
+}
 _SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A static token, or a JWT of a configured issuer."},
     "certificate": {"type": "mutualTLS", "description": "A client certificate one of whose names is configured."},
@@ -42,9 +49,8 @@ _ON_ANY_PATH = {
 
 def build_openapi() -> dict[str, Any]:
     """The document, without a database or a running service."""
-    app = FastAPI(openapi_url=None)
-    for router in ROUTERS:
-        app.include_router(router)
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, Route)]
+    routes = [route for route in routes if route.include_in_schema]
     document = get_openapi(
         title="Klamm",
         version=__version__,
@@ -57,32 +63,45 @@ def build_openapi() -> dict[str, Any]:
         ),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         contact={"name": "Klamm's maintainers"},
-        routes=app.routes,
+        routes=routes,
         tags=_TAGS,
         servers=_SERVERS,
-        separate_input_output_schemas=False,
     )
     # Without callers configured, none is needed; a client that has one sends it.
     document["security"] = [{}, *({name: []} for name in _SECURITY)]
-    for path in document["paths"].values():
-        for operation in path.values():
-            operation["summary"] = operation["operationId"]
-            # Refusals of a body are 400 here, and always a Problem.
-            operation["responses"].pop("422", None)
-            _say_what_comes_on_any_path(operation["responses"])
-            if operation["operationId"] in OPEN_TO_ALL:
-                operation["security"] = []
-            _give_an_example(operation)
-    generated = document["components"]["schemas"]
-    schemas = {**generated, **_schemas_of(Problem)}
-    schemas = {name: schema for name, schema in schemas.items() if name not in _NOT_USED}
-    document["components"]["securitySchemes"] = _SECURITY
-    document["components"]["schemas"] = dict(sorted({**_with_named_enums(schemas), **_enum_schemas()}.items()))
+    for route in routes:
+        path = document["paths"][route.path_format]
+        for method in route.methods:
+            path[method.lower()] = _described(route, path[method.lower()])
+    document["components"] = {"schemas": _schemas(routes), "securitySchemes": _SECURITY}
     return document
 
 
+def _described(route: Route, operation: dict[str, Any]) -> dict[str, Any]:
+    """The operation with its bodies, its example, and all that it may answer."""
+    operation["summary"] = route.name
+    responses = operation.pop("responses")
+    if route.body_struct is not None:
+        content = {"application/json": {"schema": _reference(route.body_struct)}}
+        operation["requestBody"] = {"content": content, "required": True}
+    if route.reply_struct is not None:
+        responses["200"]["content"]["application/json"]["schema"] = _reference(route.reply_struct)
+    # FastAPI would answer 422 where parameters are wrong, this service answers 400.
+    responses.pop("422", None)
+    _say_what_comes_on_any_path(responses)
+    operation["responses"] = responses
+    if route.name in OPEN_TO_ALL:
+        operation["security"] = []
+    _give_an_example(operation)
+    return operation
+
+
+def _reference(struct: type[msgspec.Struct]) -> dict[str, str]:
+    return {"$ref": _COMPONENT.format(name=struct.__name__)}
+
+
 def _say_what_comes_on_any_path(responses: dict[str, Any]) -> None:
-    content = {"application/problem+json": {"schema": {"$ref": _COMPONENT.format(model="Problem")}}}
+    content = {"application/problem+json": {"schema": _reference(Problem)}}
     for status, description in _ON_ANY_PATH.items():
         responses.setdefault(status, {"description": description, "content": content})
     # Routes with a body speak of it only; a head may come late as well.
@@ -102,34 +121,28 @@ def _give_an_example(operation: dict[str, Any]) -> None:
         operation["requestBody"]["content"]["application/json"]["example"] = example.request
 
 
-def _schemas_of(*models: type[Request] | type[Reply]) -> dict[str, Any]:
-    _, document = models_json_schema([(model, "validation") for model in models], ref_template=_COMPONENT)
-    schemas: dict[str, Any] = document["$defs"]
-    return schemas
-
-
-def _enum_schemas() -> dict[str, Any]:
-    return {
-        enum.__name__: {
+def _schemas(routes: list[Route]) -> dict[str, Any]:
+    bodies = {each for route in routes for each in (route.body_struct, route.reply_struct) if each is not None}
+    _, schemas = msgspec.json.schema_components([*bodies, Problem], ref_template=_COMPONENT)
+    schemas = {name: _tidy(schema) for name, schema in schemas.items()}
+    for enum, description in _ENUMS.items():
+        schemas[enum.__name__] = {
             "type": "string",
             "enum": list(enum.__members__),
             "title": enum.__name__,
             "description": description,
         }
-        for enum, description in ENUM_DESCRIPTIONS.items()
-    }
+    return dict(sorted(schemas.items()))
 
 
-def _with_named_enums(node: Any) -> Any:  # noqa: ANN401 - any part of a JSON document
-    """The same with a reference wherever one of Kafka's enums stands."""
+def _tidy(node: Any) -> Any:  # noqa: ANN401 - any part of a JSON document
+    """The same without the type that msgspec puts beside a reference, and without empty lists of required fields."""
     if isinstance(node, list):
-        return [_with_named_enums(each) for each in node]
+        return [_tidy(each) for each in node]
     if not isinstance(node, dict):
         return node
-    if "enum" in node and node.get("title") in _NAMED_ENUMS:
-        rest = {key: node[key] for key in ("description", "default") if key in node}
-        return {"$ref": _COMPONENT.format(model=node["title"]), **rest}
-    return {key: _with_named_enums(each) for key, each in node.items()}
-
-
-_NAMED_ENUMS = {enum.__name__ for enum in ENUM_DESCRIPTIONS}
+    return {
+        key: _tidy(each)
+        for key, each in node.items()
+        if not (key == "type" and "$ref" in node) and not (key == "required" and each == [])
+    }

@@ -14,10 +14,10 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.rest.callers import speaking
 from app.rest.callers.roles import Caller
-from app.rest.bodies.wire import Context
+from app.rest.bodies.fields import AuthorizableRequestContext
 from app.runtime.authorizer import Authorizer
 
-async def way_in(authorizer: Authorizer, caller: Caller, body: Context) -> None:
+async def way_in(authorizer: Authorizer, caller: Caller, body: AuthorizableRequestContext) -> None:
     {line}
 """
 

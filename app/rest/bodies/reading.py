@@ -1,102 +1,87 @@
-"""Bodies of requests, read into the struct or the model that a route declares."""
+"""Bodies read into structs, with proof that nothing in them came twice, and words for what is wrong with them.
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_args
+msgspec takes the last of duplicate keys in silence. Without a backslash in the body (so without an escaped quote)
+every `:` in it follows a key or stands in a text, and each key that came is either kept or was overwritten. What was
+kept, written as JSON again, has a colon for each kept key and those of the kept texts: if these are as many as came,
+nothing was overwritten. A body that does not add up, or that holds a backslash, is read once more by
+`app.rest.bodies.strict_json`, which is exact.
+"""
 
-from pydantic import BaseModel, GetCoreSchemaHandler, TypeAdapter, ValidationError
-from pydantic_core import CoreSchema
+import re
+from collections.abc import Callable
+from typing import TypeVar
 
-from app.rest.bodies.strict_json import off_loop, parse
-from app.rest.bodies.validation import refusal_of
-from app.rest.bodies.wire import StructReader, UndecodedException
+import msgspec
 
-M = TypeVar("M", bound=BaseModel)
+from app.core.kafka.errors import InvalidRequestException
+from app.rest.bodies.strict_json import MAX_CONTAINERS, check_bounds, off_loop, parse, pointer_token
+from app.rest.errors import invalid_field
+
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
-_AT_ONCE = 200
-"""Entries of a few microseconds each that are validated in one step of the event loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedBy:
-    """Annotates a body's struct with the model that documents it, for FastAPI, and that finds words for refusals."""
-
-    model: type[BaseModel]
-    read: Callable[[bytes], object] | None = None
-    """What reads it; None: the struct's own fields say it all."""
-
-    def __get_pydantic_core_schema__(self, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The model's own."""
-        return handler.generate_schema(self.model)
+_encode = msgspec.json.Encoder().encode
 
 
-def reader_of(annotation: Any) -> Callable[[bytes], Awaitable[Any]]:  # noqa: ANN401 - what stands in a signature
-    """How a handler's body is read: a struct that is described by a model, or a model."""
-    kind, *metadata = get_args(annotation) or (annotation,)
-    for each in metadata:
-        if isinstance(each, DescribedBy):
-            return BodyReader(each.read or StructReader(kind).read, each.model).read
-    models: ModelReader[Any] = ModelReader(kind)
+def strict_decoder(struct: type[S]) -> Callable[[bytes], S]:
+    """What decodes a body; it raises InvalidRequestException, msgspec.DecodeError and UnicodeDecodeError."""
+    decode_json = msgspec.json.Decoder(struct).decode
 
-    async def read(body: bytes) -> BaseModel:
-        model: BaseModel = await models.read(await off_loop(parse, body))
-        return model
+    def decode(body: bytes) -> S:
+        if len(body) > MAX_CONTAINERS:
+            # An empty object has no colon: the proof below would let any number of them pass.
+            check_bounds(body)
+        request = decode_json(body)
+        if b"\\" in body or body.count(b":") != _encode(request).count(b":"):
+            parse(body)
+        return request
 
-    return read
-
-
-class BodyReader(Generic[T]):
-    """Reads bodies into what `read` makes of them; `model` finds the words for a body that it can't decode."""
-
-    def __init__(self, read: Callable[[bytes], T], model: type[BaseModel]) -> None:
-        self._read = read
-        self._models = ModelReader(model)
-
-    async def read(self, body: bytes) -> T:
-        """The request. Raises InvalidRequestException, naming the fields."""
-        try:
-            return await off_loop(self._read, body)
-        except UndecodedException:
-            await self._models.read(await off_loop(parse, body))
-            # msgspec's own words are the last resort.
-            raise
+    return decode
 
 
-class ModelReader(Generic[M]):
-    """Makes models of parsed bodies; the entries of a long list some at a time, so that requests come in between."""
+async def read_struct(decode: Callable[[bytes], T], body: bytes) -> T:
+    """What `decode` makes of the body. Raises InvalidRequestException, which names the first field that is wrong."""
+    try:
+        return await off_loop(decode, body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        # It names everything that is wrong with the JSON itself.
+        await off_loop(parse, body)
+        raise _refusal_of(str(fault)) from None
 
-    def __init__(self, model: type[M]) -> None:
-        self._model = model
-        self._lists: Mapping[str, TypeAdapter[list[object]]] = {
-            name: TypeAdapter(field.rebuild_annotation())
-            for name, field in model.model_fields.items()
-            if any(isinstance(each, type) and issubclass(each, BaseModel) for each in get_args(field.annotation))
-            and getattr(field.annotation, "__origin__", None) is list
-        }
 
-    async def read(self, value: Mapping[str, object]) -> M:
-        """The model. Raises InvalidFieldsException, naming the fields."""
-        long = {
-            name: each for name in self._lists if isinstance(each := value.get(name), list) and len(each) > _AT_ONCE
-        }
-        try:
-            model = self._model.model_validate({**value, **{name: [] for name in long}} if long else value)
-        except ValidationError as fault:
-            raise refusal_of(fault.errors(include_url=False, include_input=False)) from None
-        return model.model_copy(update={name: await self._entries(name, each) for name, each in long.items()})
+_PLACE = re.compile(r"(.*?)(?: - at `\$((?:\.\w+|\[\d+\])*+)`)?\Z", re.DOTALL)
+_FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`\Z", re.DOTALL)
+_BOUND = re.compile(r"Expected `(int|array)`(?: of length)? (>=|<=) (-?\d+)\Z")
+_KIND = re.compile(r"Expected `(\w+)")
 
-    async def _entries(self, name: str, values: list[Any]) -> list[object]:
-        entries: list[object] = []
-        for start in range(0, len(values), _AT_ONCE):
-            try:
-                entries += self._lists[name].validate_python(values[start : start + _AT_ONCE])
-            except ValidationError as fault:
-                errors = fault.errors(include_url=False, include_input=False)
-                for each in errors:
-                    at, *rest = each["loc"]
-                    each["loc"] = (name, start + int(at), *rest)
-                raise refusal_of(errors) from None
-            await asyncio.sleep(0)
-        return entries
+_FIELD_WORDS = {
+    "missing required": "the field is missing; send it",
+    "contains unknown": "there is no such field; remove it",
+}
+_BOUND_WORDS = {
+    ("int", ">="): "the number is too small; send at least {}",
+    ("int", "<="): "the number is too large; send at most {}",
+    ("array", "<="): "there are too many entries; send at most {} and split the rest",
+}
+_KIND_WORDS = {
+    "str": "the value is not text; send a string",
+    "int": "the value is not a whole number; send an integer",
+    "bool": "the value is neither true nor false; send one of them",
+    "array": "the value is not a list; send an array",
+    "object": "the value is not an object; send one with its fields",
+}
+
+
+def _refusal_of(fault: str) -> InvalidRequestException:
+    """Msgspec's message as a refusal; its own words where there are no better ones."""
+    found = _PLACE.match(fault)
+    what, place = (fault, None) if found is None else found.groups()
+    pointer = (place or "").replace(".", "/").replace("[", "/").replace("]", "")
+    if field := _FIELD.match(what):
+        return invalid_field(f"{pointer}/{pointer_token(field[2])}", _FIELD_WORDS[field[1]])
+    if bound := _BOUND.match(what):
+        return invalid_field(pointer, _BOUND_WORDS[bound[1], bound[2]].format(bound[3]))
+    if what.endswith("out of range"):
+        return invalid_field(pointer, "the number is out of range; send one that fits")
+    kind = _KIND.match(what)
+    return invalid_field(pointer, _KIND_WORDS.get(kind[1] if kind else "", what))

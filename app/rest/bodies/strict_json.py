@@ -2,7 +2,7 @@
 
 Refused, with the field and the way out: bodies that are too large or not application/json, anything but UTF-8
 without a byte order mark, duplicate keys, NaN and Infinity, U+0000, lone surrogates, nesting deeper than 16.
-The fast route decodes with msgspec and asks this reader only where msgspec can't tell (`app.rest.bodies.wire`).
+Bodies are decoded by msgspec; this reader is asked where msgspec can't tell (`app.rest.bodies.reading`).
 """
 
 import asyncio
@@ -21,10 +21,9 @@ from app.core.kafka.errors import InvalidRequestException, RequestTooLargeExcept
 from app.rest.errors import (
     MAX_FIELD_ERRORS,
     BodyTimedOutException,
-    FieldError,
     InvalidFieldsException,
+    ProblemField,
     UnsupportedMediaTypeException,
-    invalid_field,
 )
 
 T = TypeVar("T")
@@ -34,9 +33,6 @@ MAX_ACLS_BODY_BYTES = 8 * 1024 * 1024
 """Where ACLs are created or deleted: 10,000 bindings with long names fit."""
 
 MAX_DEPTH = 16
-MAX_ITEMS = 1_000
-"""Actions, resources or groups in one request."""
-
 MAX_CONTAINERS = 100_000
 MAX_VALUES = 1_000_000
 MAX_KEYS = 1_000
@@ -205,13 +201,13 @@ def _brackets_outside_of_strings(body: bytes) -> Iterator[bytes]:
         inside = (inside + len(parts) - 1) % 2
 
 
-def _faults(pointer: str, value: object) -> Iterator[FieldError]:
+def _faults(pointer: str, value: object) -> Iterator[ProblemField]:
     if isinstance(value, str):
         yield from _text_faults(pointer, value)
     elif isinstance(value, dict):
         if isinstance(value, _Repeated):
             for key in value.repeated:
-                yield FieldError(f"{pointer}/{pointer_token(key)}", "the key comes more than once; send it once")
+                yield ProblemField(f"{pointer}/{pointer_token(key)}", "the key comes more than once; send it once")
         for key, each in value.items():
             below = f"{pointer}/{pointer_token(key)}"
             yield from _text_faults(below, key)
@@ -220,25 +216,19 @@ def _faults(pointer: str, value: object) -> Iterator[FieldError]:
         for at, each in enumerate(value):
             yield from _faults(f"{pointer}/{at}", each)
     elif value is _NOT_FINITE:
-        yield FieldError(pointer, "NaN, Infinity and numbers out of range are not JSON; send a finite number")
+        yield ProblemField(pointer, "NaN, Infinity and numbers out of range are not JSON; send a finite number")
 
 
-def _text_faults(pointer: str, text: str) -> Iterator[FieldError]:
+def _text_faults(pointer: str, text: str) -> Iterator[ProblemField]:
     if "\0" in text:
-        yield FieldError(pointer, "the text holds U+0000, which the store can't keep; remove it")
+        yield ProblemField(pointer, "the text holds U+0000, which the store can't keep; remove it")
     if _SURROGATE.search(text):
-        yield FieldError(pointer, "the text holds half of a surrogate pair; send whole characters")
+        yield ProblemField(pointer, "the text holds half of a surrogate pair; send whole characters")
 
 
 def pointer_token(key: str) -> str:
     """A key as part of a JSON pointer (RFC 6901), fit to be sent back."""
     return key[:100].encode("utf-8", "backslashreplace").decode().replace("~", "~0").replace("/", "~1")
-
-
-def check_count(pointer: str, items: int, at_most: int = MAX_ITEMS) -> None:
-    """Refuse more actions, resources or groups than one request may hold."""
-    if items > at_most:
-        raise invalid_field(pointer, f"there are {items} entries; send at most {at_most} and split the rest")
 
 
 def _too_large(max_bytes: int) -> RequestTooLargeException:

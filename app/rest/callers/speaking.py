@@ -4,7 +4,7 @@ from starlette.types import Scope
 
 from app.core.context import Reader, RequestContext, RoleGrant
 from app.core.kafka.hosts import ClientAddress, parse_address
-from app.rest.bodies.context import client_address, untyped_principal
+from app.rest.bodies.fields import client_address, untyped_principal
 from app.rest.callers.roles import Caller
 
 _LOOPBACK = "127.0.0.1"

@@ -9,12 +9,12 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_args
 
+import msgspec
 from fastapi import Depends, Query, Request
 from fastapi.dependencies.utils import request_params_to_args
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -23,13 +23,12 @@ from starlette.types import Receive, Scope, Send
 
 from app.core.context import Reader, RequestContext
 from app.core.kafka.errors import InvalidRequestException
-from app.rest.bodies.context import given
-from app.rest.bodies.reading import reader_of
+from app.rest.bodies.fields import given
+from app.rest.bodies.reading import read_struct, strict_decoder
 from app.rest.bodies.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, read_body
-from app.rest.bodies.validation import request_refusal_of
 from app.rest.callers import speaking
 from app.rest.callers.roles import OPEN_TO_ALL, Caller
-from app.rest.errors import MethodNotAllowedException, response_to
+from app.rest.errors import MethodNotAllowedException, invalid_field, response_to
 from app.rest.http.admission import body_bytes_of
 from app.rest.http.services import Services
 from app.runtime.authorizer import Authorizer
@@ -37,13 +36,14 @@ from app.runtime.authorizer import Authorizer
 CLIENT_CLOSED_REQUEST = 499
 """The status that is counted, and never sent, for a client that has gone."""
 
-Reply = bytes | BaseModel | Response
+Reply = bytes | msgspec.Struct | Response
 """What an endpoint gives: the JSON of a 200, what is to become that, or a whole response."""
 
 SERVICES = "klamm.services"
 """Under which the application puts its services into each scope."""
 
 _LARGE_BODIES = ("createAcls", "deleteAcls")
+_TO_JSON = msgspec.json.Encoder().encode
 _CONTENT_TYPE = (b"content-type", b"application/json")
 
 
@@ -59,6 +59,9 @@ async def _at_least(
     """Describes the parameter, which the edge reads."""
 
 
+T = TypeVar("T")
+Body = Annotated[T, Depends(_put_by_the_edge)]
+"""The body of the request, as a struct."""
 CurrentAuthorizer = Annotated[Authorizer, Depends(_put_by_the_edge)]
 CurrentServices = Annotated[Services, Depends(_put_by_the_edge)]
 CurrentContext = Annotated[RequestContext, Depends(_put_by_the_edge), "context"]
@@ -106,17 +109,33 @@ class Route(APIRoute):
 
     methods: set[str]
 
-    def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:  # noqa: ANN401 - as APIRoute's
-        super().__init__(path, endpoint, **more)
-        parameters = inspect.signature(endpoint).parameters
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        *,
+        response_model: object = None,
+        **more: Any,  # noqa: ANN401 - as APIRoute's
+    ) -> None:
+        """`response_model` is the struct that the endpoint gives; to be named if it gives the bytes of one."""
+        super().__init__(path, endpoint, response_model=None, **more)
+        signature = inspect.signature(endpoint)
+        parameters = signature.parameters
+        structs: list[Any] = [each for each in (response_model, signature.return_annotation) if _is_struct(each)]
+        self.reply_struct: type[msgspec.Struct] | None = structs[0] if structs else None
         body = parameters.get("body")
-        self._read = None if body is None else reader_of(body.annotation)
+        self.body_struct: Any = None if body is None else get_args(body.annotation)[0]
+        self._decode = None if body is None else self.decoder_of(self.body_struct)
         self._max_bytes = MAX_ACLS_BODY_BYTES if self.name in _LARGE_BODIES else MAX_BODY_BYTES
         given = {name: _GIVEN[each.annotation] for name, each in parameters.items() if each.annotation in _GIVEN}
         self._given = tuple(given.items())
         self._named = parameters.keys() - given.keys() - {"body"}
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
+
+    def decoder_of(self, body: Any) -> Callable[[bytes], Any]:  # noqa: ANN401 - a struct, or what a route reads
+        """What decodes the body."""
+        return strict_decoder(body)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether a request is for this path: to the letter where nothing in it is a parameter."""
@@ -157,13 +176,13 @@ class Route(APIRoute):
         if scope["method"] not in self.methods:
             raise MethodNotAllowedException(", ".join(sorted(_methods_at(scope["path"], scope["router"].routes))))
         caller = await _caller_of(services, self.name, scope)
-        body_bytes = 0 if self._read is None else body_bytes_of(scope["headers"], self._max_bytes)
+        body_bytes = 0 if self._decode is None else body_bytes_of(scope["headers"], self._max_bytes)
         pool = services.admission.pool_of(self.name)
         asked = _Asked(services, caller, scope)
         async with pool.admitted(body_bytes, scope.get("klamm.began"), caller.share):
-            if self._read is not None:
+            if self._decode is not None:
                 check_headers(scope["headers"], self._max_bytes)
-                asked.body = await self._read(await read_body(receive, self._max_bytes))
+                asked.body = await read_struct(self._decode, await read_body(receive, self._max_bytes))
             self._examine(asked)
             if asked.at_least is None:
                 return await self._reply_to(asked)
@@ -206,14 +225,20 @@ class Route(APIRoute):
         values, errors = request_params_to_args(self.dependant.path_params, scope["path_params"])
         more, more_errors = request_params_to_args(self.dependant.query_params, QueryParams(scope["query_string"]))
         if errors or more_errors:
-            raise request_refusal_of([*errors, *more_errors])
+            first = [*errors, *more_errors][0]
+            part, *names = first["loc"]
+            raise invalid_field("", f"{part} parameter `{'.'.join(map(str, names))}`: {first['msg']}")
         return {**values, **more}
 
 
-async def _send_json(send: Send, reply: bytes | BaseModel) -> None:
+def _is_struct(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+async def _send_json(send: Send, reply: bytes | msgspec.Struct) -> None:
     """Send a 200."""
     if not isinstance(reply, bytes):
-        reply = reply.__pydantic_serializer__.to_json(reply)
+        reply = _TO_JSON(reply)
     headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(reply))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": reply})

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import httptools
 
-from app.rest.bodies.opa_wire import OPA_DEADLINE_S, OPA_PATH
+from app.rest.bodies.opa import OPA_DEADLINE_S, OPA_PATH
 from app.rest.bodies.strict_json import BODY_TIMEOUT_S, OFF_LOOP_BYTES
 from app.rest.http.bounded_protocol import BoundedProtocol
 from app.rest.http.bounds import Connections, Refusal

@@ -4,7 +4,7 @@ import posixpath
 import re
 from urllib.parse import unquote_to_bytes
 
-from app.rest.bodies.opa_wire import OPA_BELOW, OPA_PATH
+from app.rest.bodies.opa import OPA_BELOW, OPA_PATH
 
 AUTHORIZE_TARGET = b"/v1/authorize"
 

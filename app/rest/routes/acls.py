@@ -1,11 +1,11 @@
 """createAcls, deleteAcls, acls, getAcl and aclCount (KIP-140): JSON to bindings and back."""
 
 from collections.abc import Sequence
-from typing import Annotated, TypedDict
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from fastapi import Body, Path
+from fastapi import Path
 from msgspec import UNSET, UnsetType
 
 from app.core.kafka.bindings import AclBinding, StandardAcl
@@ -14,23 +14,14 @@ from app.core.kafka.errors import ApiException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
 from app.core.mutations import CreatedAcl
-from app.formats.acl_json import JsonBinding
-from app.rest.bodies import acl_schemas as schemas
-from app.rest.bodies import acl_wire
-from app.rest.bodies.context import given, seconds
-from app.rest.bodies.reading import DescribedBy
-from app.rest.bodies.words import unknown_word
-from app.rest.errors import FieldError, InvalidFieldsException, item_outcome
-from app.rest.http.edge import AT_LEAST, CurrentAuthorizer, CurrentContext, CurrentReader
+from app.rest.bodies import acls as bodies
+from app.rest.bodies.fields import given, seconds, unknown_word
+from app.rest.errors import InvalidFieldsException, ProblemField, item_outcome
+from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader
 from app.rest.routes.routing import guarded_problems, problems, strict_router
-from app.runtime.listing import DEFAULT_LIMIT
 from app.runtime.pace import Pace, each_paced
 
 router = strict_router("acls")
-
-CreateAclsBody = Annotated[acl_wire.CreateAclsRequest, DescribedBy(schemas.CreateAclsRequest), Body()]
-DeleteAclsBody = Annotated[acl_wire.DeleteAclsRequest, DescribedBy(schemas.DeleteAclsRequest), Body()]
-AclsBody = Annotated[acl_wire.AclsRequest, DescribedBy(schemas.AclsRequest), Body()]
 
 _UPDATES = (409, 412, 504)
 """What an update may be refused with beside what every route refuses."""
@@ -45,8 +36,10 @@ _FILTER_WORDS = {
 }
 
 
-@router.post("/v1/acls", name="createAcls", response_model=schemas.CreateAclsResponse, responses=problems(_UPDATES))
-async def create_acls(body: CreateAclsBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+@router.post("/v1/acls", name="createAcls", response_model=bodies.CreateAclsResponse, responses=problems(_UPDATES))
+async def create_acls(
+    body: Body[bodies.CreateAclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
+) -> bytes:
     """Create ACLs; needs ALTER on the cluster. An ACL that exists keeps its id.
 
     Answers when the change is durable and this replica decides by it. A binding that is refused does not hinder
@@ -60,9 +53,11 @@ async def create_acls(body: CreateAclsBody, context: CurrentContext, authorizer:
 
 
 @router.post(
-    "/v1/acls/delete", name="deleteAcls", response_model=schemas.DeleteAclsResponse, responses=problems(_UPDATES)
+    "/v1/acls/delete", name="deleteAcls", response_model=bodies.DeleteAclsResponse, responses=problems(_UPDATES)
 )
-async def delete_acls(body: DeleteAclsBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+async def delete_acls(
+    body: Body[bodies.DeleteAclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
+) -> bytes:
     """Delete every ACL that any of the filters meets; needs ALTER on the cluster.
 
     Answers when the change is durable and this replica decides by it. A filter that is refused does not hinder the
@@ -76,36 +71,34 @@ async def delete_acls(body: DeleteAclsBody, context: CurrentContext, authorizer:
     return _reply("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
 
 
-@router.post("/v1/acls/search", name="acls", response_model=schemas.AclsResponse, responses=problems((409,)))
-async def acls(body: AclsBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+@router.post("/v1/acls/search", name="acls", response_model=bodies.AclsResponse, responses=problems((409,)))
+async def acls(body: Body[bodies.AclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
     _check_filter_words(body.filter)
     acl_filter = _filter(body.filter)
     refusal = validate_filter(acl_filter)
     if refusal is not None:
         raise refusal
-    limit = DEFAULT_LIMIT if body.limit is UNSET else body.limit
-    page = await authorizer.acls(context, acl_filter, limit, given(body.cursor))
+    page = await authorizer.acls(context, acl_filter, body.limit, given(body.cursor))
     found = await each_paced(page.acls, _found)
     return _reply("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
 
 
 @router.get("/v1/acls/count", name="aclCount", dependencies=AT_LEAST, responses=guarded_problems(400, 409, 503))
-async def acl_count(authorizer: CurrentAuthorizer, reader: CurrentReader) -> schemas.AclCountResponse:
+async def acl_count(authorizer: CurrentAuthorizer, reader: CurrentReader) -> bodies.AclCountResponse:
     """Tell how many ACLs this replica holds; an admin caller needs DESCRIBE on the cluster."""
-    return schemas.AclCountResponse(acl_count=authorizer.acl_count(reader))
+    return bodies.AclCountResponse(acl_count=authorizer.acl_count(reader))
 
 
 @router.get("/v1/acls/{id:uuid}", name="getAcl", dependencies=AT_LEAST, responses=guarded_problems(400, 404, 409, 503))
 async def get_acl(
     acl_id: Annotated[UUID, Path(alias="id")], authorizer: CurrentAuthorizer, reader: CurrentReader
-) -> schemas.Acl:
+) -> bodies.Acl:
     """Show one ACL by its id; an admin caller needs DESCRIBE on the cluster."""
-    acl = authorizer.get_acl(reader, acl_id)
-    return schemas.Acl(**acl_fields(acl))
+    return acl_reply(authorizer.get_acl(reader, acl_id))
 
 
-def _binding(body: JsonBinding) -> AclBinding:
+def _binding(body: bodies.AclBinding) -> AclBinding:
     return AclBinding(
         ResourceType.from_string(body.resource_type),
         body.resource_name,
@@ -117,7 +110,7 @@ def _binding(body: JsonBinding) -> AclBinding:
     )
 
 
-def _filter(body: acl_wire.AclBindingFilter) -> AclBindingFilter:
+def _filter(body: bodies.AclBindingFilter) -> AclBindingFilter:
     return AclBindingFilter(
         ResourceType.from_string(_or_any(body.resource_type)),
         given(body.resource_name),
@@ -133,14 +126,13 @@ def _or_any(word: str | UnsetType | None) -> str:
     return "ANY" if word is UNSET or word is None else word
 
 
-def _check_filter_words(body: acl_wire.AclBindingFilter) -> None:
+def _check_filter_words(body: bodies.AclBindingFilter) -> None:
     """A search has one filter and so no entry to refuse: the request is refused, naming the field."""
     errors = []
     for field, enum in _FILTER_WORDS.items():
         word: str | None = given(getattr(body, field))
         if word is not None and word not in enum.__members__:
-            codes = {name: int(member) for name, member in enum.__members__.items()}
-            errors.append(FieldError(f"/filter/{field}", unknown_word(word, codes)))
+            errors.append(ProblemField(f"/filter/{field}", unknown_word(word, enum.__members__)))
     if errors:
         raise InvalidFieldsException(errors)
 
@@ -152,8 +144,8 @@ def _reply(name: str, entries: Sequence[bytes], rest: dict[str, str | None]) -> 
 
 def _created(result: CreatedAcl | ApiException) -> bytes:
     if isinstance(result, ApiException):
-        return _TO_JSON({**item_outcome(result), "id": None, "created": False})
-    return _TO_JSON({**item_outcome(None), "id": result.id, "created": result.created})
+        return _TO_JSON(bodies.AclCreateResult(**item_outcome(result), id=None, created=False))
+    return _TO_JSON(bodies.AclCreateResult(**item_outcome(None), id=result.id, created=result.created))
 
 
 async def _deleted(result: list[StandardAcl] | ApiException, pace: Pace) -> bytes:
@@ -164,35 +156,17 @@ async def _deleted(result: list[StandardAcl] | ApiException, pace: Pace) -> byte
     return b'%b,"matches":[%b]}' % (_TO_JSON(outcome)[:-1], b",".join(matches))
 
 
+_NO_ERROR = _TO_JSON(item_outcome(None))
+
+
 def _match(acl: StandardAcl) -> bytes:
-    return _TO_JSON({**item_outcome(None), **acl_fields(acl)})
+    return b"%b,%b" % (_NO_ERROR[:-1], _found(acl)[1:])
 
 
 def _found(acl: StandardAcl) -> bytes:
-    return _TO_JSON(acl_fields(acl))
+    return _TO_JSON(acl_reply(acl))
 
 
-class _Fields(TypedDict):
-    id: UUID
-    resource_type: str
-    resource_name: str
-    pattern_type: str
-    principal: str
-    host: str
-    operation: str
-    permission_type: str
-
-
-def acl_fields(acl: StandardAcl) -> _Fields:
+def acl_reply(acl: StandardAcl) -> bodies.Acl:
     """The ACL as every answer has it."""
-    binding = acl.binding
-    return {
-        "id": acl.id,
-        "resource_type": binding.resource_type.name,
-        "resource_name": binding.resource_name,
-        "pattern_type": binding.pattern_type.name,
-        "principal": binding.principal,
-        "host": binding.host,
-        "operation": binding.operation.name,
-        "permission_type": binding.permission_type.name,
-    }
+    return bodies.Acl(acl.id, *acl.binding.words)

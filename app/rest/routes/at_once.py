@@ -13,9 +13,10 @@ from msgspec import UNSET
 from app.core.authorize import Verdict
 from app.core.context import RequestContext
 from app.logs.service import RequestMark
-from app.rest.bodies.opa_wire import OPA_PATH, ByResourceType, decode_opa
+from app.rest.bodies.decisions import AuthorizeRequest, decode_authorize
+from app.rest.bodies.fields import AuthorizableRequestContext
+from app.rest.bodies.opa import OPA_PATH, OpaQuestion, decode_opa
 from app.rest.bodies.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers
-from app.rest.bodies.wire import AuthorizeRequest, Context, decode_authorize
 from app.rest.callers import speaking
 from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.roles import ANYBODY
@@ -30,7 +31,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 class _Request(Protocol):
     @property
-    def context(self) -> Context: ...
+    def context(self) -> AuthorizableRequestContext: ...
 
 
 R = TypeVar("R", bound=_Request)
@@ -96,7 +97,7 @@ def _decide(services: Services, request: AuthorizeRequest, context: RequestConte
 
 
 def _decide_opa(
-    services: Services, request: AuthorizeRequest | ByResourceType, context: RequestContext, target: bytes
+    services: Services, request: OpaQuestion, context: RequestContext, target: bytes
 ) -> Decided | Verdict | None:
     cluster = target[len(OPA_PATH) + 1 :].decode("ascii")
     return opa.decide_at_once(services, request, context, cluster or None)
@@ -105,6 +106,4 @@ def _decide_opa(
 _AUTHORIZE: _Plain[AuthorizeRequest, Decided] = _Plain(
     "authorize", decode_authorize, _decide, lambda services, decided, mark: services.decider.reply(decided, mark)
 )
-_OPA: _Plain[AuthorizeRequest | ByResourceType, Decided | Verdict] = _Plain(
-    opa.OPA_OPERATION, decode_opa, _decide_opa, opa.answer
-)
+_OPA: _Plain[OpaQuestion, Decided | Verdict] = _Plain(opa.OPA_OPERATION, decode_opa, _decide_opa, opa.answer)

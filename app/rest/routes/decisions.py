@@ -2,18 +2,12 @@
 (KIP-231).
 """
 
-from typing import Annotated
-
-from fastapi import Body
-
 from app.core.authorize import Authorization
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.errors import Errors
 from app.core.kafka.operations import NOT_REQUESTED, from_bit_field
 from app.logs.service import REQUEST_MARK
-from app.rest.bodies import wire
-from app.rest.bodies.reading import DescribedBy
-from app.rest.bodies.schemas import (
+from app.rest.bodies.decisions import (
     AuthorizeByResourceTypeRequest,
     AuthorizeByResourceTypeResponse,
     AuthorizedOperationsRequest,
@@ -25,11 +19,10 @@ from app.rest.bodies.schemas import (
     ListGroupsResponse,
     ResourceReference,
 )
-from app.rest.bodies.strict_json import check_count
-from app.rest.bodies.words import OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
+from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 from app.rest.deciding import NO_MARK
-from app.rest.errors import FieldError, InvalidFieldsException
-from app.rest.http.edge import CurrentAuthorizer, CurrentContext, CurrentServices
+from app.rest.errors import InvalidFieldsException, ProblemField
+from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentServices
 from app.rest.routes.routing import problems, strict_router
 from app.runtime.authorizer import Authorizer
 
@@ -45,11 +38,8 @@ _AUTHORIZATION_FAILED = {
 }
 
 
-AuthorizeBody = Annotated[wire.AuthorizeRequest, DescribedBy(AuthorizeRequest, wire.decode_authorize), Body()]
-
-
 @router.post("/v1/authorize", name="authorize", response_model=AuthorizeResponse, responses=problems((409,)))
-async def authorize(body: AuthorizeBody, context: CurrentContext, services: CurrentServices) -> bytes:
+async def authorize(body: Body[AuthorizeRequest], context: CurrentContext, services: CurrentServices) -> bytes:
     """Decide whether the caller may do each action, all at one offset. Results are in order."""
     decided = await services.decider.decide_paced(body, context)
     # INVARIANT: no await here; image, index and configuration stay as they are until the answer stands.
@@ -64,14 +54,13 @@ def current_token(authorizer: Authorizer) -> str | None:
 
 @router.post("/v1/authorized-operations", name="authorizedOperations", responses=problems((409,)))
 async def authorized_operations(
-    body: AuthorizedOperationsRequest, context: CurrentContext, authorizer: CurrentAuthorizer
+    body: Body[AuthorizedOperationsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> AuthorizedOperationsResponse:
     """Tell which operations the caller may do on each resource.
 
     Without the right to describe the resource (DESCRIBE, of a user DESCRIBE_TOKENS) its ..._AUTHORIZATION_FAILED and
     no operations; the cluster without DESCRIBE has none and no error, as in Kafka.
     """
-    check_count("/resources", len(body.resources))
     results, token = await authorizer.decide_each(context, body.resources, _authorized_operations)
     return AuthorizedOperationsResponse(results=results, token=None if token is None else str(token))
 
@@ -103,7 +92,7 @@ def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
 
 @router.post("/v1/authorize-by-resource-type", name="authorizeByResourceType", responses=problems((409,)))
 async def authorize_by_resource_type(
-    body: AuthorizeByResourceTypeRequest, context: CurrentContext, services: CurrentServices
+    body: Body[AuthorizeByResourceTypeRequest], context: CurrentContext, services: CurrentServices
 ) -> AuthorizeByResourceTypeResponse:
     """Decide whether the caller may do this on any resource of the type at all."""
     operation = OPERATION_CODES.get(body.operation)
@@ -122,16 +111,15 @@ def _unknown_words(body: AuthorizeByResourceTypeRequest) -> InvalidFieldsExcepti
         ("resource_type", body.resource_type, RESOURCE_TYPE_CODES),
     ):
         if word not in codes:
-            errors.append(FieldError(f"/{field}", unknown_word(word, codes)))
+            errors.append(ProblemField(f"/{field}", unknown_word(word, codes)))
     return InvalidFieldsException(errors)
 
 
 @router.post("/v1/list-groups", name="listGroups", responses=problems((409,)))
 async def list_groups(
-    body: ListGroupsRequest, context: CurrentContext, authorizer: CurrentAuthorizer
+    body: Body[ListGroupsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> ListGroupsResponse:
     """List those of the groups that the caller may see: all with DESCRIBE on the cluster, else those with DESCRIBE."""
-    check_count("/groups", len(body.groups))
     shown, token = await authorizer.decide_each(context, body.groups, _may_see)
     groups = [group for group, is_shown in zip(body.groups, shown, strict=True) if is_shown]
     return ListGroupsResponse(groups=groups, token=None if token is None else str(token))

@@ -1,54 +1,51 @@
 """explain: why authorize answers as it does, and what would change it. A read: it is no decision, nor logged as one."""
 
-from typing import Annotated, Any
-
 import msgspec
-from fastapi import Body
 from msgspec import UNSET
 
 from app.core.context import RequestContext
 from app.core.explain.why import Explanation
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, ResourceType
-from app.rest.bodies import explain_schemas as schemas
-from app.rest.bodies import explain_wire
-from app.rest.bodies.context import check_principal, client_address, given
-from app.rest.bodies.reading import DescribedBy
-from app.rest.bodies.strict_json import check_count
-from app.rest.bodies.wire import Action
-from app.rest.bodies.words import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES
+from app.rest.bodies import explain as bodies
+from app.rest.bodies.decisions import Action
+from app.rest.bodies.fields import (
+    LITERAL,
+    OPERATION_CODES,
+    RESOURCE_TYPE_CODES,
+    check_principal,
+    client_address,
+    given,
+)
 from app.rest.deciding import refusal_of_actions
-from app.rest.http.edge import CurrentAuthorizer, CurrentContext
-from app.rest.routes.acls import acl_fields
+from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext
+from app.rest.routes.acls import acl_reply
 from app.rest.routes.routing import problems, strict_router
 from app.runtime.authorizer import ExplainedCaller, LiteralAction
 from app.runtime.pace import Pace
 
 router = strict_router("decisions")
 
-ExplainBody = Annotated[explain_wire.ExplainRequest, DescribedBy(schemas.ExplainRequest), Body()]
-
 _TO_JSON = msgspec.json.Encoder().encode
 
 
-@router.post("/v1/explain", name="explain", response_model=schemas.ExplainResponse, responses=problems((409,)))
-async def explain(body: ExplainBody, context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+@router.post("/v1/explain", name="explain", response_model=bodies.ExplainResponse, responses=problems((409,)))
+async def explain(body: Body[bodies.ExplainRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """Explain what authorize answers to each action: the rule, the ACLs, the near misses, and what would allow it.
 
     Anybody may ask about its own principal; about others only with DESCRIBE on the cluster. All answers are at one
     offset. Nothing is written to the audit log or the decision log.
     """
-    check_count("/actions", len(body.actions), schemas.MAX_ACTIONS)
     about, actions = _about(body, context), [_action(each, body.actions) for each in body.actions]
     found, token = await authorizer.explain(context, about, actions)
     pace, results = Pace(), []
     for each in found:
-        results.append(_explanation(each))
+        results.append(_TO_JSON(_explanation(each)))
         await pace.breathe()
     return b'{"results":[%b],"token":%b}' % (b",".join(results), _TO_JSON(None if token is None else str(token)))
 
 
-def _about(body: explain_wire.ExplainRequest, context: RequestContext) -> ExplainedCaller:
+def _about(body: bodies.ExplainRequest, context: RequestContext) -> ExplainedCaller:
     about = given(body.about)
     if about is None:
         return ExplainedCaller(context.principal, context.client_address)
@@ -63,31 +60,23 @@ def _action(action: Action, all_actions: list[Action]) -> LiteralAction:
     return AclOperation[action.operation], ResourceType[action.resource_type], action.resource_name
 
 
-def _explanation(found: Explanation) -> bytes:
-    """As `schemas.Explanation`; a test holds them together."""
-    return _TO_JSON(
-        {
-            "result": found.verdict.result.value,
-            "rule": found.verdict.rule_word,
-            "acl": None if found.acl is None else acl_fields(found.acl),
-            "matching_acls": _listed(found.matching_acls),
-            "matching_acl_count": found.matching_acl_count,
-            "near_misses": [
-                {"acl": acl_fields(each.acl), "missed": each.missed, "detail": each.detail}
-                for each in found.near_misses
-            ],
-            "smallest_acl": _proposed(found.smallest_acl),
-            "denying_acls": _listed(found.denying_acls),
-            "denying_acl_count": found.denying_acl_count,
-            "acl_needed_besides": _proposed(found.acl_needed_besides),
-            "note": found.note,
-        }
+def _explanation(found: Explanation) -> bodies.Explanation:
+    return bodies.Explanation(
+        result=found.verdict.result,
+        rule=found.verdict.rule_word,
+        acl=None if found.acl is None else acl_reply(found.acl),
+        matching_acls=[acl_reply(each) for each in found.matching_acls],
+        matching_acl_count=found.matching_acl_count,
+        near_misses=[
+            bodies.NearMiss(acl_reply(each.acl), list(each.missed), each.detail) for each in found.near_misses
+        ],
+        smallest_acl=_proposed(found.smallest_acl),
+        denying_acls=[acl_reply(each) for each in found.denying_acls],
+        denying_acl_count=found.denying_acl_count,
+        acl_needed_besides=_proposed(found.acl_needed_besides),
+        note=found.note,
     )
 
 
-def _listed(acls: tuple[StandardAcl, ...]) -> list[Any]:
-    return [acl_fields(each) for each in acls]
-
-
-def _proposed(binding: AclBinding | None) -> dict[str, str] | None:
-    return None if binding is None else dict(zip(schemas.ProposedAcl.model_fields, binding.words, strict=True))
+def _proposed(binding: AclBinding | None) -> bodies.ProposedAcl | None:
+    return None if binding is None else bodies.ProposedAcl(*binding.words)

@@ -8,10 +8,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from time import monotonic
-from typing import Annotated
 
-from fastapi import APIRouter, Body
-from pydantic import BaseModel
+from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
@@ -19,12 +17,10 @@ from app.core.authorize import Verdict
 from app.core.context import RequestContext
 from app.core.kafka.errors import ApiException, InconsistentClusterIdException, RequestTimedOutException
 from app.logs.service import REQUEST_MARK, RequestMark
-from app.rest.bodies.opa_wire import OPA_DEADLINE_S, OPA_PATH, ByResourceType, decode_opa
-from app.rest.bodies.reading import DescribedBy
-from app.rest.bodies.wire import AuthorizeRequest
+from app.rest.bodies.opa import OPA_DEADLINE_S, OPA_PATH, ByResourceType, OpaQuestion, decode_opa
 from app.rest.deciding import NO_MARK, Decided
 from app.rest.errors import plain_response, unexpected
-from app.rest.http.edge import CurrentContext, CurrentServices, Reply, Route
+from app.rest.http.edge import Body, CurrentContext, CurrentServices, Reply, Route
 from app.rest.http.services import Services
 from app.runtime.deciding import by_resource_type_at_once
 
@@ -58,6 +54,10 @@ _REFUSALS = _Refusals()
 class OpaRoute(Route):
     """A route whose refusals are plain text, and that does not keep one of the broker's request threads waiting."""
 
+    def decoder_of(self, body: object) -> Callable[[bytes], OpaQuestion]:  # noqa: ARG002 - there is one
+        """Reads what the plugin sends."""
+        return decode_opa
+
     async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
         """Within the deadline of the plugin's client."""
         patience = asyncio.timeout(scope.get("klamm.began", monotonic()) + OPA_DEADLINE_S - monotonic())
@@ -84,27 +84,22 @@ def opa_refusal(fault: Exception) -> Response:
 router = APIRouter(route_class=OpaRoute)
 
 
-class _OpaInput(BaseModel):
-    """OPA's own; the plugin's fields are in `opa_wire`."""
-
-
-OpaBody = Annotated[AuthorizeRequest, DescribedBy(_OpaInput, decode_opa), Body()]
-
-
 @router.post(OPA_PATH, name=OPA_OPERATION, include_in_schema=False)
-async def opa_authorize(body: OpaBody, context: CurrentContext, services: CurrentServices) -> bytes:
+async def opa_authorize(body: Body[OpaQuestion], context: CurrentContext, services: CurrentServices) -> bytes:
     """Decide on one action, or on a resource type."""
     return answer(services, await decide(services, body, context, None), REQUEST_MARK.get() or NO_MARK)
 
 
 @router.post(f"{OPA_PATH}/{{cluster}}", name=OPA_OPERATION, include_in_schema=False)
-async def opa_authorize_of(cluster: str, body: OpaBody, context: CurrentContext, services: CurrentServices) -> bytes:
+async def opa_authorize_of(
+    cluster: str, body: Body[OpaQuestion], context: CurrentContext, services: CurrentServices
+) -> bytes:
     """The same for a broker that says which cluster it is of."""
     return answer(services, await decide(services, body, context, cluster), REQUEST_MARK.get() or NO_MARK)
 
 
 async def decide(
-    services: Services, request: AuthorizeRequest | ByResourceType, context: RequestContext, cluster: str | None
+    services: Services, request: OpaQuestion, context: RequestContext, cluster: str | None
 ) -> Decided | Verdict:
     """What is to be answered; nothing is counted or logged. Raises what `Decider.decide` does."""
     _check_cluster(services, cluster)
@@ -115,7 +110,7 @@ async def decide(
 
 
 def decide_at_once(
-    services: Services, request: AuthorizeRequest | ByResourceType, context: RequestContext, cluster: str | None
+    services: Services, request: OpaQuestion, context: RequestContext, cluster: str | None
 ) -> Decided | Verdict | None:
     """The same in one step of the event loop; None if that would take long."""
     _check_cluster(services, cluster)

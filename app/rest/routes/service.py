@@ -3,11 +3,10 @@
 import asyncio
 import time
 
-from app.rest.bodies import service_schemas as schemas
-from app.rest.bodies.context import seconds
-from app.rest.bodies.strict_json import check_count
+from app.rest.bodies import service as bodies
+from app.rest.bodies.fields import given, seconds
 from app.rest.errors import item_outcome
-from app.rest.http.edge import AT_LEAST, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices
+from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices
 from app.rest.http.services import Services
 from app.rest.routes.decisions import current_token
 from app.rest.routes.health import ready_everywhere
@@ -21,25 +20,24 @@ _ASKED_AT_ONCE = 100
 
 
 @router.post("/v1/start", name="start", responses=problems((409,)))
-async def start(body: schemas.StartRequest, services: CurrentServices) -> schemas.StartResponse:
+async def start(body: Body[bodies.StartRequest], services: CurrentServices) -> bodies.StartResponse:
     """Tell when each of a broker's listeners may take connections; repeating it is fine."""
     authorizer = services.authorizer
-    check_count("/endpoints", len(body.endpoints))
     request = StartRequest(
-        cluster_id=body.cluster_id,
+        cluster_id=given(body.cluster_id),
         broker_id=body.broker_id,
         endpoints=[
             Endpoint(each.listener_name, each.security_protocol, each.host, each.port) for each in body.endpoints
         ],
-        inter_broker_listener_name=body.inter_broker_listener_name,
+        inter_broker_listener_name=given(body.inter_broker_listener_name),
     )
     ends_at = time.monotonic() + body.wait_ms / 1000
     listeners = await authorizer.start(request, body.wait_ms / 1000)
     everywhere = await _ready_everywhere_by(ends_at, services, {name for name, ready in listeners if ready})
     listeners = [(name, name in everywhere) for name, _ in listeners]
-    return schemas.StartResponse(
+    return bodies.StartResponse(
         cluster_id=authorizer.image.cluster_id,
-        listeners=[schemas.ListenerReadiness(listener_name=name, ready=ready) for name, ready in listeners],
+        listeners=[bodies.ListenerReadiness(listener_name=name, ready=ready) for name, ready in listeners],
     )
 
 
@@ -60,29 +58,28 @@ async def _ready_everywhere_by(ends_at: float, services: Services, listener_name
 
 
 @router.get("/v1/configs", name="describeConfigs", dependencies=AT_LEAST, responses=guarded_problems(400, 409, 503))
-async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader) -> schemas.DescribeConfigsResponse:
+async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader) -> bodies.DescribeConfigsResponse:
     """List every property that can change while the service runs, with its value in force.
 
     An admin caller needs DESCRIBE_CONFIGS on the cluster.
     """
     entries = authorizer.describe_configs(reader)
-    return schemas.DescribeConfigsResponse(
-        configs=[schemas.ConfigEntry(name=each.name, value=each.value, source=each.source) for each in entries],
+    return bodies.DescribeConfigsResponse(
+        configs=[bodies.ConfigEntry(name=each.name, value=each.value, source=each.source) for each in entries],
         token=current_token(authorizer),
     )
 
 
 @router.post("/v1/configs", name="alterConfigs", responses=problems((409, 504)))
 async def alter_configs(
-    body: schemas.AlterConfigsRequest, context: CurrentContext, authorizer: CurrentAuthorizer
-) -> schemas.AlterConfigsResponse:
+    body: Body[bodies.AlterConfigsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
+) -> bodies.AlterConfigsResponse:
     """Change properties on every replica, at one offset; needs ALTER_CONFIGS on the cluster.
 
     A change that is refused does not hinder the others.
     """
-    check_count("/configs", len(body.configs))
     changes = [(each.name, each.value) for each in body.configs]
     results, token = await authorizer.alter_configs(context, changes, seconds(body.timeout_ms))
-    return schemas.AlterConfigsResponse(
-        results=[schemas.AlterConfigsResult(**item_outcome(each)) for each in results], token=str(token)
+    return bodies.AlterConfigsResponse(
+        results=[bodies.AlterConfigsResult(**item_outcome(each)) for each in results], token=str(token)
     )

@@ -7,12 +7,11 @@ from starlette.types import Message, Scope
 
 from app.core.kafka import errors as core
 from app.core.kafka.errors import ApiException, Errors
-from app.rest.bodies.validation import refusal_of
 from app.rest.errors import (
     MAX_FIELD_ERRORS,
     STATUS_OF_ERROR,
-    FieldError,
     InvalidFieldsException,
+    ProblemField,
     item_outcome,
     problem_response,
     status_of,
@@ -68,7 +67,7 @@ def test_statuses_are_those_of_the_contract(kind: type[ApiException], status: in
 
 
 def test_a_refusal_names_its_first_fields_and_counts_the_others() -> None:
-    refusal = InvalidFieldsException([FieldError(f"/{n}", "bad") for n in range(100)])
+    refusal = InvalidFieldsException([ProblemField(f"/{n}", "bad") for n in range(100)])
     assert refusal.message == "`/0`: bad (99 more)"
     assert len(refusal.errors) == MAX_FIELD_ERRORS
 
@@ -77,11 +76,6 @@ def test_an_entry_is_answered_with_its_own_code() -> None:
     assert item_outcome(None) == {"error_code": 0, "code": "NONE", "error_message": None}
     refusal = core.UnsupportedVersionException("too old")
     assert item_outcome(refusal) == {"error_code": 35, "code": "UNSUPPORTED_VERSION", "error_message": "too old"}
-
-
-def test_a_fault_that_has_no_words_of_its_own_keeps_pydantics() -> None:
-    refusal = refusal_of([{"type": "new_in_pydantic", "loc": ("a", 0), "msg": "Input is odd"}])
-    assert refusal.errors == (FieldError("/a/0", "Input is odd"),)
 
 
 async def test_an_unexpected_fault_is_told_to_the_log_alone(

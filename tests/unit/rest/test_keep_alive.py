@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.metrics.declared import Metrics
-from app.rest.bodies.opa_wire import OPA_PATH
+from app.rest.bodies.opa import OPA_PATH
 from app.rest.http.bounds import Connections
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, Clock, Wire, connected, later, request, turns, unread
 

@@ -24,14 +24,12 @@ from app.core.kafka.validation import validate_new_acl
 from app.core.token import Token
 from app.logs.json_text import json_string
 from app.logs.redaction import redacted
-from app.rest.bodies.acl_schemas import CreateAclsRequest, DeleteAclsRequest
-from app.rest.bodies.acl_wire import CreateAclsRequest as CreateStruct
-from app.rest.bodies.opa_wire import decode_opa
-from app.rest.bodies.reading import ModelReader
-from app.rest.bodies.schemas import AuthorizeRequest
+from app.rest.bodies.acls import CreateAclsRequest, DeleteAclsRequest
+from app.rest.bodies.decisions import AuthorizeRequest, decode_authorize
+from app.rest.bodies.fields import OPERATION_CODES, unknown_word
+from app.rest.bodies.opa import decode_opa
+from app.rest.bodies.reading import read_struct, strict_decoder
 from app.rest.bodies.strict_json import MAX_KEYS, check_headers, parse
-from app.rest.bodies.wire import StructReader, decode_authorize
-from app.rest.bodies.words import OPERATION_CODES, unknown_word
 from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.certificates import names_of
 from app.rest.callers.jwt_tokens import _glance
@@ -48,7 +46,7 @@ HEAD_BYTES = 4_096
 """And four times as many, as a head may have."""
 BODY_BYTES = 32_768
 STRUCT_BYTES = 110_000
-"""Shorter ones are looked at by the decoder alone, which gives up early (`app.rest.bodies.wire`)."""
+"""Shorter ones are looked at by the decoder alone, which gives up early (`app.rest.bodies.reading`)."""
 Parser = Callable[[Any], object]
 Shape = Callable[[int], Any]
 Row = tuple[Parser, dict[str, Shape], int]
@@ -109,17 +107,15 @@ def dripped(n: int) -> list[bytes]:
     return [data[at : at + 1] for at in range(len(data))]
 
 
-async def _read(model: type[Any], value: dict[str, object]) -> object:
-    return await ModelReader(model).read(value)
-
-
-def modelled(model: type[Any]) -> Parser:
-    return lambda value: asyncio.run(_read(model, value))
+def read(struct: type[Any]) -> Parser:
+    """A whole body, with the words for what is wrong with it."""
+    decode = strict_decoder(struct)
+    return lambda value: asyncio.run(read_struct(decode, json.dumps(value).encode()))
 
 
 def refused(value: dict[str, object]) -> object:
     try:
-        return modelled(AuthorizeRequest)(value)
+        return read(AuthorizeRequest)(value)
     except ApiException as why:
         return problem_response(why)
 
@@ -282,15 +278,15 @@ TABLE: dict[str, Row] = {
         },
         STRUCT_BYTES,
     ),
-    "createAcls' JSON": (StructReader(CreateStruct).read, JSON_SHAPES, STRUCT_BYTES),
-    "which fields of authorize are wrong": (modelled(AuthorizeRequest), FIELDS, BODY_BYTES),
+    "createAcls' JSON": (strict_decoder(CreateAclsRequest), JSON_SHAPES, STRUCT_BYTES),
+    "which fields of authorize are wrong": (read(AuthorizeRequest), FIELDS, BODY_BYTES),
     "which fields of createAcls are wrong": (
-        modelled(CreateAclsRequest),
+        read(CreateAclsRequest),
         {**FIELDS, "bindings": lambda n: {"context": {}, "bindings": [{"a": 1, "b": {}}] * (n // 20)}},
         BODY_BYTES,
     ),
     "which fields of deleteAcls are wrong": (
-        modelled(DeleteAclsRequest),
+        read(DeleteAclsRequest),
         {**FIELDS, "filters": lambda n: {"context": {}, "filters": [{"host": 1}] * (n // 20)}},
         BODY_BYTES,
     ),

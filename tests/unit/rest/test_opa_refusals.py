@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 from starlette.types import Message, Scope
 
-from app.rest.bodies.opa_wire import OPA_DEADLINE_S
+from app.rest.bodies.opa import OPA_DEADLINE_S
 from app.rest.bodies.strict_json import MAX_BODY_BYTES
 from app.rest.http.admission import BOUNDS
 from app.rest.routes import opa

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.rest.bodies.opa_wire import OPA_PATH
+from app.rest.bodies.opa import OPA_PATH
 from app.rest.http import protocol
 from app.rest.http.bounds import Connections
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, connected, request, statuses, turns, unread

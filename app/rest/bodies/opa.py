@@ -1,6 +1,6 @@
 """What the OPA plugin for Kafka sends, and the same question as authorize has it.
 
-Fields that the plugin sends and nobody needs are declared as well: so its bodies pass the proof of `wire` that
+Fields that the plugin sends and nobody needs are declared as well: so its bodies pass the proof of `reading` that
 nothing came twice. Only a body with fields that are not known here, which are passed over, is read once more for it.
 """
 
@@ -10,11 +10,20 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from app.core.kafka.errors import InvalidRequestException
-from app.rest.bodies import wire
-from app.rest.bodies.context import given
+from app.rest.bodies import decisions
+from app.rest.bodies.decisions import AuthorizeRequest
+from app.rest.bodies.fields import (
+    OPERATION_CODES,
+    RESOURCE_TYPE_CODES,
+    AuthorizableRequestContext,
+    Int16,
+    Int32,
+    check_lengths,
+    given,
+    unknown_word,
+)
+from app.rest.bodies.reading import strict_decoder
 from app.rest.bodies.strict_json import check_bounds
-from app.rest.bodies.wire import AuthorizeRequest, Int16, Int32, StructReader, check_lengths
-from app.rest.bodies.words import OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 
 OPA_BELOW = "/v1/data"
 """Where OPA's API stands. Its client takes any JSON for an answer, so refusals below it are plain text."""
@@ -100,25 +109,27 @@ class OpaRequest(msgspec.Struct, gc=False):
 class ByResourceType(msgspec.Struct, gc=False):
     """authorizeByResourceType (KIP-504), which the plugin sends in the form of an action."""
 
-    context: wire.Context
+    context: AuthorizableRequestContext
     operation: int
     resource_type: int
 
 
-_REQUESTS = StructReader(OpaRequest)
+OpaQuestion = AuthorizeRequest | ByResourceType
+
+_decode = strict_decoder(OpaRequest)
 _UNNAMED = HeaderFields()
 
 
-def decode_opa(body: bytes) -> AuthorizeRequest | ByResourceType:
-    """The question in a body. Raises InvalidRequestException."""
+def decode_opa(body: bytes) -> OpaQuestion:
+    """The question in a body. Raises what a `strict_decoder` does."""
     # Fields of any content may nest.
     check_bounds(body)
-    asked = _REQUESTS.read(body).input
+    asked = _decode(body).input
     context, action = _context(asked.request_context), asked.action
     resource = action.resource_pattern
     if not resource.name and resource.pattern_type == _PREFIXED and action.resource_reference_count == 0:
         return ByResourceType(context, *_codes(action.operation, resource.resource_type))
-    one = wire.Action(
+    one = decisions.Action(
         action.operation,
         resource.resource_type,
         resource.name,
@@ -130,7 +141,7 @@ def decode_opa(body: bytes) -> AuthorizeRequest | ByResourceType:
     return AuthorizeRequest(context, [one])
 
 
-def _context(context: RequestContext) -> wire.Context:
+def _context(context: RequestContext) -> AuthorizableRequestContext:
     principal = context.principal
     if not principal.principal_type or ":" in principal.principal_type:
         raise InvalidRequestException(
@@ -148,7 +159,7 @@ def _context(context: RequestContext) -> wire.Context:
             (f"{asked}/header/name/clientId", fields.client_id),
         )
     )
-    return wire.Context(
+    return AuthorizableRequestContext(
         named,
         address,
         context.listener_name,

@@ -1,125 +1,65 @@
-"""authorize's body: the structs are the documented models, and nothing that came twice gets through."""
+"""Bodies become structs: nothing that came twice gets through, and the first field that is wrong is named."""
 
 import asyncio
 import json
-from typing import Any, Never, get_args, get_origin
+from collections.abc import Iterator
+from typing import Any, Never
 
-import annotated_types
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
 from app.core.kafka.errors import InvalidRequestException
-from app.formats.acl_json import JsonBinding
-from app.rest.bodies import acl_schemas, acl_wire, explain_schemas, explain_wire, schemas, wire
-from app.rest.bodies.reading import BodyReader
-from app.rest.bodies.words import OPERATION_CODES, RESOURCE_TYPE_CODES
+from app.rest.bodies import reading
+from app.rest.bodies.acls import DeleteAclsRequest
+from app.rest.bodies.decisions import AuthorizeRequest, decode_authorize
+from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, Request
+from app.rest.bodies.reading import read_struct, strict_decoder
 from app.rest.errors import InvalidFieldsException
-
-PAIRS: list[tuple[type[msgspec.Struct], type[BaseModel]]] = [
-    (wire.Context, schemas.AuthorizableRequestContext),
-    (wire.Action, schemas.Action),
-    (wire.AuthorizeRequest, schemas.AuthorizeRequest),
-    (JsonBinding, acl_schemas.AclBinding),
-    (acl_wire.AclBindingFilter, acl_schemas.AclBindingFilter),
-    (acl_wire.CreateAclsRequest, acl_schemas.CreateAclsRequest),
-    (acl_wire.DeleteAclsRequest, acl_schemas.DeleteAclsRequest),
-    (acl_wire.AclsRequest, acl_schemas.AclsRequest),
-    (explain_wire.ExplainedCaller, explain_schemas.ExplainedCaller),
-    (explain_wire.ExplainRequest, explain_schemas.ExplainRequest),
-]
-
-Shape = tuple[str, bool, int | None, int | None]
+from app.rest.openapi import build_openapi
 
 
-def struct_shape(node: msgspec.inspect.Type) -> Shape:
-    """The kind of a struct's field, whether null is taken, and its bounds."""
-    nullable, low, high, kind = False, None, None, ""
-    for each in node.types if isinstance(node, msgspec.inspect.UnionType) else (node,):
-        if isinstance(each, msgspec.inspect.NoneType):
-            nullable = True
-        elif isinstance(each, msgspec.inspect.IntType):
-            kind, low, high = "int", each.ge, each.le
-        elif isinstance(each, msgspec.inspect.StrType):
-            kind = "str"
-        elif isinstance(each, msgspec.inspect.BoolType):
-            kind = "bool"
-        elif isinstance(each, msgspec.inspect.ListType):
-            kind = "list of " + struct_shape(each.item_type)[0]
-        elif isinstance(each, msgspec.inspect.StructType):
-            kind = each.cls.__name__
-    return kind, nullable, low, high
-
-
-READER = BodyReader(wire.decode_authorize, schemas.AuthorizeRequest)
-
-
-def decoded(body: bytes) -> wire.AuthorizeRequest:
+def decoded(body: bytes) -> AuthorizeRequest:
     """The request in a body, with the words for what is wrong with it."""
-    request: wire.AuthorizeRequest = asyncio.run(READER.read(body))
-    return request
+    return asyncio.run(read_struct(decode_authorize, body))
 
 
-NAMES = {schema.__name__: struct.__name__ for struct, schema in PAIRS}
+def request_structs() -> Iterator[type[msgspec.Struct]]:
+    """Every struct that bodies are decoded into."""
+    waiting = [Request]
+    while waiting:
+        each = waiting.pop()
+        waiting += each.__subclasses__()
+        if each is not Request:
+            yield each
 
 
-def model_shape(field: FieldInfo) -> Shape:
-    """The same of a model's field."""
-    annotations = get_args(field.annotation) if type(None) in get_args(field.annotation) else (field.annotation,)
-    nullable, kind, low, high = False, "", None, None
-    metadata = list(field.metadata)
-    for annotation in annotations:
-        if annotation is type(None):
-            nullable = True
-            continue
-        if get_origin(annotation) is list:
-            kind = "list of " + NAMES[get_args(annotation)[0].__name__]
-            continue
-        bare = annotation
-        if hasattr(annotation, "__metadata__"):
-            bare = get_args(annotation)[0]
-            metadata += [part for each in annotation.__metadata__ for part in getattr(each, "metadata", [each])]
-        kind = NAMES.get(bare.__name__, bare.__name__)
-    for each in metadata:
-        if isinstance(each, annotated_types.Ge):
-            low = int(str(each.ge))
-        if isinstance(each, annotated_types.Le):
-            high = int(str(each.le))
-    return kind, nullable, low, high
+def test_the_proof_can_be_made_of_every_request() -> None:
+    structs = list(request_structs())
+    assert len(structs) > 15
+    for struct in structs:
+        config = struct.__struct_config__
+        # INVARIANT: what is written again must hold nothing that did not come.
+        assert config.omit_defaults, struct
+        assert config.forbid_unknown_fields, struct
 
 
-@pytest.mark.parametrize(("struct", "model"), PAIRS)
-def test_struct_and_documented_model_agree_field_by_field(struct: type[msgspec.Struct], model: type[BaseModel]) -> None:
-    fields = {field.name: field for field in msgspec.structs.fields(struct)}
-    assert list(fields) == list(model.model_fields)
-    inspected = msgspec.inspect.type_info(struct)
-    assert isinstance(inspected, msgspec.inspect.StructType)
-    assert inspected.forbid_unknown_fields
-    assert model.model_config["extra"] == "forbid"
-    assert model.model_config["strict"]
-    for field in inspected.fields:
-        documented = model.model_fields[field.name]
-        assert field.required == documented.is_required(), field.name
-        assert struct_shape(field.type) == model_shape(documented), field.name
-
-
-def test_defaults_are_the_documented_ones() -> None:
-    # The structs leave them UNSET, so as to count keys; `app.rest.authorize` reads UNSET as these.
-    defaults = {name: field.default for name, field in schemas.Action.model_fields.items() if not field.is_required()}
-    assert defaults == {
-        "pattern_type": "LITERAL",
-        "resource_reference_count": 1,
-        "log_if_allowed": True,
-        "log_if_denied": True,
-    }
-    # Read by `app.rest.routes.acls`.
-    defaults = {
-        name: field.default for name, field in acl_schemas.AclBinding.model_fields.items() if not field.is_required()
-    }
-    assert defaults == {"pattern_type": "LITERAL", "host": "*"}
+def test_what_is_absent_means_the_documented_default() -> None:
+    # `app.rest.deciding` and `app.rest.routes.acls` read UNSET as these.
+    schemas = build_openapi()["components"]["schemas"]
+    for name, expected in (
+        (
+            "Action",
+            {"pattern_type": "LITERAL", "resource_reference_count": 1, "log_if_allowed": True, "log_if_denied": True},
+        ),
+        ("AclBinding", {"pattern_type": "LITERAL", "host": "*"}),
+        ("AuthorizeRequest", {"with_rules": False}),
+        ("AclsRequest", {"limit": 100}),
+        ("StartRequest", {"wait_ms": 5_000}),
+    ):
+        fields = schemas[name]["properties"]
+        assert {field: each["default"] for field, each in fields.items() if "default" in each} == expected
 
 
 TEXT = st.text(
@@ -187,7 +127,7 @@ def to_value(value: Any) -> Any:  # noqa: ANN401 - the same
 STYLES = st.fixed_dictionaries({"as_ascii": st.booleans(), "space": st.sampled_from(["", " ", "\n\t"])})
 
 
-def kept(request: wire.AuthorizeRequest) -> Any:  # noqa: ANN401 - JSON
+def kept(request: AuthorizeRequest) -> Any:  # noqa: ANN401 - JSON
     return msgspec.to_builtins(request)
 
 
@@ -233,21 +173,24 @@ def test_bodies_with_anything_twice_are_always_refused(
     | st.lists(st.integers(), max_size=2)
     | st.just({"x": 1}),
 )
-def test_msgspec_and_pydantic_take_and_refuse_the_same(pairs: Pairs, data: st.DataObject, odd: object) -> None:
+def test_a_body_is_taken_as_it_is_or_refused_by_the_field(pairs: Pairs, data: st.DataObject, odd: object) -> None:
     value = to_value(pairs)
-    target = data.draw(st.sampled_from([value, value["context"], *value["actions"]]))
-    key = data.draw(st.sampled_from([*target, "extra", "client_id", "log_if_denied"]))
+    places = {"": value, "/context": value["context"]}
+    places |= {f"/actions/{at}": each for at, each in enumerate(value["actions"])}
+    place = data.draw(st.sampled_from(sorted(places)))
+    key = data.draw(st.sampled_from([*places[place], "extra", "client_id", "log_if_denied"]))
     if data.draw(st.booleans()):
-        target[key] = odd
+        places[place][key] = odd
     else:
-        target.pop(key, None)
+        places[place].pop(key, None)
     try:
-        schemas.AuthorizeRequest.model_validate(value)
-    except ValidationError:
-        with pytest.raises(InvalidFieldsException):
-            decoded(json.dumps(value).encode())
+        request = decoded(json.dumps(value).encode())
+    except InvalidFieldsException as refusal:
+        [error] = refusal.errors
+        assert error.pointer == f"{place}/{key}" or error.pointer.startswith(f"{place}/{key}/")
+        assert "; " in error.detail
     else:
-        assert kept(decoded(json.dumps(value).encode())) == value
+        assert kept(request) == value
 
 
 def body_of(action: dict[str, Any], **context: Any) -> bytes:  # noqa: ANN401 - JSON
@@ -271,7 +214,7 @@ def test_clean_bodies_without_a_backslash_are_read_once(size: int, monkeypatch: 
     def slow(_: bytes) -> object:
         raise AssertionError("the slow reader was asked")
 
-    monkeypatch.setattr(wire, "parse", slow)
+    monkeypatch.setattr(reading, "parse", slow)
     action = dict(list(FULL.items())[:size])
     for name in ("a", "a:b:c"):
         decoded(body_of({**action, "resource_name": name}, client_id="x:y", request_type=1))
@@ -312,13 +255,90 @@ def test_a_thousand_actions_pass_and_one_more_does_not() -> None:
         return body_of(FULL).replace(json.dumps(FULL).encode(), ", ".join([json.dumps(FULL)] * count).encode())
 
     assert len(decoded(body(1000)).actions) == 1000
-    with pytest.raises(InvalidFieldsException, match="1001 entries; send at most 1000"):
+    with pytest.raises(InvalidFieldsException, match="too many entries; send at most 1000"):
         decoded(body(1001))
 
 
-def test_msgspecs_own_words_are_the_last_resort() -> None:
-    def refuse(_: bytes) -> Never:
-        raise wire.UndecodedException("why")
+@pytest.mark.parametrize(
+    ("change", "pointer", "detail"),
+    [
+        ({"operation": 1}, "/actions/0/operation", "the value is not text; send a string"),
+        ({"extra": 1}, "/actions/0/extra", "there is no such field; remove it"),
+        ({"a` - at `$.b": 1}, "/actions/0/a` - at `$.b", "there is no such field; remove it"),
+        ({"x" * 1_000: 1}, "/actions/0/" + "x" * 100, "there is no such field; remove it"),
+        ({"/~\n": 1}, "/actions/0/~1~0\n", "there is no such field; remove it"),
+        ({"log_if_allowed": 1}, "/actions/0/log_if_allowed", "the value is neither true nor false; send one of them"),
+        (
+            {"resource_reference_count": 2**31},
+            "/actions/0/resource_reference_count",
+            "the number is too large; send at most 2147483647",
+        ),
+        (
+            {"resource_reference_count": -(10**30)},
+            "/actions/0/resource_reference_count",
+            "the number is too small; send at least -2147483648",
+        ),
+        (
+            {"resource_reference_count": 1.0},
+            "/actions/0/resource_reference_count",
+            "the value is not a whole number; send an integer",
+        ),
+    ],
+)
+def test_the_first_wrong_field_is_named(change: dict[str, object], pointer: str, detail: str) -> None:
+    with pytest.raises(InvalidFieldsException) as refusal:
+        decoded(body_of({**FULL, **change}))
+    assert [(each.pointer, each.detail) for each in refusal.value.errors] == [(pointer, detail)]
 
-    with pytest.raises(wire.UndecodedException, match=r"^why$"):
-        asyncio.run(BodyReader(refuse, schemas.AuthorizeRequest).read(body_of(FULL)))
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "detail"),
+    [
+        ({"context": None}, "/context", "the value is not an object; send one with its fields"),
+        ({"actions": {}}, "/actions", "the value is not a list; send an array"),
+        ({"actions": [[]]}, "/actions/0", "the value is not an object; send one with its fields"),
+        ({"with_rules": None}, "/with_rules", "the value is neither true nor false; send one of them"),
+        ({"at_least": 10**500}, "/at_least", "the number is out of range; send one that fits"),
+    ],
+)
+def test_what_stands_in_no_list_is_named_too(change: dict[str, object], pointer: str, detail: str) -> None:
+    value = json.loads(body_of(FULL))
+    with pytest.raises(InvalidFieldsException) as refusal:
+        decoded(json.dumps({**value, **change}).encode())
+    assert [(each.pointer, each.detail) for each in refusal.value.errors] == [(pointer, detail)]
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(InvalidFieldsException) as refusal:
+        decoded(b'{"context":{"principal":"User:a","client_address":"::1"}}')
+    assert refusal.value.message == "`/actions`: the field is missing; send it"
+
+
+@pytest.mark.parametrize("length", [19, 20, 400, 4_000])
+def test_a_number_of_any_length_is_refused_with_a_way_out(length: int) -> None:
+    for sign in ("", "-"):
+        body = body_of({**FULL, "log_if_denied": True}).replace(
+            b'"resource_reference_count": 1', f'"resource_reference_count": {sign}{"9" * length}'.encode()
+        )
+        with pytest.raises(InvalidFieldsException) as refusal:
+            decoded(body)
+        [error] = refusal.value.errors
+        assert error.pointer == "/actions/0/resource_reference_count"
+        assert "; send" in error.detail
+
+
+def test_a_fault_that_has_no_words_of_ours_keeps_those_of_msgspec() -> None:
+    def refuse(_: bytes) -> Never:
+        raise msgspec.ValidationError("why")
+
+    with pytest.raises(InvalidRequestException, match=r"^why$"):
+        asyncio.run(read_struct(refuse, body_of(FULL)))
+
+
+@pytest.mark.parametrize("entry", ["{}", '{"host":null}'])
+def test_no_more_entries_are_read_than_any_body_may_hold(entry: str) -> None:
+    decode = strict_decoder(DeleteAclsRequest)
+    head = '{"context":{"principal":"User:a","client_address":"::1"},"filters":['
+    assert len(decode(f"{head}{','.join([entry] * 99_000)}]}}".encode()).filters) == 99_000
+    with pytest.raises(InvalidRequestException, match="too many values"):
+        decode(f"{head}{','.join([entry] * 100_000)}]}}".encode())

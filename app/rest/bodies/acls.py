@@ -1,0 +1,162 @@
+"""Bodies of createAcls, deleteAcls, acls, getAcl and aclCount (KIP-140)."""
+
+from typing import Annotated
+from uuid import UUID
+
+from msgspec import UNSET, Meta, UnsetType
+
+from app.core.kafka.codes import WILDCARD
+from app.rest.bodies.fields import (
+    BYTES,
+    LITERAL,
+    AclOperationWord,
+    AclPermissionTypeWord,
+    AtLeast,
+    AuthorizableRequestContext,
+    Code,
+    ErrorCode,
+    Outcome,
+    PatternTypeWord,
+    Reply,
+    Request,
+    ResourceTypeWord,
+    TimeoutMs,
+    Token,
+)
+from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
+
+PatternName = Annotated[
+    str,
+    Meta(description=f"A resource's name; if the pattern is PREFIXED, its beginning; `*` is every resource. {BYTES}"),
+]
+AclPrincipal = Annotated[
+    str, Meta(description=f"`type:name`, for example `User:alice`; `User:*` is everybody. {BYTES}")
+]
+_HOST = f"An IP address, a CIDR range, or `*`. {BYTES}"
+AclHost = Annotated[str, Meta(description=_HOST)]
+IfUnchangedSince = Annotated[
+    str | UnsetType | None,
+    Meta(
+        description="A token: nothing is written unless the store stands exactly there (else 412). The reply's token "
+        "is then the state that this very call has left, to be sent with the next one. Absent or null is no guard: "
+        "the change is written whatever the store holds, so who means to guard has to see that there is a token."
+    ),
+]
+
+
+class AclBinding(Request, kw_only=True):
+    """An ACL by its seven fields (KIP-140)."""
+
+    resource_type: ResourceTypeWord
+    resource_name: PatternName
+    pattern_type: Annotated[PatternTypeWord | UnsetType, Meta(extra_json_schema={"default": LITERAL})] = UNSET
+    principal: AclPrincipal
+    host: Annotated[str | UnsetType, Meta(description=_HOST, extra_json_schema={"default": WILDCARD})] = UNSET
+    operation: AclOperationWord
+    permission_type: AclPermissionTypeWord
+
+
+class AclBindingFilter(Request):
+    """Which ACLs are meant; a field that is absent or null stands for any (KIP-140, KIP-290)."""
+
+    resource_type: ResourceTypeWord | UnsetType | None = UNSET
+    resource_name: Annotated[
+        str | UnsetType | None, Meta(description="As in the ACL; with MATCH, the name of a resource.")
+    ] = UNSET
+    pattern_type: PatternTypeWord | UnsetType | None = UNSET
+    principal: Annotated[str | UnsetType | None, Meta(description="As in the ACL, to the letter.")] = UNSET
+    host: Annotated[str | UnsetType | None, Meta(description="As in the ACL, to the letter.")] = UNSET
+    operation: AclOperationWord | UnsetType | None = UNSET
+    permission_type: AclPermissionTypeWord | UnsetType | None = UNSET
+
+
+class CreateAclsRequest(Request):
+    """ACLs to create; at most 10,000 of them may be new."""
+
+    context: AuthorizableRequestContext
+    bindings: list[AclBinding]
+    timeout_ms: TimeoutMs = UNSET
+    if_unchanged_since: IfUnchangedSince = UNSET
+    at_least: AtLeast = UNSET
+
+
+class AclCreateResult(Outcome):
+    """What came of one binding."""
+
+    id: Annotated[UUID | None, Meta(description="The ACL's id; null if it was refused.")]
+    created: Annotated[bool, Meta(description="False if the ACL was there already, or was refused.")]
+
+
+class CreateAclsResponse(Reply):
+    """One result a binding, in order."""
+
+    results: list[AclCreateResult]
+    token: Token
+
+
+class DeleteAclsRequest(Request):
+    """Filters for the ACLs to delete; at most 10,000 may go in one call."""
+
+    context: AuthorizableRequestContext
+    filters: list[AclBindingFilter]
+    timeout_ms: TimeoutMs = UNSET
+    if_unchanged_since: IfUnchangedSince = UNSET
+    at_least: AtLeast = UNSET
+
+
+class Acl(Reply):
+    """A stored ACL."""
+
+    id: Annotated[UUID, Meta(description="The ACL's id, which no other ACL ever has.")]
+    resource_type: str
+    resource_name: PatternName
+    pattern_type: str
+    principal: AclPrincipal
+    host: AclHost
+    operation: str
+    permission_type: str
+
+
+class AclDeleteMatch(Acl):
+    """One ACL that a filter has met."""
+
+    error_code: ErrorCode
+    code: Code
+    error_message: Annotated[str | None, Meta(description="Why this entry was refused; null if it was not.")]
+
+
+class AclDeleteResult(Outcome):
+    """What came of one filter; overlapping filters list the same ACL again."""
+
+    matches: list[AclDeleteMatch]
+
+
+class DeleteAclsResponse(Reply):
+    """One result a filter, in order."""
+
+    results: list[AclDeleteResult]
+    token: Token
+
+
+class AclsRequest(Request):
+    """A filter, and which page of what it meets."""
+
+    context: AuthorizableRequestContext
+    filter: AclBindingFilter
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="ACLs on a page.")] = DEFAULT_LIMIT
+    cursor: Annotated[str | UnsetType | None, Meta(description="`next_cursor` of the page before.")] = UNSET
+    at_least: AtLeast = UNSET
+
+
+class AclsResponse(Reply):
+    """One page, sorted by the seven fields."""
+
+    acls: list[Acl]
+    next_cursor: Annotated[str | None, Meta(description="Null on the last page.")]
+    token: Token
+
+
+class AclCountResponse(Reply):
+    """How many ACLs there are."""
+
+    acl_count: Annotated[int, Meta(description="-1 until the first load is complete.")]

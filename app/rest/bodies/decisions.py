@@ -1,0 +1,156 @@
+"""Bodies of authorize and authorizeByResourceType (KIP-504), authorizedOperations (KIP-430), listGroups (KIP-231)."""
+
+from typing import Annotated
+from uuid import UUID
+
+from msgspec import UNSET, Meta, UnsetType
+
+from app.core.authorize import AuthorizationResult
+from app.rest.bodies.fields import (
+    LITERAL,
+    MAX_ITEMS,
+    AclOperationWord,
+    AtLeast,
+    AuthorizableRequestContext,
+    Code,
+    ErrorCode,
+    Int32,
+    PatternTypeWord,
+    Reply,
+    Request,
+    ResourceName,
+    ResourceTypeWord,
+    Token,
+)
+from app.rest.bodies.reading import strict_decoder
+
+
+class Action(Request):
+    """One operation on one literal resource (KIP-504)."""
+
+    operation: AclOperationWord
+    resource_type: ResourceTypeWord
+    resource_name: ResourceName
+    pattern_type: Annotated[
+        PatternTypeWord | UnsetType,
+        Meta(description="LITERAL; nothing else can be authorized.", extra_json_schema={"default": LITERAL}),
+    ] = UNSET
+    resource_reference_count: Annotated[
+        Int32 | UnsetType, Meta(description="For the audit log.", extra_json_schema={"default": 1})
+    ] = UNSET
+    log_if_allowed: Annotated[
+        bool | UnsetType,
+        Meta(description="Whether an ALLOWED is worth DEBUG in the audit log.", extra_json_schema={"default": True}),
+    ] = UNSET
+    log_if_denied: Annotated[
+        bool | UnsetType,
+        Meta(description="Whether a DENIED is worth INFO in the audit log.", extra_json_schema={"default": True}),
+    ] = UNSET
+
+
+class AuthorizeRequest(Request):
+    """Up to 1,000 actions of one caller."""
+
+    context: AuthorizableRequestContext
+    actions: Annotated[list[Action], Meta(max_length=MAX_ITEMS)]
+    at_least: AtLeast = UNSET
+    with_rules: Annotated[
+        bool | UnsetType,
+        Meta(
+            description="Whether the reply names the rule and the ACL of each result.",
+            extra_json_schema={"default": False},
+        ),
+    ] = UNSET
+
+
+class AppliedRule(Reply):
+    """What decided one action."""
+
+    rule: Annotated[
+        str, Meta(description="SuperUser, MatchingAcl, DefaultAllow or DefaultDeny, as in Kafka's audit log.")
+    ]
+    acl_id: Annotated[UUID | None, Meta(description="The ACL that decided; null unless the rule is MatchingAcl.")]
+
+
+class AuthorizeResponse(Reply, kw_only=True):
+    """One result an action, in order, all decided at one offset."""
+
+    results: list[AuthorizationResult]
+    rules: Annotated[
+        list[AppliedRule] | UnsetType | None,
+        Meta(description="Rule by rule for the results, if `with_rules` was sent."),
+    ] = UNSET
+    token: Token
+
+
+class ResourceReference(Request):
+    """A literal resource."""
+
+    resource_type: ResourceTypeWord
+    resource_name: ResourceName
+
+
+class AuthorizedOperationsRequest(Request):
+    """Up to 1,000 resources."""
+
+    context: AuthorizableRequestContext
+    resources: Annotated[list[ResourceReference], Meta(max_length=MAX_ITEMS)]
+    at_least: AtLeast = UNSET
+
+
+class AuthorizedOperationsResult(Reply):
+    """What the caller may do on one resource (KIP-430)."""
+
+    resource_type: Annotated[str, Meta(description="As it was asked.")]
+    resource_name: Annotated[str, Meta(description="As it was asked.")]
+    error_code: ErrorCode
+    code: Code
+    authorized_operations: Annotated[
+        int,
+        Meta(
+            description="Bit field by operation code; -2147483648 if it may not be told.",
+            extra_json_schema={"format": "int32"},
+        ),
+    ]
+    operations: Annotated[list[str], Meta(description="The same by name.")]
+
+
+class AuthorizedOperationsResponse(Reply):
+    """One result a resource, in order."""
+
+    results: list[AuthorizedOperationsResult]
+    token: Token
+
+
+class AuthorizeByResourceTypeRequest(Request):
+    """Whether the caller may do this on any resource of the type at all (KIP-504)."""
+
+    context: AuthorizableRequestContext
+    operation: AclOperationWord
+    resource_type: ResourceTypeWord
+    at_least: AtLeast = UNSET
+
+
+class AuthorizeByResourceTypeResponse(Reply):
+    """The result."""
+
+    result: AuthorizationResult
+    token: Token
+
+
+class ListGroupsRequest(Request):
+    """Up to 1,000 group ids."""
+
+    context: AuthorizableRequestContext
+    groups: Annotated[list[str], Meta(description="Group ids.", max_length=MAX_ITEMS)]
+    at_least: AtLeast = UNSET
+
+
+class ListGroupsResponse(Reply):
+    """Those of the groups that the caller may see, in order (KIP-231)."""
+
+    groups: Annotated[list[str], Meta(description="Group ids.")]
+    token: Token
+
+
+decode_authorize = strict_decoder(AuthorizeRequest)

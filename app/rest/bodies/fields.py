@@ -1,0 +1,183 @@
+"""What several bodies have: the context of a request, and fields of one meaning.
+
+A field that did not come is UNSET, whatever its default is: `app.rest.bodies.reading` counts what came.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.hosts import ClientAddress, parse_address
+from app.core.kafka.validation import MAX_TEXT_BYTES
+from app.rest.errors import InvalidFieldsException, ProblemField, invalid_field
+
+T = TypeVar("T")
+
+MAX_ITEMS = 1_000
+"""Actions, resources or groups in one request."""
+_MAX_WAIT_MS = 300_000
+
+OPERATION_CODES = {word: int(member) for word, member in AclOperation.__members__.items()}
+RESOURCE_TYPE_CODES = {word: int(member) for word, member in ResourceType.__members__.items()}
+LITERAL = PatternType.LITERAL.name
+
+
+def _one_of(enum: type[AclOperation | AclPermissionType | PatternType | ResourceType]) -> Meta:
+    # Only the document names the words; a body may hold any text, so that a word from the future can be refused where
+    # it stands and not with the whole request.
+    return Meta(extra_json_schema={"$ref": f"#/components/schemas/{enum.__name__}"})
+
+
+ResourceTypeWord = Annotated[str, _one_of(ResourceType)]
+PatternTypeWord = Annotated[str, _one_of(PatternType)]
+AclOperationWord = Annotated[str, _one_of(AclOperation)]
+AclPermissionTypeWord = Annotated[str, _one_of(AclPermissionType)]
+
+Int16 = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+WaitMs = Annotated[int, Meta(ge=0, le=_MAX_WAIT_MS)]
+
+BYTES = f"At most {MAX_TEXT_BYTES:,} bytes of UTF-8, as in Kafka's protocol."
+"""For descriptions; JSON Schema's `maxLength` counts characters."""
+
+ClientAddressText = Annotated[str, Meta(description="The client's IP address; never a name.", examples=["10.1.2.3"])]
+ResourceName = Annotated[str, Meta(description="The resource's whole name; the cluster's is `kafka-cluster`.")]
+AtLeast = Annotated[
+    str | UnsetType | None, Meta(description="A token: answer from this state of the store or a later one.")
+]
+TimeoutMs = Annotated[
+    WaitMs | UnsetType | None, Meta(description="How long to wait until this replica shows the change.")
+]
+Token = Annotated[
+    str | None,
+    Meta(description="The state of the store that this answer stands on; null before the first load. Send it back."),
+]
+ErrorCode = Annotated[int, Meta(description="Kafka's error number; 0 is no error.")]
+Code = Annotated[
+    str,
+    Meta(
+        description="Kafka's error name: NONE, INVALID_REQUEST, POLICY_VIOLATION, UNSUPPORTED_VERSION, "
+        "SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, "
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DELEGATION_TOKEN_AUTHORIZATION_FAILED or UNKNOWN_SERVER_ERROR; "
+        "expect others."
+    ),
+]
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """A body that a caller sends: no unknown field, no conversion."""
+
+
+class Reply(msgspec.Struct, gc=False):
+    """A body that the service sends."""
+
+
+class Outcome(Reply):
+    """What every entry of a batch is answered with."""
+
+    error_code: ErrorCode
+    code: Code
+    error_message: Annotated[str | None, Meta(description="Why this entry was refused; null if it was not.")]
+
+
+class AuthorizableRequestContext(Request):
+    """Who asks, and about which request (KIP-504)."""
+
+    principal: Annotated[
+        str, Meta(description=f"`type:name`, for example `User:alice`. {BYTES}", examples=["User:alice"])
+    ]
+    client_address: ClientAddressText
+    listener_name: Annotated[
+        str | UnsetType | None,
+        Meta(description=f"The broker's listener that the request came by, for the logs. {BYTES}"),
+    ] = UNSET
+    security_protocol: Annotated[
+        str | UnsetType | None, Meta(description=f"That listener's, such as SASL_SSL. {BYTES}")
+    ] = UNSET
+    request_type: Annotated[Int16 | UnsetType | None, Meta(description="Kafka's API key, for the audit log.")] = UNSET
+    request_version: Annotated[Int16 | UnsetType | None, Meta(description="The version of that API.")] = UNSET
+    client_id: Annotated[
+        str | UnsetType | None, Meta(description=f"What the client calls itself, for the logs. {BYTES}")
+    ] = UNSET
+    correlation_id: Annotated[Int32 | UnsetType | None, Meta(description="The number of the client's request.")] = UNSET
+
+    def __post_init__(self) -> None:
+        # INVARIANT: logs repeat these texts, so no context has one without a bound.
+        if (
+            len(self.principal) <= _SURELY_SHORT
+            and len(self.client_address) <= _SURELY_SHORT
+            and (not self.listener_name or len(self.listener_name) <= _SURELY_SHORT)
+            and (not self.security_protocol or len(self.security_protocol) <= _SURELY_SHORT)
+            and (not self.client_id or len(self.client_id) <= _SURELY_SHORT)
+        ):
+            return
+        check_lengths(
+            (
+                ("/context/principal", self.principal),
+                ("/context/client_address", self.client_address),
+                ("/context/listener_name", self.listener_name),
+                ("/context/security_protocol", self.security_protocol),
+                ("/context/client_id", self.client_id),
+            )
+        )
+
+
+_SURELY_SHORT = MAX_TEXT_BYTES // 4
+"""Characters that are within the bound, whatever they are."""
+_TOO_LONG = (
+    f"the text is longer than {MAX_TEXT_BYTES} bytes of UTF-8, the most that a string of Kafka's protocol holds; "
+    "send a shorter one"
+)
+
+
+def check_lengths(texts: Iterable[tuple[str, str | UnsetType | None]]) -> None:
+    """Refuse texts that no string of Kafka's protocol holds, each by its pointer. Raises InvalidFieldsException."""
+    too_long = [at for at, text in texts if isinstance(text, str) and _is_too_long(text)]
+    if too_long:
+        raise InvalidFieldsException([ProblemField(at, _TOO_LONG) for at in too_long])
+
+
+def _is_too_long(text: str) -> bool:
+    return len(text) > _SURELY_SHORT and len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES
+
+
+def unknown_word(word: str, codes: Iterable[str]) -> str:
+    """What is wrong with a word that is not among Kafka's, and which are."""
+    return f"`{word[:100]}` is none of Kafka's words; send one of {', '.join(codes)}"
+
+
+def client_address(text: str, where: str = "/context") -> ClientAddress:
+    """The address that the context, or another object with a `client_address`, names. Nothing is resolved."""
+    try:
+        return parse_address(text)
+    except InvalidRequestException as refusal:
+        raise invalid_field(f"{where}/client_address", refusal.message) from None
+
+
+def check_principal(principal: str, where: str = "/context") -> None:
+    """Refuse a principal without a type."""
+    if ":" not in principal:
+        raise untyped_principal(principal, where)
+
+
+def untyped_principal(principal: str, where: str = "/context") -> InvalidFieldsException:
+    """The refusal of a principal without a type."""
+    return invalid_field(
+        f"{where}/principal",
+        f"`{principal[:100]}` has no colon between type and name; send for example `User:alice`",
+    )
+
+
+def seconds(milliseconds: int | UnsetType | None) -> float | None:
+    """A caller's timeout, if it has one."""
+    limit = given(milliseconds)
+    return None if limit is None else limit / 1000
+
+
+def given(value: T | UnsetType | None) -> T | None:
+    """The value of an optional field; a field that is absent means the same as null."""
+    return None if value is UNSET else value

@@ -1,0 +1,98 @@
+"""Bodies of start, describeConfigs and alterConfigs (KIP-504)."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from app.rest.bodies.fields import (
+    MAX_ITEMS,
+    AtLeast,
+    AuthorizableRequestContext,
+    Int32,
+    Outcome,
+    Reply,
+    Request,
+    TimeoutMs,
+    Token,
+    WaitMs,
+)
+
+
+class Endpoint(Request):
+    """A listener of the broker."""
+
+    listener_name: str
+    security_protocol: Annotated[str, Meta(description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")]
+    host: Annotated[str, Meta(description="Where the broker listens.")]
+    port: Annotated[int, Meta(ge=0, le=65535)]
+
+
+class StartRequest(Request, kw_only=True):
+    """What a broker tells at start-up (KIP-504 AuthorizerServerInfo)."""
+
+    cluster_id: Annotated[
+        str | UnsetType | None, Meta(description="The broker's; one that is not the store's is refused (409).")
+    ] = UNSET
+    broker_id: Int32
+    endpoints: Annotated[list[Endpoint], Meta(max_length=MAX_ITEMS)]
+    inter_broker_listener_name: Annotated[
+        str | UnsetType | None, Meta(description="Which of them the brokers themselves use.")
+    ] = UNSET
+    wait_ms: Annotated[WaitMs, Meta(description="Answer when all listeners are ready, or after this time.")] = 5_000
+    at_least: AtLeast = UNSET
+
+
+class ListenerReadiness(Reply):
+    """Whether one listener may take connections."""
+
+    listener_name: str
+    ready: Annotated[bool, Meta(description="Whether it may.")]
+
+
+class StartResponse(Reply):
+    """The listeners in the order of the endpoints."""
+
+    cluster_id: Annotated[str | None, Meta(description="Null until the first load is complete.")]
+    listeners: list[ListenerReadiness]
+
+
+class ConfigEntry(Reply):
+    """A property in force."""
+
+    name: Annotated[str, Meta(description="As Kafka or Klamm calls it, such as `super.users`.")]
+    value: Annotated[str | None, Meta(description="As text.")]
+    source: Annotated[str, Meta(description="STARTUP or STORE; expect others.")]
+
+
+class DescribeConfigsResponse(Reply):
+    """Every property that can change while the service runs."""
+
+    configs: list[ConfigEntry]
+    token: Token
+
+
+class ConfigChange(Request):
+    """A property and its new value; null returns it to its start-up value."""
+
+    name: Annotated[str, Meta(description="One that describeConfigs lists.")]
+    value: Annotated[str | None, Meta(description="As text; null for the start-up value.")]
+
+
+class AlterConfigsRequest(Request):
+    """Changes of properties."""
+
+    context: AuthorizableRequestContext
+    configs: Annotated[list[ConfigChange], Meta(max_length=MAX_ITEMS)]
+    timeout_ms: TimeoutMs = UNSET
+    at_least: AtLeast = UNSET
+
+
+class AlterConfigsResult(Outcome):
+    """What came of one change."""
+
+
+class AlterConfigsResponse(Reply):
+    """One result a change, in order."""
+
+    results: list[AlterConfigsResult]
+    token: Token
