@@ -20,7 +20,7 @@ from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, to_int32
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import FORMATS, AclFormat
-from app.rest.bodies.words import OPERATION_CODES, RESOURCE_TYPE_CODES
+from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES
 from app.rest.routes.decisions import _shown
 from app.store.rows import _OPERATIONS, _RESOURCE_TYPES
 from tests.advice import explained
