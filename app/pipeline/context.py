@@ -1,47 +1,108 @@
-"""What a job is, and what it is given to work with."""
+"""What a job is, and what it works with."""
 
 import argparse
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from itertools import chain
+from pathlib import Path
+from typing import Literal
 
 from pyspark.sql import SparkSession
 
+from app.pipeline.access.effective import not_effective_at
+from app.pipeline.history.decision_log import nothing_ingested
+from app.pipeline.history.export import nothing_exported
+from app.pipeline.history.snapshot import wanted_snapshot
+from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.storage import Home
 
+_OFFSET = "offset="
+
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """The session and the home of one run, and where it says and counts what it does."""
+    """The session and the home of one run, and where it prints and counts what it does."""
 
     spark: SparkSession
     home: Home
     console: Console
     metrics: RunMetrics
     runs: list[RunMetrics] = field(default_factory=list)
-    """All that count in this run, the job itself first."""
+    """The numbers of all jobs of this run, those of the job itself first."""
 
     def of(self, job: str) -> "JobContext":
-        """The same for another job of this run, which counts for itself."""
+        """The context of another job in this run, with numbers of its own."""
         metrics = RunMetrics(job)
         self.runs.append(metrics)
         return replace(self, console=self.console.of(job), metrics=metrics)
 
 
-class Job(Protocol):
-    """What each module in the folder `jobs` is."""
+@dataclass(frozen=True, slots=True)
+class LocalHome:
+    """A home in this machine's file system, inspected before Spark is started, which takes seconds.
 
-    NAME: str
-    HELP: str
+    Only whether something was written is checked here. Spark finds out whether it is complete.
+    """
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the job's own options.
+    root: Path
 
-        What needs more than one of them to be judged is checked by a function that it sets as the default of `check`:
-        it is called with the arguments before Spark is started. So is `check_home`, with the arguments and the
-        `local_home.LocalHome`, where the home is a folder of this machine: what the job reads must be there.
-        """
+    def snapshot(self, offset: int | None) -> int:
+        """The offset of the snapshot that will be read. Raises PipelineError if there is none."""
+        return wanted_snapshot(str(self.root), self._offsets("snapshots"), offset)
 
-    def run(self, context: JobContext, arguments: argparse.Namespace) -> int:
-        """Do the work; the exit code: 0, or 1 if it found something."""
+    def decisions(self) -> None:
+        """Raise NoDecisionsError if nothing was ingested."""
+        if next(self._documents("decisions/manifests", "batch="), None) is None:
+            raise nothing_ingested(str(self.root))
+
+    def effective(self, offset: int) -> None:
+        """Raise NotYetError if `effective` was never run at this offset."""
+        if offset not in self._offsets("effective"):
+            raise not_effective_at(offset)
+
+    def export(self) -> None:
+        """Raise PipelineError if nothing was exported."""
+        begun = chain(self._documents("export/manifests", "batch="), self._documents("export", "base", "manifest"))
+        if next(begun, None) is None:
+            raise nothing_exported(str(self.root))
+
+    def _offsets(self, room: str) -> set[int]:
+        names = (name.removeprefix(_OFFSET) for name in self._documents(room, _OFFSET, "manifest"))
+        return {int(name) for name in names if name.isascii() and name.isdigit()}
+
+    def _documents(self, room: str, beginning: str, inside: str = "") -> Iterator[str]:
+        """The folders with this beginning that hold a document as `write_document` leaves it."""
+        for name in self._names(self.root / room):
+            if name.startswith(beginning):
+                there = self._names(self.root / room / name / inside)
+                if any(each.startswith("part-") for each in there):
+                    yield name
+
+    def _names(self, folder: Path) -> list[str]:
+        try:
+            return os.listdir(folder)  # noqa: PTH208 - only the names are needed
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise PipelineError(f"--home: `{folder}`: {error.strerror}; let this user read it") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job: each module in the folder `jobs` declares one."""
+
+    name: str
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[JobContext, argparse.Namespace], int]
+    """Does the work; the exit code: 0, or 1 if it found something."""
+    check: Callable[[argparse.Namespace], object] = lambda _: None
+    """Called before Spark is started; raises PipelineError for options that do not go together."""
+    check_home: Callable[[argparse.Namespace, LocalHome], object] = lambda _, __: None
+    """Called before Spark is started, with a home on this machine; raises PipelineError if something is missing."""
+    database: Literal["never", "perhaps", "always"] = "never"
+    """Whether it reads PostgreSQL: perhaps means that its options decide."""
+    writes_home: bool = True

@@ -1,6 +1,6 @@
 """Core's answers for one bucket of the replay: its ACLs come first, then its questions. Plain Python, no Spark.
 
-A change is asked about in the same go: every ACL says whether it is there before it, after it, or both.
+Both sides of a change are asked at once: every ACL says whether it is there before the change, after it, or both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from app.core.kafka.hosts import parse_address
 from app.core.records import GENESIS_HASH, FeedHead
 
 BEFORE, AFTER = 1, 2
-"""Bits that say on which side of a change an ACL is there."""
+"""Bits: on which side of a change an ACL is there."""
 
 BOTH = BEFORE | AFTER
 
@@ -48,7 +48,7 @@ class Side:
         self._by_host = False
 
     def add(self, rows: Sequence[AclRow]) -> None:
-        """Add ACLs, before anything is asked; fast where those on one pattern stand together."""
+        """Add ACLs, before anything is asked; fast where those on one pattern are adjacent."""
         self._builder.add_rows(rows)
         self._with_hosts.update(row[6] for row in rows if row[7] != WILDCARD)
 
@@ -96,15 +96,13 @@ class Bucket:
         self._changed: set[str] = set()
 
     def add_changed(self, rows: Sequence[AclRow], sides: Sequence[int]) -> None:
-        """Add ACLs that are on one side only."""
         self.before.add([row for row, side in zip(rows, sides, strict=True) if side & BEFORE])
         self.after.add([row for row, side in zip(rows, sides, strict=True) if side & AFTER])
         self._changed.update(row[6] for row in rows)
 
     def add(self, rows: Sequence[AclRow]) -> None:
-        """Add ACLs that are on both sides."""
         self.before.add(rows)
-        # Whose ACLs stay, and `User:*`'s too, gets the answer from before: no second image for those.
+        # A principal whose ACLs do not change, nor those of `User:*`, gets the answer from before: no second image.
         if WILDCARD_PRINCIPAL in self._changed:
             self.after.add(rows)
         elif self._changed:
@@ -112,7 +110,6 @@ class Bucket:
             self.after.add([row for row in rows if row[6] in wanted])
 
     def answers(self, questions: Iterable[Question]) -> tuple[list[Answer], list[Answer]]:
-        """Answers before and after the change."""
         ask_before, ask_after, changed = self.before.answer, self.after.answer, self._changed
         before, after = [], []
         everybody = WILDCARD_PRINCIPAL in changed

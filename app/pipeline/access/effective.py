@@ -1,53 +1,50 @@
 """Who can do what: all ACLs over all resources, in factored form, and as pairs on demand.
 
-How a question (principal p, client address c, operation o, resource r) is answered; `lookup` has both in Python:
+How a question (principal p, client address c, operation o, resource r) is answered:
 
 From the factored form: take the masks of the patterns that `nodes` gives for r, of these the rows of p and of `User:*`
-whose host matches c. DENIED if bit o is in any deny_mask; ALLOWED if it is in any allow_mask. No row in `nodes` at
-all: allow.everyone.if.no.acl.found speaks. Else DENIED.
+whose host matches c. DENIED if bit o is in any deny_mask; ALLOWED if it is in any allow_mask. Without any row in
+`nodes` allow.everyone.if.no.acl.found decides. Else DENIED.
 
 From the expanded table: take the rows of r and p, or of r and `User:*` if p has none, of these the one whose host is
-the most specific that matches c (hosts nest or are disjoint, and `*` is always there). ALLOWED if bit o is in its
-effective_mask. No row for r at all: allow.everyone.if.no.acl.found speaks. Else DENIED.
+the most specific that matches c (hosts nest or are disjoint, and there is always one for `*`). ALLOWED if bit o is in
+its effective_mask. Without any row for r allow.everyone.if.no.acl.found decides. Else DENIED.
 
-Super users are allowed everything whatever stands here: they are configuration, not ACLs.
+Super users are allowed everything whatever the tables say: they are configuration, not ACLs.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
 from app.pipeline.access.lookup import Mask, answers_for
-from app.pipeline.access.patterns import PATTERN, covering_resources, patterns_of
-from app.pipeline.history.schemas import MASKS, NODES
+from app.pipeline.access.patterns import PATTERN, RESOURCE, covering_patterns, patterns_of
+from app.pipeline.history.schemas import MASKS, NODES, RESOURCES, columns
+from app.pipeline.history.snapshot import SavedResults, Snapshot
+from app.pipeline.spark.arrow import batch_of
+from app.pipeline.spark.errors import NotYetError
+from app.pipeline.spark.storage import Home
 
-RESOURCE = ("resource_type", "resource_name")
-"""The columns that name a resource."""
-
+_JOB = "effective"
 _ROWS_AT_ONCE = 65_536
-_EXPANDED = pa.schema(
-    [
-        *((name, pa.string()) for name in (*RESOURCE, "principal", "host")),
-        *((name, pa.int32()) for name in ("allow_mask", "deny_mask", "effective_mask")),
-    ]
+_EXPANDED = columns(
+    """resource_type string, resource_name string, principal string, host string, allow_mask int, deny_mask int,
+    effective_mask int"""
 )
 
 
 def masks_of(acls: DataFrame) -> DataFrame:
     """ACLs rolled up by pattern, principal and host (MASKS)."""
-    key = (*PATTERN, "principal", "host")
-    rolled = (
-        acls.withColumnRenamed("resource_name", "pattern_name")
-        .groupBy(*key)
-        .agg(
-            sf.bit_or(permission_mask(AclPermissionType.ALLOW)).alias("allow_mask"),
-            sf.bit_or(permission_mask(AclPermissionType.DENY)).alias("deny_mask"),
-        )
+    by_host = acls.withColumnRenamed("resource_name", "pattern_name").groupBy(*PATTERN, "principal", "host")
+    rolled = by_host.agg(
+        sf.bit_or(permission_mask(AclPermissionType.ALLOW)).alias("allow_mask"),
+        sf.bit_or(permission_mask(AclPermissionType.DENY)).alias("deny_mask"),
     )
     return rolled.select(*MASKS.fieldNames())
 
@@ -62,36 +59,32 @@ def permission_mask(permission: AclPermissionType) -> Column:
 
 def nodes_of(resources: DataFrame, masks: DataFrame) -> DataFrame:
     """Which of the masks' patterns cover which resource (NODES)."""
-    covered = covering_resources(resources.select(*RESOURCE).distinct(), patterns_of(masks))
-    named = covered.withColumnsRenamed({"covering_type": "pattern_type", "covering_name": "pattern_name"})
-    return named.select(*NODES.fieldNames())
+    covered = covering_patterns(resources.select(*RESOURCE).distinct(), patterns_of(masks))
+    return covered.select(*NODES.fieldNames())
 
 
 def expanded(nodes: DataFrame, masks: DataFrame) -> DataFrame:
     """Rows (resource_type, resource_name, principal, host, allow_mask, deny_mask, effective_mask), `User:*` folded in.
 
-    A resource on which any ACL is has a row of `User:*` and, for each other principal that is named on it, rows of
-    that: one for host `*`, and one for every host of its own and of `User:*`. Each holds what holds for its host: all
-    wider hosts and `User:*` are folded in. Hosts that match nobody are left out; of several texts that mean one range
-    the first stands for all.
+    A resource that has any ACL has rows of `User:*` and of each other principal that is named on it: one for host `*`,
+    and one for every host of its own and of `User:*`. Each holds what holds for its host: all wider hosts and `User:*`
+    are folded in. Hosts that match nobody are left out; of several texts that mean one range the first stands for all.
     """
     everyone, named = sf.col("principal") == WILDCARD_PRINCIPAL, sf.col("principal") != WILDCARD_PRINCIPAL
-    told = nodes.join(masks.where(everyone), list(PATTERN)).groupBy(*RESOURCE).agg(*_sides("everyone_"))
-    # What everyone may goes along with the nodes, which are few, so that the pairs are shuffled once.
-    nodes = nodes.join(told, list(RESOURCE), "left")
-    taken = [sf.any_value(name).alias(name) for name in told.columns if name not in RESOURCE]
-    pairs = nodes.join(masks.where(named), list(PATTERN)).groupBy(*RESOURCE, "principal").agg(*_sides(""), *taken)
-    alone = nodes.groupBy(*RESOURCE).agg(*taken).withColumn("principal", sf.lit(WILDCARD_PRINCIPAL))
+    shared = nodes.join(masks.where(everyone), list(PATTERN)).groupBy(*RESOURCE).agg(*_sides("everyone_"))
+    # The masks of everyone go along with the nodes, which are few, so that the pairs are shuffled once.
+    nodes = nodes.join(shared, list(RESOURCE), "left")
+    carried = [sf.any_value(name).alias(name) for name in shared.columns if name not in RESOURCE]
+    pairs = nodes.join(masks.where(named), list(PATTERN)).groupBy(*RESOURCE, "principal").agg(*_sides(""), *carried)
+    alone = nodes.groupBy(*RESOURCE).agg(*carried).withColumn("principal", sf.lit(WILDCARD_PRINCIPAL))
     pairs = pairs.unionByName(alone, allowMissingColumns=True)
-    anywhere = (sf.coalesce(sf.size("hosts"), sf.lit(0)) == 0) & (
-        sf.coalesce(sf.size("everyone_hosts"), sf.lit(0)) == 0
-    )
-    plain = pairs.where(anywhere).select(
+    without_hosts = (_size("hosts") == 0) & (_size("everyone_hosts") == 0)
+    plain = pairs.where(without_hosts).select(
         *RESOURCE, "principal", sf.lit(WILDCARD).alias("host"), _both("allow_mask"), _both("deny_mask")
     )
     effective = sf.col("allow_mask").bitwiseAND(sf.bitwise_not("deny_mask"))
     plain = plain.withColumn("effective_mask", effective)
-    return plain.unionByName(pairs.where(~anywhere).mapInArrow(_fold_hosts, plain.schema))
+    return plain.unionByName(pairs.where(~without_hosts).mapInArrow(_fold_hosts, plain.schema))
 
 
 def _sides(prefix: str) -> tuple[Column, Column, Column]:
@@ -105,22 +98,26 @@ def _sides(prefix: str) -> tuple[Column, Column, Column]:
     )
 
 
+def _size(hosts: str) -> Column:
+    return sf.coalesce(sf.size(hosts), sf.lit(0))
+
+
 def _both(mask: str) -> Column:
     own, everyone = sf.coalesce(sf.col(mask), sf.lit(0)), sf.coalesce(sf.col(f"everyone_{mask}"), sf.lit(0))
     return own.bitwiseOR(everyone).alias(mask)
 
 
 def _fold_hosts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For pairs that specific hosts speak of: a row for each host, in plain Python, batch after bounded batch."""
+    """A row for each host of pairs that have masks for single hosts, in plain Python and in bounded batches."""
     rows: list[tuple[str | int, ...]] = []
     for batch in batches:
         for pair in batch.to_pylist():
             place = (pair["resource_type"], pair["resource_name"])
             rows += [(*place, *answer) for answer in answers_for(pair["principal"], _masks_in(pair))]
             if len(rows) >= _ROWS_AT_ONCE:
-                yield _batch_of(rows)
+                yield batch_of(rows, _EXPANDED)
                 rows = []
-    yield _batch_of(rows)
+    yield batch_of(rows, _EXPANDED)
 
 
 def _masks_in(pair: dict[str, Any]) -> Iterator[Mask]:
@@ -130,8 +127,58 @@ def _masks_in(pair: dict[str, Any]) -> Iterator[Mask]:
             yield Mask(pair["principal"], each["host"], each["allow_mask"], each["deny_mask"])
 
 
-def _batch_of(rows: list[tuple[str | int, ...]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True) if rows else [()] * len(_EXPANDED)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(c, each.type) for c, each in zip(columns, _EXPANDED, strict=True)], schema=_EXPANDED
+@dataclass(frozen=True)
+class EffectiveTables:
+    """Masks, nodes and the resources they were made for, at one offset. `manifest` has their counts."""
+
+    masks: DataFrame
+    nodes: DataFrame
+    resources: DataFrame
+    manifest: dict[str, Any]
+
+
+def load_effective(spark: SparkSession, home: Home, offset: int | None = None) -> EffectiveTables | None:
+    """The tables saved at this offset, or the latest; None if there are none."""
+    saved = SavedResults(spark, home, _JOB)
+    manifest = saved.find(offset)
+    if manifest is None:
+        return None
+    masks, nodes, resources = (
+        spark.read.schema(schema).parquet(saved.room(manifest["offset"], name))
+        for name, schema in (("masks", MASKS), ("nodes", NODES), ("resources", RESOURCES))
     )
+    return EffectiveTables(masks, nodes, resources, manifest)
+
+
+def not_effective_at(offset: int) -> NotYetError:
+    """The refusal where there are no tables at this offset."""
+    return NotYetError(
+        f"effective has not been run at offset {offset}; run `klamm pipeline effective`, then this again"
+    )
+
+
+def save_effective(
+    spark: SparkSession, home: Home, snapshot: Snapshot, resources: DataFrame, *, pairs: bool
+) -> dict[str, Any]:
+    """Make and save the tables of a snapshot, in place of those at its offset; the manifest, with their counts.
+
+    With `pairs` the expanded table as well.
+    """
+    saved = SavedResults(spark, home, _JOB)
+    manifest = saved.begin(snapshot, {})
+    counts: dict[str, int] = {}
+
+    def write(name: str, frame: DataFrame) -> DataFrame:
+        """Write the table, count it, and go on with what was written."""
+        path = saved.room(snapshot.offset, name)
+        frame.write.mode("overwrite").parquet(path)
+        written = spark.read.schema(frame.schema).parquet(path)
+        counts[name] = written.count()
+        return written
+
+    resources = write("resources", resources)
+    masks = write("masks", masks_of(snapshot.acls))
+    nodes = write("nodes", nodes_of(resources, masks))
+    if pairs:
+        write("expanded", expanded(nodes, masks))
+    return saved.complete(manifest, counts)

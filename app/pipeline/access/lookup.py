@@ -1,11 +1,24 @@
-"""One question answered from the tables of `effective`, in plain Python: what their columns mean, to the bit."""
+"""Answers from the few ACLs or masks on one resource or of one principal, in plain Python."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from app.core.access.host_keys import NOBODY, client_key, host_key
-from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
+from app.core.kafka.codes import (
+    CLUSTER_NAME,
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AclOperation,
+    AclPermissionType,
+    ResourceType,
+)
 from app.core.kafka.hosts import ClientAddress
+from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations, to_bit_field
+from app.pipeline.spark.errors import PipelineError
+
+Acl = Mapping[str, str]
+"""An ACL's id and seven fields."""
 
 
 class Mask(NamedTuple):
@@ -27,34 +40,14 @@ class Answer(NamedTuple):
     effective_mask: int
 
 
-def allowed_by_masks(masks: Sequence[Mask], principal: str, address: ClientAddress, operation: int) -> bool | None:
-    """The answer from all rows of `masks` on the patterns that cover the resource.
+class Access(NamedTuple):
+    """What a principal may do from a host, and by which ACLs."""
 
-    None if there are none: then allow.everyone.if.no.acl.found decides. Super users are not known here.
-    """
-    if not masks:
-        return None
-    key = client_key(address)
-    allow = deny = 0
-    for mask in masks:
-        if mask.principal in (principal, WILDCARD_PRINCIPAL) and key.startswith(host_key(mask.host)):
-            allow |= mask.allow_mask
-            deny |= mask.deny_mask
-    return bool(allow & ~deny & 1 << operation)
-
-
-def allowed_by_answers(
-    answers: Sequence[Answer], principal: str, address: ClientAddress, operation: int
-) -> bool | None:
-    """The answer from all rows of the expanded table on the resource; None as in `allowed_by_masks`."""
-    if not answers:
-        return None
-    own = [each for each in answers if each.principal == principal]
-    speaking = own or [each for each in answers if each.principal == WILDCARD_PRINCIPAL]
-    key = client_key(address)
-    matching = (each for each in speaking if key.startswith(host_key(each.host)))
-    closest = max(matching, key=lambda each: len(host_key(each.host)))
-    return bool(closest.effective_mask >> operation & 1)
+    principal: str
+    host: str
+    operations: list[str]
+    denied: list[str]
+    sources: list[str]
 
 
 def answers_of(masks: Iterable[Mask]) -> Iterator[Answer]:
@@ -68,14 +61,14 @@ def answers_of(masks: Iterable[Mask]) -> Iterator[Answer]:
 
 
 def answers_for(principal: str, masks: Iterable[Mask]) -> Iterator[Answer]:
-    """The rows of one principal and resource, from all masks that speak of the two: one for `*`, one for each host."""
+    """The rows of one principal and resource, from all masks that concern both: one for `*`, one for each host."""
     hosts: dict[str, tuple[str, int, int]] = {"": (WILDCARD, 0, 0)}
     for mask in masks:
         key = host_key(mask.host)
         if key != NOBODY:
             host, allow, deny = hosts.get(key, (mask.host, 0, 0))
             hosts[key] = min(host, mask.host), allow | mask.allow_mask, deny | mask.deny_mask
-    # In this order a host comes behind all that cover it, and those are what the stack holds: hosts nest.
+    # Sorted by key, a host comes after all hosts that cover it. The stack holds exactly those, because hosts nest.
     wider: list[tuple[str, int, int]] = []
     for key, (host, own_allow, own_deny) in sorted(hosts.items()):
         while wider and not key.startswith(wider[-1][0]):
@@ -84,3 +77,84 @@ def answers_for(principal: str, masks: Iterable[Mask]) -> Iterator[Answer]:
         allow, deny = own_allow | above_allow, own_deny | above_deny
         wider.append((key, allow, deny))
         yield Answer(principal, host, allow, deny, allow & ~deny)
+
+
+def closest(answers: Iterable[Answer], address: ClientAddress) -> list[Answer]:
+    """Of each principal the row that answers for a client at this address."""
+    key, best = client_key(address), dict[str, Answer]()
+    for answer in answers:
+        own = host_key(answer.host)
+        there = best.get(answer.principal)
+        if key.startswith(own) and (there is None or len(own) > len(host_key(there.host))):
+            best[answer.principal] = answer
+    return list(best.values())
+
+
+def parse_resource(text: str) -> tuple[str, str]:
+    """Type and name in `topic:orders`; everything after the first colon is the name. Raises PipelineError."""
+    word, _, name = text.partition(":")
+    kind = ResourceType.from_string(word.upper().replace("-", "_"))
+    if kind is ResourceType.CLUSTER and not name:
+        name = CLUSTER_NAME
+    if kind <= ResourceType.ANY or not name:
+        types = ", ".join(each.name.lower() for each in ResourceType if each > ResourceType.ANY)
+        raise PipelineError(
+            f"`{text}` names no resource; write it as `topic:orders`, with one of {types} before the first colon"
+        )
+    return kind.name, name
+
+
+def who_can(
+    acls: Iterable[Acl], resource_type: str, address: ClientAddress | None = None, operation: str | None = None
+) -> Iterator[Access]:
+    """By principal and host, from all ACLs that cover one resource: `User:*` first, then in the order of texts.
+
+    With an address only what holds for that client, with an operation only rows that allow or deny it.
+    """
+    acls = list(acls)
+    by_place: dict[tuple[str, str], list[Acl]] = defaultdict(list)
+    for acl in acls:
+        by_place[acl["principal"], host_key(acl["host"])].append(acl)
+    answers = list(answers_of(map(mask_of, acls)))
+    if address is not None:
+        answers = closest(answers, address)
+    answers.sort(key=lambda each: (each.principal != WILDCARD_PRINCIPAL, each.principal, host_key(each.host)))
+    lengths = sorted({len(key) for _, key in by_place})
+    for answer in answers:
+        allowed, denied = (operation_words(mask, resource_type) for mask in (answer.effective_mask, answer.deny_mask))
+        shown = allowed + denied
+        if shown if operation is None else operation in shown:
+            yield Access(answer.principal, answer.host, allowed, denied, _sources(answer, by_place, lengths))
+
+
+def mask_of(acl: Acl) -> Mask:
+    """What one ACL allows or denies, as core reads it."""
+    code = AclOperation[acl["operation"]]
+    if acl["permission_type"] == AclPermissionType.ALLOW.name:
+        return Mask(acl["principal"], acl["host"], ALLOW_MASK[code], 0)
+    return Mask(acl["principal"], acl["host"], 0, DENY_MASK[code])
+
+
+def operation_words(mask: int, resource_type: str) -> list[str]:
+    """The operations of a mask that mean something on the type."""
+    supported = to_bit_field(supported_operations(ResourceType[resource_type]))
+    return [each.name for each in from_bit_field(mask & supported)]
+
+
+def _summary(acl: Acl) -> str:
+    everyone = f" for {WILDCARD_PRINCIPAL}" if acl["principal"] == WILDCARD_PRINCIPAL else ""
+    return (
+        f"{acl['permission_type']} {acl['operation']} on {acl['pattern_type']} {acl['resource_name']}"
+        f"{everyone} from {acl['host']} ({acl['id']})"
+    )
+
+
+def _sources(answer: Answer, by_place: Mapping[tuple[str, str], Sequence[Acl]], lengths: Sequence[int]) -> list[str]:
+    key = host_key(answer.host)
+    keys = {key[:length] for length in lengths if length <= len(key)}
+    found = (
+        by_place.get((principal, each), ())
+        for principal in dict.fromkeys((answer.principal, WILDCARD_PRINCIPAL))
+        for each in sorted(keys)
+    )
+    return [_summary(acl) for acls in found for acl in acls]

@@ -1,9 +1,9 @@
-"""Core itself, asked again everything that the decision log was asked.
+"""Core is asked again everything that the decision log was asked.
 
-A decision needs the ACLs of its principal and of `User:*`, so principals are dealt out to buckets, and every bucket
-gets the ACLs of `User:*`. A bucket's ACLs come first, sorted as an image is loaded fastest, and then its questions
-stream by. Only allow.everyone.if.no.acl.found needs to know more: whether anyone has an ACL on the resource. That is
-found by equal texts beforehand.
+A decision needs the ACLs of its principal and of `User:*`, so principals are split into buckets, and every bucket gets
+the ACLs of `User:*`. A bucket's ACLs come first, in the order in which an image is loaded fastest, and its questions
+follow. Only allow.everyone.if.no.acl.found needs more: whether anyone has an ACL on the resource. A join finds that
+beforehand.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -13,57 +13,35 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StringType, StructField, StructType
 
 from app.core.authorize import AuthorizationResult, Rule
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.pipeline.access.answers import BOTH, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
-from app.pipeline.access.patterns import PATTERN, covering_resources, patterns_of
+from app.core.kafka.configs import ALLOW_EVERYONE
+from app.pipeline.access.answers import AFTER, BEFORE, BOTH, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
+from app.pipeline.access.patterns import PATTERN, RESOURCE, covering_patterns, patterns_of
+from app.pipeline.history.schemas import columns
+from app.pipeline.history.snapshot import Snapshot
+from app.pipeline.spark.arrow import rows_in
 
 QUESTION = ("principal", "host", "operation", "resource_type", "resource_name", "is_super_user")
 """The columns that tell one question from another."""
 
 DEFAULT_BUCKETS = 16
 
-_RESOURCE = ("resource_type", "resource_name")
 _MEASURES = ("decisions", "allowed", "first_time", "last_time")
 _ANSWER = ("result", "rule", "acl_id")
 _CHANGED_ACL, _ACL, _QUESTION = 0, 1, 2
-_ROW = StructType(
-    [
-        StructField("part", IntegerType()),
-        StructField("kind", IntegerType()),
-        StructField("sides", IntegerType()),
-        StructField("acl_id", BinaryType()),
-        StructField("resource_type", IntegerType()),
-        StructField("pattern_type", IntegerType()),
-        StructField("operation", IntegerType()),
-        StructField("permission_type", IntegerType()),
-        StructField("resource_name", StringType()),
-        StructField("principal", StringType()),
-        StructField("host", StringType()),
-        StructField("is_super_user", BooleanType()),
-        StructField("open_before", BooleanType()),
-        StructField("open_after", BooleanType()),
-        StructField("decisions", LongType()),
-        StructField("allowed", LongType()),
-        StructField("first_time", TimestampType()),
-        StructField("last_time", TimestampType()),
-    ]
+_ROW = columns(
+    """part int, kind int, sides int, acl_id binary, resource_type int, pattern_type int, operation int,
+    permission_type int, resource_name string, principal string, host string, is_super_user boolean,
+    open_before boolean, open_after boolean, decisions bigint, allowed bigint, first_time timestamp,
+    last_time timestamp"""
 )
 """ACLs and questions in one table. `open_...`: no ACL is on the resource, and that lets everyone in."""
 
 _CODES = ("resource_type", "pattern_type", "operation", "permission_type")
-_CARRIED = ("principal", "host", "operation", *_RESOURCE, "is_super_user", *_MEASURES)
+_CARRIED = ("principal", "host", "operation", *RESOURCE, "is_super_user", *_MEASURES)
 _ANSWERED = StructType(
     [
         *(_ROW[name] for name in _CARRIED),
@@ -91,6 +69,16 @@ def questions(decisions: DataFrame, super_users: Collection[str] | None = None) 
     )
 
 
+def open_to_all(given: str | None, snapshot: Snapshot, decisions: DataFrame | None = None) -> bool:
+    """Whether resources without ACLs are open: as `given`, else as the snapshot says, else as the log shows.
+
+    The service's start-up configuration is not in its store; a log shows it by decisions with the rule DefaultAllow.
+    """
+    if given is None and ALLOW_EVERYONE not in snapshot.configs and decisions is not None:
+        return not decisions.filter(sf.col("rule") == Rule.DEFAULT_ALLOW.value).isEmpty()
+    return snapshot.config.allow_everyone_if_no_acl_found if given is None else given == "true"
+
+
 def replay(acls: DataFrame, questions: DataFrame, *, allow_everyone: bool, buckets: int = DEFAULT_BUCKETS) -> DataFrame:
     """Questions with core's `result`, `rule` and `acl_id` on these ACLs. Super users stay what the log says."""
     sided = acls.withColumn("sides", sf.lit(BOTH))
@@ -101,7 +89,7 @@ def replay(acls: DataFrame, questions: DataFrame, *, allow_everyone: bool, bucke
 def replay_change(
     sided_acls: DataFrame, questions: DataFrame, *, allow_everyone: bool, buckets: int = DEFAULT_BUCKETS
 ) -> DataFrame:
-    """The same on both sides of a change: `after_result`, `after_rule` and `after_acl_id` come on top.
+    """`replay` on both sides of a change: `after_result`, `after_rule` and `after_acl_id` are added.
 
     The column `sides` of the ACLs has the bits BEFORE and AFTER of `app.pipeline.access.answers`.
     """
@@ -123,14 +111,11 @@ def _with_open(questions: DataFrame, sided_acls: DataFrame) -> DataFrame:
     """Mark questions on resources without any ACL, on either side."""
     patterns = sided_acls.withColumnRenamed("resource_name", "pattern_name")
     patterns = patterns.groupBy(*PATTERN).agg(sf.bit_or("sides").alias("sides"))
-    resources = questions.select(*_RESOURCE).distinct()
-    covered = covering_resources(resources, patterns_of(patterns)).withColumnsRenamed(
-        {"covering_type": "pattern_type", "covering_name": "pattern_name"}
-    )
-    covered = covered.join(patterns, list(PATTERN)).groupBy(*_RESOURCE).agg(sf.bit_or("sides").alias("sides"))
+    covered = covering_patterns(questions.select(*RESOURCE).distinct(), patterns_of(patterns))
+    covered = covered.join(patterns, list(PATTERN)).groupBy(*RESOURCE).agg(sf.bit_or("sides").alias("sides"))
     sides = sf.coalesce(sf.col("sides"), sf.lit(0))
-    open_before, open_after = (sides.bitwiseAND(sf.lit(bit)) == 0 for bit in (1, 2))
-    marked = questions.join(covered, list(_RESOURCE), "left")
+    open_before, open_after = (sides.bitwiseAND(sf.lit(bit)) == 0 for bit in (BEFORE, AFTER))
+    marked = questions.join(covered, list(RESOURCE), "left")
     return marked.withColumns({"open_before": open_before, "open_after": open_after}).drop("sides")
 
 
@@ -154,17 +139,16 @@ def _acl_rows(acls: DataFrame, buckets: int) -> DataFrame:
 
 
 def _question_rows(questions: DataFrame, buckets: int) -> DataFrame:
-    nothing = {name: sf.lit(None).cast(_ROW[name].dataType) for name in _ROW.fieldNames()}
     given = {
-        **nothing,
         "part": _part(buckets),
         "kind": sf.lit(_QUESTION),
         "operation": _code(AclOperation, "operation"),
         "resource_type": _code(ResourceType, "resource_type"),
     }
-    given.update({name: sf.col(name) for name in ("principal", "host", "resource_name", "is_super_user", *_MEASURES)})
-    given.update({name: sf.col(name) for name in ("open_before", "open_after")})
-    return questions.select(*(column.alias(name) for name, column in given.items()))
+    kept = {*_CARRIED, "open_before", "open_after"} - set(given)
+    nothing = {each.name: sf.lit(None).cast(each.dataType) for each in _ROW}
+    row = {**nothing, **given, **{name: sf.col(name) for name in kept}}
+    return questions.select(*(column.alias(name) for name, column in row.items()))
 
 
 def _order() -> list[Column]:
@@ -218,14 +202,13 @@ def _answer_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _acls(rows: pa.RecordBatch) -> list[Any]:
-    names = ("acl_id", *_CODES, "resource_name", "principal", "host")
-    return list(zip(*(rows.column(name).to_pylist() for name in names), strict=True))
+    return rows_in(rows, ("acl_id", *_CODES, "resource_name", "principal", "host"))
 
 
 def _answered(bucket: Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:
-    names = ("principal", "host", "operation", "resource_type", "resource_name")
-    asked = zip(*(rows.column(name).to_pylist() for name in names), strict=True)
-    before, after = bucket.answers(asked)
+    before, after = bucket.answers(
+        rows_in(rows, ("principal", "host", "operation", "resource_type", "resource_name"))
+    )
     _settle(rows, "open_before", before)
     _settle(rows, "open_after", after)
     columns = [rows.column(name) for name in _CARRIED]
@@ -235,7 +218,7 @@ def _answered(bucket: Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _settle(rows: pa.RecordBatch, opened: str, answers: list[Answer]) -> None:
-    """Put in what core could not know in one bucket: who is a super user, and which resources nobody has ACLs on."""
+    """Put in what core could not know in one bucket: super users, and resources on which nobody has ACLs."""
     for at, is_open in enumerate(rows.column(opened).to_pylist()):
         if is_open:
             answers[at] = DEFAULT_ALLOW

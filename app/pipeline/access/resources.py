@@ -11,13 +11,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from app.core.kafka.codes import ResourceType
-from app.pipeline.history.schemas import RESOURCES
+from app.pipeline.history.schemas import RESOURCES, columns
+from app.pipeline.spark.arrow import batch_of
 from app.pipeline.spark.errors import PipelineError
 
 _NAMES = RESOURCES.fieldNames()
 _TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
 _BROKEN = "_broken"
-_JSON = StructType([StructField(name, StringType()) for name in (*_NAMES, _BROKEN)])
+_JSON = columns(f"resource_type string, resource_name string, {_BROKEN} string")
 _SHOWN = 3
 _MAX_SHOWN = 100
 _KNOWN = (
@@ -26,7 +27,7 @@ _KNOWN = (
 
 
 def resource_list(path: str) -> str:
-    """The path of a list of resources, as far as its name tells. Raises PipelineError for one of no known format."""
+    """The path of a list of resources. Raises PipelineError if its name shows no known format."""
     if not path or _extension(path) not in _READERS:
         raise PipelineError(f"`{path}`: unknown format of a resource list; {_KNOWN}")
     if _last(path).startswith(("_", ".")) and _extension(path) != "parquet":
@@ -54,7 +55,7 @@ def read_resources(spark: SparkSession, path: str) -> DataFrame:
 
 
 def seen_resources(decisions: DataFrame) -> DataFrame:
-    """Every resource that a decision of the log was about (RESOURCES)."""
+    """Every resource that the log names (RESOURCES)."""
     return decisions.select(*_NAMES).distinct()
 
 
@@ -73,7 +74,7 @@ def _csv(spark: SparkSession, path: str) -> DataFrame:
     options = {"header": "true", "multiLine": "true", "escape": '"', "encoding": "UTF-8", "inferSchema": "false"}
     header = spark.read.options(**options).csv(path)
     _check_columns(header, path)
-    schema = StructType([*(StructField(name, StringType()) for name in header.columns), _broken_field()])
+    schema = StructType([StructField(name, StringType()) for name in (*header.columns, _BROKEN)])
     read = spark.read.schema(schema).options(
         **options, columnPruning="false", enforceSchema="true", columnNameOfCorruptRecord=_BROKEN
     )
@@ -84,7 +85,7 @@ def _csv(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _check_lines(spark: SparkSession, path: str, *, quoted: bool) -> None:
-    """Raise PipelineError for what Spark would read otherwise than it is written, without a word."""
+    """Raise PipelineError for what Spark would silently read as something else."""
     line = sf.col("value")
     shown = sf.substring(sf.make_valid_utf8(line), 1, _MAX_SHOWN)
     # One within a name is doubled.
@@ -99,7 +100,7 @@ def _check_lines(spark: SparkSession, path: str, *, quoted: bool) -> None:
         return
     if row["invalid"] is not None:
         raise PipelineError(f"`{path}`: not UTF-8: `{row['invalid']}`; write the list in UTF-8")
-    # All that stands behind it would be one long name.
+    # Everything after the quote would be one long name.
     raise PipelineError(f"`{path}`: a quote is never closed; close it, and write one within a name as two, in quotes")
 
 
@@ -114,9 +115,7 @@ def _json(spark: SparkSession, path: str) -> DataFrame:
 
 def _json_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = [_json_row(raw) for raw in batch.column(0).to_pylist() if not raw.isspace() and raw]
-        columns = zip(*rows, strict=True) if rows else [()] * len(_JSON)
-        yield pa.RecordBatch.from_arrays([pa.array(each, pa.string()) for each in columns], names=_JSON.fieldNames())
+        yield batch_of([_json_row(raw) for raw in batch.column(0).to_pylist() if raw and not raw.isspace()], _JSON)
 
 
 def _json_row(raw: bytes) -> tuple[str | None, str | None, str | None]:
@@ -159,10 +158,6 @@ _READERS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
     "parquet": _parquet,
     "txt": _text,
 }
-
-
-def _broken_field() -> StructField:
-    return StructField(_BROKEN, StringType())
 
 
 def _check_columns(found: DataFrame, path: str) -> None:

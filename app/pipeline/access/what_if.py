@@ -6,27 +6,25 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from app.core.authorize import AuthorizationResult
 from app.core.kafka.bindings import AclBinding
 from app.pipeline.access.answers import AFTER, BEFORE, BOTH
-from app.pipeline.access.candidates import Candidate, new_id
-from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FLIPS
+from app.pipeline.access.changes import Candidate, new_id
+from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FLIPS, columns
+from app.pipeline.spark.arrow import batch_of, rows_in
 
 MAX_HOSTS = 10
 """Hosts that a row of FLIPS names."""
 
-SIDED_ACLS = StructType(
-    [*ACLS.fields, StructField("sides", IntegerType(), nullable=False), StructField("step", IntegerType())]
-)
+SIDED_ACLS = StructType([*ACLS.fields, *columns("sides int not null, step int").fields])
 """ACLs before and after a change: on which side each is (`app.pipeline.access.answers`), and which file made it so."""
 
 CREATED, DELETED = "CREATED", "DELETED"
 
 _ALLOWED = AuthorizationResult.ALLOWED.value
 _GROUP = ("principal", "resource_type", "resource_name", "operation", "result", "after_result")
-_ARROW = pa.schema([*((name, pa.string()) for name in ACLS.fieldNames()), ("sides", pa.int32()), ("step", pa.int32())])
 
 
 def sided_acls(acls: DataFrame, candidate: Candidate) -> DataFrame:
@@ -50,7 +48,7 @@ def changes_of(sided: DataFrame) -> DataFrame:
 
 
 def flips_of(replayed: DataFrame) -> DataFrame:
-    """The questions whose result differs after the change (FLIPS); acl ids are those of most of the decisions."""
+    """The questions whose result differs after the change (FLIPS); the ACL ids are those of most of the decisions."""
     turned = replayed.filter(sf.col("result") != sf.col("after_result"))
     # Hosts of one group may be many: only the first are ever brought together.
     by_host = Window.partitionBy(*_GROUP).orderBy("host")
@@ -101,21 +99,11 @@ def _of_most(column: str) -> Column:
 
 def _sides_of_batches(candidate: Candidate, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = list(zip(*(batch.column(name).to_pylist() for name in ACLS.fieldNames()), strict=True))
-        sides = [BOTH] * len(rows)
-        steps: list[int | None] = [None] * len(rows)
-        again = []
-        for at, row in enumerate(rows):
+        rows: list[tuple[object, ...]] = []
+        for row in rows_in(batch):
             binding = AclBinding.from_words(row[1:])
             fate = candidate.fate(binding, there=True)
-            if fate.gone:
-                sides[at], steps[at] = BEFORE, fate.deleted_by
+            rows.append((*row, BEFORE, fate.deleted_by) if fate.gone else (*row, BOTH, None))
             if fate.gone and fate.there:
-                again.append((str(new_id(binding)), *row[1:], AFTER, fate.created_by))
-        kept = [*(batch.column(name) for name in ACLS.fieldNames()), pa.array(sides, "int32"), pa.array(steps, "int32")]
-        yield pa.RecordBatch.from_arrays(kept, schema=_ARROW)
-        if again:
-            arrays = [
-                pa.array(column, kind) for column, kind in zip(zip(*again, strict=True), _ARROW.types, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+                rows.append((str(new_id(binding)), *row[1:], AFTER, fate.created_by))
+        yield batch_of(rows, SIDED_ACLS)

@@ -14,12 +14,12 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
-from app.pipeline.history.schemas import DAY, DECISIONS
-from app.pipeline.spark.manifests import versions
-from app.pipeline.spark.storage import Home, read_documents, write_document
+from app.pipeline.history.schemas import DAY, DECISIONS, columns
+from app.pipeline.spark.arrow import batch_of
+from app.pipeline.spark.storage import Home, read_documents, versions, write_document
 
 LOG_FILES = "{decisions-*.jsonl,decisions-*.jsonl.gz}"
 """Closed files of the decision log. Open ones begin with `_` and are left alone."""
@@ -32,28 +32,10 @@ _ROWS_AT_ONCE = 1_000
 
 _FAULT_FIELDS = ("file", "column", "reason", "line")
 _NOTHING = (None,) * (len(DECISIONS.fields) + 1)
-_NULLABLE = [StructField(field.name, field.dataType) for field in DECISIONS.fields]
-_PARSED = StructType([*_NULLABLE, DAY, *(StructField(name, StringType()) for name in _FAULT_FIELDS)])
-_ARROW = pa.schema(
+_PARSED = StructType(
     [
-        *(
-            pa.field(field.name, kind)
-            for field, kind in zip(
-                DECISIONS.fields,
-                [
-                    pa.timestamp("us", tz="UTC"),
-                    pa.string(),
-                    pa.int64(),
-                    *[pa.string()] * 3,
-                    pa.int32(),
-                    *[pa.string()] * 8,
-                    pa.float64(),
-                ],
-                strict=True,
-            )
-        ),
-        pa.field("day", pa.date32()),
-        *(pa.field(name, pa.string()) for name in _FAULT_FIELDS),
+        *(StructField(each.name, each.dataType) for each in (*DECISIONS.fields, DAY)),
+        *columns(", ".join(f"{name} string" for name in _FAULT_FIELDS)).fields,
     ]
 )
 
@@ -147,10 +129,10 @@ def _parse_batches(latest: datetime, batches: Iterable[pa.RecordBatch]) -> Itera
             if raw and not raw.isspace():
                 rows += _rows_of(raw, file, latest)
             while len(rows) >= _ROWS_AT_ONCE:
-                yield _batch_of(rows[:_ROWS_AT_ONCE])
+                yield batch_of(rows[:_ROWS_AT_ONCE], _PARSED)
                 del rows[:_ROWS_AT_ONCE]
         if rows:
-            yield _batch_of(rows)
+            yield batch_of(rows, _PARSED)
 
 
 def _rows_of(raw: bytes, file: str, latest: datetime) -> list[Sequence[object]]:
@@ -159,8 +141,3 @@ def _rows_of(raw: bytes, file: str, latest: datetime) -> list[Sequence[object]]:
         text = raw[:MAX_LINE_BYTES].decode(errors="backslashreplace")
         return [(*_NOTHING, file, line.column, line.reason, text)]
     return [(*row, row[0].date(), None, None, None, None) for row in line]  # type: ignore[union-attr]  # `time`
-
-
-def _batch_of(rows: Sequence[Sequence[object]]) -> pa.RecordBatch:
-    arrays = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), _ARROW.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)

@@ -1,18 +1,28 @@
 """Whether the export is the store's history: every record, in order, chained, and adding up to the tables."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
+from app.core.records import record_hash
 from app.pipeline.history.export import BatchFacts
-from app.pipeline.history.hash_chain import ChainFacts
-from app.pipeline.history.schemas import BINDING_FIELDS
-from app.pipeline.spark.manifests import Exported
+from app.pipeline.history.manifests import Exported
+from app.pipeline.history.records import record_of
+from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS, columns
+from app.pipeline.spark.arrow import batch_of, rows_in
 
 SHOWN = 20
 """Differences that are named; all are counted."""
+
+
+_STRETCH = 65_536
+"""Records that one task follows; the last one of each stretch also starts the next."""
+
+_FOUND = columns("checked bigint, broken bigint, offset bigint, why string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +126,73 @@ def _binding(fields: Row) -> str:
 
 def _quoted(value: str | None) -> str:
     return "unset" if value is None else f"`{value}`"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainFacts:
+    """How many records were checked, how many of them are not chained to the one before, and the first of those."""
+
+    checked: int
+    broken: int
+    examples: list[tuple[int, str]]
+
+
+def follow_chain(records: DataFrame, start_offset: int, start_hash: bytes) -> ChainFacts:
+    """Follow all records from the hash at the offset before the first."""
+    rows = records.select(*RECORDS.fieldNames(), sf.unix_micros("recorded_at").alias("recorded_micros"))
+    rows = rows.drop("recorded_at")
+    stretch = sf.floor(sf.col("offset") / _STRETCH).cast("bigint")
+    own = sf.struct(stretch.alias("stretch"), sf.lit(0).alias("is_seed"))
+    seed = sf.struct((stretch + 1).alias("stretch"), sf.lit(1).alias("is_seed"))
+    is_last = sf.col("offset") % _STRETCH == _STRETCH - 1
+    places = sf.when(is_last, sf.array(own, seed)).otherwise(sf.array(own))
+    placed = rows.select("*", sf.explode(places).alias("place")).select("*", "place.*").drop("place")
+    # A seed lies before all records of its stretch.
+    sorted_rows = placed.repartition("stretch").sortWithinPartitions("stretch", "offset")
+
+    def follow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        links = _Links(start_offset, start_hash)
+        for batch in batches:
+            for row in rows_in(batch):
+                links.take(dict(zip(batch.schema.names, row, strict=True)))
+        # The counts are in the first row, an example in each of the others.
+        examples = ((0, 0, *example) for example in links.examples)
+        yield batch_of([(links.checked, links.broken, None, None), *examples], _FOUND)
+
+    found = sorted_rows.mapInArrow(follow, _FOUND).collect()
+    examples = sorted((row["offset"], row["why"]) for row in found if row["why"] is not None)
+    return ChainFacts(sum(row["checked"] for row in found), sum(row["broken"] for row in found), examples[:SHOWN])
+
+
+@dataclass(slots=True)
+class _Links:
+    """Follows records in the order of their offsets."""
+
+    offset: int
+    hash: bytes
+    checked: int = 0
+    broken: int = 0
+    examples: list[tuple[int, str]] = field(default_factory=list)
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """The next record, or the one before a stretch."""
+        if not row["is_seed"]:
+            self.checked += 1
+            why = self._fault(row)
+            if why is not None:
+                self.broken += 1
+                if len(self.examples) < SHOWN:
+                    self.examples.append((row["offset"], why))
+        self.offset, self.hash = row["offset"], row["hash"]
+
+    def _fault(self, row: Mapping[str, Any]) -> str | None:
+        if row["offset"] == self.offset:
+            return "stands there twice"
+        if row["offset"] != self.offset + 1:
+            return "the record before it is missing"
+        try:
+            record = record_of(row)
+            chained = record_hash(self.hash, record)
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as fault:
+            return f"no record that this version can read ({fault})"
+        return None if chained == record.hash else "its hash does not cover this record and the one before it"

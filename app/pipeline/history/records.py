@@ -1,4 +1,4 @@
-"""Records of the feed in Kafka's words, and as core's values."""
+"""Records of the feed: as core's values, and folded to the state that they add up to."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import AccessControlEntryRecord, ConfigRecord, Record, RemoveAccessControlEntryRecord
+from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
 
 CREATED, REMOVED, CONFIGURED = (
@@ -90,3 +91,23 @@ def _unreadable() -> Column:
         has_words = has_words & sf.col(name).isin(*words)
     is_known = is_known | (sf.col("kind").isin(CREATED, REMOVED) & has_words)
     return ~sf.coalesce(is_known, sf.lit(False))  # noqa: FBT003 - the same
+
+
+def fold_acls(records: DataFrame, base: DataFrame | None = None) -> DataFrame:
+    """The ACLs after these records, which follow a base of ACLs (schemas.ACLS) if there is one."""
+    changes = records.where(sf.col("kind").isin(CREATED, REMOVED)).select(
+        sf.col("acl_id").alias("id"), "offset", (sf.col("kind") == CREATED).alias("is_there"), *BINDING_FIELDS
+    )
+    if base is not None:
+        # Before every record: offsets begin at 1.
+        there = base.select("id", sf.lit(0).alias("offset"), sf.expr("true AS is_there"), *BINDING_FIELDS)
+        changes = there.unionByName(changes)
+    latest = changes.groupBy("id").agg(sf.max_by(sf.struct("is_there", *BINDING_FIELDS), "offset").alias("latest"))
+    return latest.where("latest.is_there").select("id", *(f"latest.{name}" for name in BINDING_FIELDS))
+
+
+def fold_configs(records: DataFrame) -> DataFrame:
+    """The last value (null: back to the start-up value) of every property that these records name."""
+    changes = records.where(sf.col("kind") == CONFIGURED)
+    latest = changes.groupBy("config_name").agg(sf.max_by(sf.struct("config_value"), "offset").alias("latest"))
+    return latest.select(sf.col("config_name").alias("name"), sf.col("latest.config_value").alias("value"))

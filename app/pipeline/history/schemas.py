@@ -3,10 +3,14 @@
 Timestamps are UTC. Hosts of ACLs and of decisions are compared as `core.kafka.hosts` does.
 """
 
+import re
+from typing import Final
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
+    DataType,
     DateType,
     DoubleType,
     IntegerType,
@@ -17,11 +21,25 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-_TEXT, _LONG, _INT, _TIME = StringType(), LongType(), IntegerType(), TimestampType()
+_TEXTS = ArrayType(StringType(), containsNull=False)
+_TYPES: Final[dict[str, DataType]] = {
+    **{
+        each.simpleString(): each
+        for each in (
+            *(BinaryType(), BooleanType(), DateType(), DoubleType()),
+            *(IntegerType(), LongType(), StringType(), TimestampType()),
+        )
+    },
+    "array<string>": _TEXTS,
+    "array<array<string>>": ArrayType(_TEXTS, containsNull=False),
+}
+_COLUMN = re.compile(r"(\w+) ([\w<>]+)( not null)?")
 
 
-def _must(name: str, kind: StringType | LongType | IntegerType | TimestampType | BooleanType) -> StructField:
-    return StructField(name, kind, nullable=False)
+def columns(ddl: str) -> StructType:
+    """The schema in DDL such as `id string not null, mask int`; without a JVM, which Spark's own parser needs."""
+    found = (_COLUMN.fullmatch(each.strip()) for each in ddl.split(","))
+    return StructType([StructField(each[1], _TYPES[each[2]], nullable=not each[3]) for each in found if each])
 
 
 BINDING_FIELDS = (
@@ -35,117 +53,62 @@ BINDING_FIELDS = (
 )
 """The seven fields of an ACL binding (KIP-140), in the order of the REST contract."""
 
-ACLS = StructType([_must("id", _TEXT), *(_must(name, _TEXT) for name in BINDING_FIELDS)])
+_BINDING = ", ".join(f"{name} string not null" for name in BINDING_FIELDS)
+
+ACLS = columns(f"id string not null, {_BINDING}")
 """ACLs at one offset. `id` is the UUID as text."""
 
-RECORDS = StructType(
-    [
-        _must("offset", _LONG),
-        _must("tx_last", _LONG),
-        _must("kind", _TEXT),
-        StructField("acl_id", _TEXT),
-        *(StructField(name, _TEXT) for name in BINDING_FIELDS),
-        StructField("config_name", _TEXT),
-        StructField("config_value", _TEXT),
-        _must("recorded_at", _TIME),
-        _must("actor", _TEXT),
-        StructField("hash", BinaryType(), nullable=False),
-    ]
+RECORDS = columns(
+    f"""offset bigint not null, tx_last bigint not null, kind string not null, acl_id string,
+    {_BINDING.replace(" not null", "")}, config_name string, config_value string,
+    recorded_at timestamp not null, actor string not null, hash binary not null"""
 )
-"""Records of the change feed, as `acl_record_v1` shows them. In Parquet `day` (of recorded_at) comes on top."""
+"""Records of the change feed, as `acl_record_v1` shows them. Parquet also has `day` (of recorded_at)."""
 
-DECISIONS = StructType(
-    [
-        _must("time", _TIME),
-        _must("epoch", _TEXT),
-        _must("offset", _LONG),
-        _must("principal", _TEXT),
-        _must("host", _TEXT),
-        StructField("listener_name", _TEXT),
-        StructField("request_type", _INT),
-        StructField("client_id", _TEXT),
-        StructField("caller", _TEXT),
-        _must("operation", _TEXT),
-        _must("resource_type", _TEXT),
-        _must("resource_name", _TEXT),
-        _must("result", _TEXT),
-        _must("rule", _TEXT),
-        StructField("acl_id", _TEXT),
-        StructField("sampled", DoubleType(), nullable=False),
-    ]
+DECISIONS = columns(
+    """time timestamp not null, epoch string not null, offset bigint not null, principal string not null,
+    host string not null, listener_name string, request_type int, client_id string, caller string,
+    operation string not null, resource_type string not null, resource_name string not null,
+    result string not null, rule string not null, acl_id string, sampled double not null"""
 )
-"""The decision log: one row an action of authorize. `result` is ALLOWED or DENIED, `rule` one of SuperUser,
+"""The decision log: one row for each action of authorize. `result` is ALLOWED or DENIED, `rule` one of SuperUser,
 MatchingAcl, DefaultAllow, DefaultDeny, `acl_id` the deciding ACL (null unless MatchingAcl), `host` the client address
-as Java prints it, `sampled` the share of requests that were logged (1.0: all). `day` comes on top in Parquet."""
+as Java prints it, `sampled` the share of requests that were logged (1.0: all). Parquet also has `day`."""
 
-RESOURCES = StructType([_must("resource_type", _TEXT), _must("resource_name", _TEXT)])
+RESOURCES = columns("resource_type string not null, resource_name string not null")
 """Resources that exist (or were asked for): TOPIC, GROUP, ...; no wildcard among them."""
 
-MASKS = StructType(
-    [
-        _must("resource_type", _TEXT),
-        _must("pattern_type", _TEXT),
-        _must("pattern_name", _TEXT),
-        _must("principal", _TEXT),
-        _must("host", _TEXT),
-        _must("allow_mask", _INT),
-        _must("deny_mask", _INT),
-    ]
+MASKS = columns(
+    """resource_type string not null, pattern_type string not null, pattern_name string not null,
+    principal string not null, host string not null, allow_mask int not null, deny_mask int not null"""
 )
 """All ACLs of one principal and host on one pattern. Bit n is the operation with Kafka's code n; implied operations and
 ALL are folded in as `core.kafka.operations` says (ALLOW_MASK, DENY_MASK)."""
 
-NODES = StructType(
-    [
-        _must("resource_type", _TEXT),
-        _must("resource_name", _TEXT),
-        _must("pattern_type", _TEXT),
-        _must("pattern_name", _TEXT),
-    ]
+NODES = columns(
+    """resource_type string not null, resource_name string not null, pattern_type string not null,
+    pattern_name string not null"""
 )
 """Which patterns (of those that ACLs have) cover which resource."""
 
-FINDINGS = StructType(
-    [
-        _must("kind", _TEXT),
-        _must("acl_id", _TEXT),
-        *(_must(name, _TEXT) for name in BINDING_FIELDS),
-        _must("why", _TEXT),
-        StructField("by_acl_id", _TEXT),
-        StructField("covered", _LONG),
-        StructField("used", _LONG),
-        StructField("mend", ArrayType(_TEXT, containsNull=False), nullable=False),
-    ]
-)
-"""What hygiene found, one row an ACL and kind (UNUSED, REDUNDANT, VOID, OVER_BROAD, DETACHED). `by_acl_id` is the ACL
-that makes it so, `covered` and `used` are numbers of resources, `mend` the commands, in order."""
+_FOUND = f"""kind string not null, acl_id string not null, {_BINDING}, why string not null, by_acl_id string,
+    covered bigint, used bigint"""
 
-FOUND = StructType(
-    [
-        *FINDINGS.fields[:-1],
-        StructField("narrower", ArrayType(ArrayType(_TEXT, containsNull=False), containsNull=False)),
-    ]
-)
-"""Findings without their commands. `narrower` are the fields of the ACLs that take the place of an OVER_BROAD one; null
-where they can't be written down."""
+FINDINGS = columns(f"{_FOUND}, mend array<string> not null")
+"""What hygiene found, one row for each ACL and kind (UNUSED, REDUNDANT, VOID, OVER_BROAD, DETACHED). `by_acl_id` is the
+ACL that makes it so, `covered` and `used` are numbers of resources, `mend` the commands, in order."""
 
-FLIPS = StructType(
-    [
-        _must("principal", _TEXT),
-        _must("resource_type", _TEXT),
-        _must("resource_name", _TEXT),
-        _must("operation", _TEXT),
-        _must("before", _TEXT),
-        _must("after", _TEXT),
-        _must("decisions", _LONG),
-        StructField("hosts", ArrayType(_TEXT, containsNull=False), nullable=False),
-        _must("first_time", _TIME),
-        _must("last_time", _TIME),
-        StructField("before_acl_id", _TEXT),
-        StructField("after_acl_id", _TEXT),
-    ]
+FOUND = columns(f"{_FOUND}, narrower array<array<string>>")
+"""Findings without their commands. `narrower` are the fields of the ACLs that replace an OVER_BROAD one; null where
+they can't be written down."""
+
+FLIPS = columns(
+    """principal string not null, resource_type string not null, resource_name string not null,
+    operation string not null, before string not null, after string not null, decisions bigint not null,
+    hosts array<string> not null, first_time timestamp not null, last_time timestamp not null,
+    before_acl_id string, after_acl_id string"""
 )
-"""Decisions of the log that a change would turn round, grouped. `hosts` holds at most ten of them."""
+"""Decisions of the log that a change would turn, grouped. `hosts` holds at most ten of them."""
 
 DAY = StructField("day", DateType())
-"""Under which Parquet of records and decisions is partitioned (UTC)."""
+"""The partition of records and decisions in Parquet (UTC)."""

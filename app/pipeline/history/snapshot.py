@@ -1,6 +1,6 @@
 """The ACLs and the configuration at one offset: folded from the export, saved, and loaded by other jobs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -8,14 +8,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.kafka.configs import AuthorizerConfig, parse_configs
 from app.pipeline.history.export import base_acls, records_of, whole_export
-from app.pipeline.history.fold import ends_of_transactions, fold_acls, fold_configs
-from app.pipeline.history.records import refuse_unreadable
+from app.pipeline.history.manifests import Exported
+from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
 from app.pipeline.history.schemas import ACLS
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.manifests import Exported, versions
-from app.pipeline.spark.storage import Home, existing, read_documents, write_document
+from app.pipeline.spark.storage import Home, existing, read_documents, versions, write_document
 
 _JOB = "snapshot"
 
@@ -30,6 +30,11 @@ class Snapshot:
     epoch: str
     offset: int
     as_of: datetime
+
+    @property
+    def config(self) -> AuthorizerConfig:
+        """The stored configuration. What is set only where the service is started is in no snapshot."""
+        return parse_configs(dict(self.configs))
 
 
 def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) -> Snapshot:
@@ -152,7 +157,7 @@ def _end(records: DataFrame, exported: Exported, offset: int | None, time: datet
     """The record to end with; None for the state before the first record."""
     if offset is not None:
         return _at(records, exported, offset)
-    ends = ends_of_transactions(records)
+    ends = records.where(sf.col("offset") == sf.col("tx_last"))
     if time is not None:
         ends = ends.where(sf.col("recorded_at") <= timestamp(time))
         if exported.base is not None and time < _start_time(exported):
@@ -207,3 +212,51 @@ def _manifests(spark: SparkSession, home: Home) -> list[dict[str, Any]]:
 
 def _room(home: Home, offset: int, name: str) -> str:
     return home.room("snapshots", f"offset={offset:020}", name)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedResults:
+    """What one job has made of snapshots, by their offsets: first the tables, then a manifest that completes them.
+
+    A job that was killed leaves an offset that `find` ignores.
+    """
+
+    spark: SparkSession
+    home: Home
+    job: str
+
+    def room(self, offset: int | None, name: str) -> str:
+        """The folder of one table at this offset; None stands for all of them."""
+        return self.home.room(self.job, "offset=*" if offset is None else f"offset={offset:020}", name)
+
+    def find(self, offset: int | None) -> dict[str, Any] | None:
+        """The manifest of what was saved at this offset, or at the latest; None if there is none."""
+        documents = read_documents(self.spark, self.room(None, "manifest"))
+        saved = {each["offset"]: each for each in documents if each["complete"]}
+        if not saved:
+            return None
+        return saved.get(max(saved) if offset is None else offset)
+
+    def begin(self, snapshot: Snapshot, looked_at: Mapping[str, Any]) -> dict[str, Any]:
+        """Invalidate what is saved at this offset. The manifest, with `looked_at` in it, for `complete`."""
+        manifest = {
+            "job": self.job,
+            "cluster_id": snapshot.cluster_id,
+            "epoch": snapshot.epoch,
+            "offset": snapshot.offset,
+            "as_of": snapshot.as_of.isoformat(),
+            **looked_at,
+            **versions(self.spark),
+        }
+        # INVARIANT: no manifest ever speaks of tables that are being replaced.
+        self._write({**manifest, "complete": False})
+        return manifest
+
+    def complete(self, manifest: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
+        """Called once the tables are written; the manifest, with their counts."""
+        whole = {**manifest, "complete": True, "counts": dict(counts)}
+        self._write(whole)
+        return whole
+
+    def _write(self, manifest: Mapping[str, Any]) -> None:
+        write_document(self.spark, self.room(manifest["offset"], "manifest"), manifest)

@@ -1,11 +1,101 @@
-"""Findings as files for whoever mends: CSV to look through, and a shell script to run once it was looked through."""
+"""Commands that mend findings: lines of `klamm acls` or of kafka-acls, also as CSV and as a shell script.
 
+Only this file decides what may be removed at all.
+"""
+
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
+from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclPermissionType
+from app.formats.shell_words import shell_line
 from app.pipeline.history.schemas import FINDINGS
-from app.pipeline.hygiene.kafka_acls import KAFKA_ACLS, KLAMM
 from app.pipeline.spark.row_output import csv_line, one_line
+
+KLAMM, KAFKA_ACLS = "klamm", "kafka-acls"
+TOOLS = (KLAMM, KAFKA_ACLS)
+
+_ALLOW, _DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
+
+# Without the variable `klamm acls` would change whatever runs on this machine.
+_BEGINNINGS: Final = {
+    KLAMM: 'klamm acls --klamm "${KLAMM:?}"',
+    KAFKA_ACLS: 'kafka-acls --bootstrap-server "${BOOTSTRAP:?}"',
+}
+_CALLED: Final = {KLAMM: "klamm acls", KAFKA_ACLS: "kafka-acls"}
+
+# INVARIANT: no DENY is removed for lack of use. What it forbids is not asked for as long as all goes well.
+_REMOVABLE: Final[Mapping[str, frozenset[AclPermissionType]]] = MappingProxyType(
+    {
+        "VOID": frozenset({_ALLOW}),
+        "REDUNDANT": frozenset({_ALLOW, _DENY}),
+        "OVER_BROAD": frozenset({_ALLOW}),
+        "UNUSED": frozenset({_ALLOW}),
+        "DETACHED": frozenset({_ALLOW}),
+    }
+)
+"""By kind of finding: ACLs of which permission may it propose to remove?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A removal that may be proposed. Every command that removes an ACL needs one.
+
+    Raises ValueError where a finding of this kind is no reason to remove such an ACL.
+    """
+
+    kind: str
+    acl: AclBinding
+
+    def __post_init__(self) -> None:
+        if not may_propose(self.kind, self.acl.permission_type):
+            raise ValueError(f"{self.kind} is no reason to remove a {self.acl.permission_type.name}")
+
+
+def may_propose(kind: str, permission_type: AclPermissionType) -> bool:
+    return permission_type in _REMOVABLE.get(kind, ())
+
+
+def add_command(acl: AclBinding, tool: str = KLAMM) -> str:
+    """The shell line that creates this ACL; if the tool can't, a comment with the entry for `createAcls`."""
+    return _command(acl, tool, "--add", "POST /v1/acls with the binding")
+
+
+def remove_command(removal: Removal, tool: str = KLAMM) -> str:
+    """The shell line that deletes this ACL and no other, unprompted; comments as `add_command`."""
+    return _command(removal.acl, tool, "--remove --force", "POST /v1/acls/delete with the filter")
+
+
+def mend_of(kind: str, acl: AclBinding, narrower: list[list[str]] | None, tool: str = KLAMM) -> list[str]:
+    """The commands that mend a finding, in order; none where nothing is proposed.
+
+    `narrower` are the fields of the ACLs that replace an OVER_BROAD one.
+    """
+    if not may_propose(kind, acl.permission_type):
+        return []
+    removal = remove_command(Removal(kind, acl), tool)
+    if kind != "OVER_BROAD":
+        return [removal]
+    if narrower is None:
+        return []
+    added = [add_command(AclBinding.from_words(each), tool) for each in narrower]
+    is_by_hand = any(command.startswith("#") for command in added)
+    # INVARIANT: no command removes a broad ACL while any of the narrow ones is still to be made by hand.
+    return [*added, f"# once those above are there: {removal}" if is_by_hand else removal]
+
+
+def _command(acl: AclBinding, tool: str, action: str, otherwise: str) -> str:
+    reason = beyond_kafka_acls(acl)
+    flags = shell_line(kafka_acls_flags(acl, with_defaults=True)) if reason is None else None
+    if flags is None:
+        entry = json.dumps(dict(zip(AclBinding.__dataclass_fields__, acl.words, strict=True)))
+        return f"# not for {_CALLED[tool]} ({reason}): {otherwise} {entry}"
+    return f"{_BEGINNINGS[tool]} {action} {flags}"
+
 
 _HEAD = """\
 #!/usr/bin/env bash
@@ -32,14 +122,14 @@ kafka-acls() { command kafka-acls ${COMMAND_CONFIG:+--command-config "$COMMAND_C
 
 
 def csv_lines(findings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The findings with a header line; several commands stand in one field, a line each."""
+    """The findings with a header line; several commands share a field, a line each."""
     yield csv_line(FINDINGS.fieldNames())
     for finding in findings:
         yield csv_line([_field(finding[name]) for name in FINDINGS.fieldNames()])
 
 
 def script_lines(findings: Iterable[Mapping[str, Any]], manifest: Mapping[str, Any]) -> Iterator[str]:
-    """A shell script with the commands of all findings; a command that several findings need stands once."""
+    """A shell script with the commands of all findings, each command once."""
     variables, beginning = _ABOUT_THE_TOOL[manifest["tool"]]
     head = _HEAD.format(cluster=one_line(manifest["cluster_id"]), offset=manifest["offset"], variables=variables)
     yield head + beginning
@@ -48,7 +138,7 @@ def script_lines(findings: Iterable[Mapping[str, Any]], manifest: Mapping[str, A
         commands = [command for command in finding["mend"] if command not in done]
         done.update(commands)
         if commands:
-            # A comment must not end before its text does.
+            # A line end in the text would end the comment.
             yield f"\n# {finding['kind']} {finding['acl_id']}: {one_line(finding['why'])}"
             yield from commands
 

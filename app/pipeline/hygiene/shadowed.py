@@ -1,10 +1,10 @@
-"""ACLs that others make superfluous. All that is found here can go, in any order, without a decision changing.
+"""ACLs that others make superfluous. All of them can go, in any order, without a decision changing.
 
-REDUNDANT: one other ACL of the same permission speaks of every request that this one speaks of. VOID: an ALLOW all of
-whose requests one DENY forbids. Of ACLs that mean the very same (two texts of one CIDR range) the one with the lowest
-id stays. As the covering ACL the widest is named, which is never superfluous itself as far as it is of that kind.
+REDUNDANT: one other ACL of the same permission applies to every request that this one applies to. VOID: one DENY
+forbids everything that this ALLOW allows. Of ACLs that mean the same (two texts of one CIDR range) the one with the
+lowest id stays. The widest covering ACL is named, which is never superfluous in the same way itself.
 
-`authorizeByResourceType` alone knows no implied operations (KIP-504): it stops to see DESCRIBE where a READ stays.
+Only `authorizeByResourceType` knows no implied operations (KIP-504): it no longer sees DESCRIBE where only READ stays.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -12,8 +12,15 @@ from pyspark.sql import functions as sf
 
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType
 from app.pipeline.access.effective import permission_mask
-from app.pipeline.access.hosts import range_lengths, with_covering_keys, with_host_keys
-from app.pipeline.access.patterns import PATTERN, PREFIXED, patterns_of, wider_patterns
+from app.pipeline.access.patterns import (
+    PATTERN,
+    PREFIXED,
+    patterns_of,
+    range_lengths,
+    wider_patterns,
+    with_covering_keys,
+    with_host_keys,
+)
 from app.pipeline.hygiene.findings import found_in
 
 REDUNDANT, VOID = "REDUNDANT", "VOID"
@@ -25,13 +32,13 @@ _LONGEST_KEY = 1 << 20
 
 
 def with_reading(acls: DataFrame) -> DataFrame:
-    """The ACLs as `shadowed` takes them: each with the operations it speaks of (`mask`) and its `host_key`."""
+    """The ACLs as `shadowed` takes them: each with its operations (`mask`) and its `host_key`."""
     mask = permission_mask(AclPermissionType.ALLOW).bitwiseOR(permission_mask(AclPermissionType.DENY))
     return with_host_keys(acls.withColumnRenamed("resource_name", "pattern_name").withColumn("mask", mask))
 
 
 def shadowed(read: DataFrame) -> DataFrame:
-    """REDUNDANT and VOID ACLs (FOUND). `read` is looked at several times: let `with_reading` be persisted."""
+    """REDUNDANT and VOID ACLs (FOUND). `read` (`with_reading`) is read several times and should be persisted."""
     own = (sf.col("mask"), sf.col("permission_type"), sf.col("id"))
 
     def widest(permission: Column) -> Column:
@@ -79,9 +86,9 @@ def _candidates(read: DataFrame) -> DataFrame:
 
 
 def _entry() -> Column:
-    """An ACL with how wide it is, so that the greatest struct is the widest ACL.
+    """An ACL behind its widths, so that the greatest struct is the widest ACL.
 
-    Among the ACLs that cover one and the same, each of these orders agrees with covering: patterns and hosts nest.
+    Among the ACLs that cover the same cell each of these orders agrees with covering, because patterns and hosts nest.
     """
     prefixed = sf.col("pattern_type") == PREFIXED
     length = sf.length("pattern_name")

@@ -1,4 +1,4 @@
-"""ACLs that the log has no use for, and ACLs that give far more than the log shows to be used."""
+"""ACLs that the log has no use for, that open far more than is used, or that are on names that do not exist."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,14 +9,23 @@ from pyspark.sql import functions as sf
 
 from app.core.authorize import AuthorizationResult, Rule
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType
+from app.core.kafka.codes import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AclOperation,
+    AclPermissionType,
+    ResourceType,
+)
 from app.core.kafka.operations import ALLOW_MASK
 from app.core.kafka.validation import validate_new_acl
-from app.pipeline.access.patterns import PATTERN, covering_resources, patterns_of
+from app.pipeline.access.effective import masks_of, nodes_of
+from app.pipeline.access.patterns import LITERAL, PATTERN, PREFIXED, RESOURCE, covering_patterns, patterns_of
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FOUND
 from app.pipeline.hygiene.findings import found_in
+from app.pipeline.spark.arrow import batch_of
 
-UNUSED, OVER_BROAD = "UNUSED", "OVER_BROAD"
+DETACHED, OVER_BROAD, UNUSED = "DETACHED", "OVER_BROAD", "UNUSED"
+_ALLOW = AclPermissionType.ALLOW.name
 
 LONGEST_PREFIX = 3
 """Characters of a prefix that is suspected of being too short."""
@@ -30,18 +39,28 @@ USED_SHARE = 0.2
 MAX_NARROWER = 20
 """Narrower ACLs that are written down to take the place of a broad one."""
 
-_RESOURCE = ("resource_type", "resource_name")
 _LISTED = MAX_NARROWER * len(AclOperation)
 """Uses that are listed for one ACL; of the operations on one resource, some imply others."""
 
-_ARROW = pa.schema(
-    [
-        *((name, pa.string()) for name in ("kind", "acl_id", *BINDING_FIELDS, "why", "by_acl_id")),
-        ("covered", pa.int64()),
-        ("used", pa.int64()),
-        ("narrower", pa.list_(pa.list_(pa.string()))),
-    ]
-)
+
+def detached(acls: DataFrame, resources: DataFrame) -> DataFrame:
+    """ALLOW ACLs whose pattern covers none of the known resources (FOUND).
+
+    The literal `*` and the cluster always exist. ACLs on a resource type of which no resource is known at all are left
+    alone: a list of topics says nothing about groups. So are DENYs: they may be there for a future name.
+    """
+    allowing = acls.where(sf.col("permission_type") == _ALLOW)
+    living = patterns_of(nodes_of(resources, masks_of(allowing)))
+    judged = allowing.where(sf.col("resource_type") != ResourceType.CLUSTER.name)
+    judged = judged.where((sf.col("pattern_type") != LITERAL) | (sf.col("resource_name") != WILDCARD))
+    judged = judged.join(resources.select("resource_type").distinct(), "resource_type", "left_semi")
+    found = judged.withColumnRenamed("resource_name", "pattern_name").join(living, list(PATTERN), "left_anti")
+    named = found.withColumnRenamed("pattern_name", "resource_name")
+    kind, name = sf.lower("resource_type"), sf.col("resource_name")
+    literal = sf.format_string("no %s `%s` is known", kind, name)
+    prefixed = sf.format_string("no known %s begins with `%s`", kind, name)
+    why = sf.when(sf.col("pattern_type") == LITERAL, literal).otherwise(prefixed)
+    return found_in(named, sf.lit(DETACHED), why=why, covered=sf.lit(0))
 
 
 def unused(
@@ -55,12 +74,12 @@ def unused(
 ) -> DataFrame:
     """ALLOW ACLs (FOUND) that can go, all together, without a decision of the log changing.
 
-    Needed is whatever decided, by the log or by `replayed` (`access.replay`); and where resources without ACLs
-    are open to all, one ACL on each resource that was denied for want of any that allows. `log` says in words what was
-    looked at. Only the ACLs `judged` (acl_id) are: of those the log covers as much time as it must. DENYs never are:
-    what they forbid is not asked for as long as all goes well.
+    An ACL is needed if it decided anything, by the log or by `replayed` (`access.replay`). Where resources without ACLs
+    are open to all, one ACL is needed on each resource that was denied because no ACL allows. `log` describes what was
+    looked at. Only the ACLs `judged` (acl_id) can be unused: the log covers enough of their time. DENYs never are: what
+    they forbid is not asked for as long as all goes well.
     """
-    allowing = acls.filter(sf.col("permission_type") == AclPermissionType.ALLOW.name)
+    allowing = acls.filter(sf.col("permission_type") == _ALLOW)
     old = allowing.join(judged.select(sf.col("acl_id").alias("id")), "id", "left_semi")
     deciding = replayed.select("acl_id").unionByName(decisions.select("acl_id"))
     deciding = deciding.filter(sf.col("acl_id").isNotNull()).distinct()
@@ -83,8 +102,8 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
     """ALLOW ACLs (FOUND) on `*`, short prefixes or for `User:*` of whose many resources few are used by the log.
 
     `nodes` (NODES) tell which resources there are; those of `broad_acls` are enough. The mend creates the narrower ACLs
-    that the log needs and removes the broad one; no decision of the log changes by that. Where too many would be needed
-    the mend is empty. With `allow_everyone` ACLs that alone keep closed what somebody was denied are left out.
+    that the log needs and removes the broad one, which changes no decision of the log. If that takes too many ACLs, the
+    mend is empty. With `allow_everyone`, ACLs that alone keep closed what somebody was denied are left out.
     """
     broad = broad_acls(acls, longest_prefix)
     counted = nodes.groupBy(*PATTERN).agg(sf.count_distinct("resource_name").alias("covered"))
@@ -97,11 +116,11 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
     counts = uses.groupBy("id").agg(
         sf.count_distinct("use.resource_name").alias("used"), sf.count(sf.lit(1)).alias("uses")
     )
-    suspects = broad.join(covered, [*_RESOURCE, "pattern_type"]).join(counts, "id")
+    suspects = broad.join(covered, [*RESOURCE, "pattern_type"]).join(counts, "id")
     suspects = suspects.filter(
         (sf.col("covered") >= least_covered) & (sf.col("used") < sf.lit(used_share) * sf.col("covered"))
     )
-    # They are few, and looked at three times.
+    # There are few of them, and they are read three times.
     suspects = suspects.localCheckpoint()
     if allow_everyone:
         suspects = suspects.join(_opening(acls, replayed, suspects), "id", "left_anti")
@@ -117,22 +136,22 @@ def broad_acls(acls: DataFrame, longest_prefix: int = LONGEST_PREFIX) -> DataFra
 
 
 def closed_without_acl(acls: DataFrame, decisions: DataFrame) -> DataFrame:
-    """Resources without any of these ACLs that somebody was denied for want of one that allows.
+    """Resources that have none of these ACLs, and that somebody was denied because no ACL allows.
 
-    Where resources without ACLs are open to all there are none, if `acls` are all that there were at any of these
-    decisions: what was closed by an ACL that has gone since may be open now.
+    Where resources without ACLs are open to all there are none, if `acls` are all that existed at any of these
+    decisions: what was closed by an ACL that is gone may be open now.
     """
     denied = _denied_by_default(decisions)
-    covered = _covering(denied, _by_pattern(acls).select(*PATTERN).distinct()).select(*_RESOURCE).distinct()
-    return denied.join(covered, list(_RESOURCE), "left_anti")
+    covered = _covering(denied, _by_pattern(acls).select(*PATTERN).distinct()).select(*RESOURCE).distinct()
+    return denied.join(covered, list(RESOURCE), "left_anti")
 
 
 def _is_broad(longest_prefix: int) -> Column:
     name, pattern_type = sf.col("resource_name"), sf.col("pattern_type")
-    everything = (pattern_type == PatternType.LITERAL.name) & (name == WILDCARD)
-    short = (pattern_type == PatternType.PREFIXED.name) & (sf.length(name) <= longest_prefix)
+    everything = (pattern_type == LITERAL) & (name == WILDCARD)
+    short = (pattern_type == PREFIXED) & (sf.length(name) <= longest_prefix)
     wide = everything | short | (sf.col("principal") == WILDCARD_PRINCIPAL)
-    return (sf.col("permission_type") == AclPermissionType.ALLOW.name) & wide
+    return (sf.col("permission_type") == _ALLOW) & wide
 
 
 def _closing(acls: DataFrame, replayed: DataFrame, deciding: DataFrame) -> DataFrame:
@@ -141,7 +160,7 @@ def _closing(acls: DataFrame, replayed: DataFrame, deciding: DataFrame) -> DataF
         acls.join(deciding.select(sf.col("acl_id").alias("id"), sf.lit(1).alias("decides")), "id", "left")
     )
     patterns = patterns.groupBy(*PATTERN).agg(sf.min("id").alias("acl_id"), sf.max("decides").alias("decides"))
-    on_resource = _covering(_denied_by_default(replayed), patterns).groupBy(*_RESOURCE)
+    on_resource = _covering(_denied_by_default(replayed), patterns).groupBy(*RESOURCE)
     kept = on_resource.agg(sf.min("acl_id").alias("acl_id"), sf.max("decides").alias("decides"))
     return kept.filter(sf.col("decides").isNull()).select("acl_id").distinct()
 
@@ -152,13 +171,13 @@ def _opening(acls: DataFrame, replayed: DataFrame, suspects: DataFrame) -> DataF
     marked = _by_pattern(acls.join(suspected, "id", "left"))
     patterns = marked.groupBy(*PATTERN).agg(sf.max(sf.col("suspected").isNull()).alias("stays"))
     on_resource = _covering(_denied_by_default(replayed), patterns)
-    bare = on_resource.groupBy(*_RESOURCE).agg(sf.max("stays").alias("stays")).filter(~sf.col("stays"))
-    held = on_resource.drop("stays").join(bare.drop("stays"), list(_RESOURCE)).select(*PATTERN).distinct()
+    bare = on_resource.groupBy(*RESOURCE).agg(sf.max("stays").alias("stays")).filter(~sf.col("stays"))
+    held = on_resource.drop("stays").join(bare.drop("stays"), list(RESOURCE)).select(*PATTERN).distinct()
     return _by_pattern(suspects).join(held, list(PATTERN), "left_semi").select("id")
 
 
 def _denied_by_default(replayed: DataFrame) -> DataFrame:
-    return replayed.filter(sf.col("rule") == Rule.DEFAULT_DENY.value).select(*_RESOURCE).distinct()
+    return replayed.filter(sf.col("rule") == Rule.DEFAULT_DENY.value).select(*RESOURCE).distinct()
 
 
 def _by_pattern(acls: DataFrame) -> DataFrame:
@@ -167,18 +186,12 @@ def _by_pattern(acls: DataFrame) -> DataFrame:
 
 def _covering(resources: DataFrame, patterns: DataFrame) -> DataFrame:
     """Resources with each pattern that covers them, and what is known of the pattern."""
-    covered = covering_resources(resources, patterns_of(patterns))
-    named = covered.withColumnsRenamed({"covering_type": "pattern_type", "covering_name": "pattern_name"})
-    return named.join(patterns, list(PATTERN))
+    return covering_patterns(resources, patterns_of(patterns)).join(patterns, list(PATTERN))
 
 
 def _narrowed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = [_finding(row) for row in batch.to_pylist()]
-        if rows:
-            columns = zip(*rows, strict=True)
-            arrays = [pa.array(values, kind) for values, kind in zip(columns, _ARROW.types, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+        yield batch_of([_finding(row) for row in batch.to_pylist()], FOUND)
 
 
 def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -209,7 +222,7 @@ def narrower_acls(acl: Mapping[str, str], uses: Sequence[Mapping[str, str]]) -> 
         {
             **acl,
             "resource_name": name,
-            "pattern_type": PatternType.LITERAL.name,
+            "pattern_type": LITERAL,
             "principal": principal,
             "operation": operation.name,
         }

@@ -18,14 +18,17 @@ from app.pipeline.jobs import (
     who,
 )
 
-JOBS: tuple[Job, ...] = (export, snapshot, reconcile, ingest, effective, who, what, hygiene, what_if, report, nightly)
+JOBS: tuple[Job, ...] = (
+    export.JOB,
+    snapshot.JOB,
+    reconcile.JOB,
+    ingest.JOB,
+    effective.JOB,
+    who.JOB,
+    what.JOB,
+    hygiene.JOB,
+    what_if.JOB,
+    report.JOB,
+    nightly.JOB,
+)
 """In the order in which they follow each other."""
-
-FIRST_THE_DATABASE: tuple[Job, ...] = (export, reconcile, nightly)
-"""Jobs that can't begin without PostgreSQL."""
-
-MAY_READ_THE_DATABASE: tuple[Job, ...] = (*FIRST_THE_DATABASE, snapshot)
-"""Jobs that need its driver."""
-
-READ_ONLY: tuple[Job, ...] = (reconcile, who, what, report)
-"""Jobs that write nothing into the home, but for a report that is told no other place."""

@@ -2,17 +2,13 @@
 
 import argparse
 
-from app.pipeline.access.effective_tables import save_effective
-from app.pipeline.context import JobContext
+from app.pipeline.access.effective import save_effective
+from app.pipeline.context import Job, JobContext
 from app.pipeline.history.snapshot import load_snapshot
-from app.pipeline.jobs.inputs import add_offset, add_resources, resources_of
-
-NAME = "effective"
-HELP = "work out who can do what on all resources, from a snapshot"
+from app.pipeline.jobs.inputs import add_offset, add_resources, check_resources, resources_are_there, resources_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which snapshot, which resources, and whether pairs are wanted."""
     add_offset(parser)
     add_resources(parser)
     parser.add_argument(
@@ -21,7 +17,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Make the tables and save them."""
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     with context.console.step("reading the resources"):
         resources = resources_of(context, arguments)
@@ -29,6 +24,16 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         saved = save_effective(context.spark, context.home, snapshot, resources, pairs=arguments.expanded)
     for table, count in saved["counts"].items():
         context.metrics.count(f"{table}_written", count)
-    told = ", ".join(f"{count:,} {table}" for table, count in saved["counts"].items())
-    context.console.say(f"effective access at offset {snapshot.offset}: {told}")
+    counts = ", ".join(f"{count:,} {table}" for table, count in saved["counts"].items())
+    context.console.say(f"effective access at offset {snapshot.offset}: {counts}")
     return 0
+
+
+JOB = Job(
+    "effective",
+    "work out who can do what on all resources, from a snapshot",
+    add_arguments,
+    run,
+    check=check_resources,
+    check_home=resources_are_there,
+)

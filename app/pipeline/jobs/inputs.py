@@ -1,26 +1,40 @@
-"""Options that several jobs have: which snapshot, which resources, which part of the log."""
+"""Options that several jobs have, and what is read by them."""
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from app.core.kafka.configs import SUPER_USERS, parse_configs
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.hosts import ClientAddress, parse_address
+from app.pipeline.access.replay import DEFAULT_BUCKETS
 from app.pipeline.access.resources import read_resources, resource_list, seen_resources
-from app.pipeline.context import JobContext
+from app.pipeline.context import JobContext, LocalHome
 from app.pipeline.history.decision_log import read_decisions
-from app.pipeline.jobs.local_home import LocalHome
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from app.pipeline.spark.parsing import LONG_MAX, number_from, parse_time, told_by
 
+_MOST_BUCKETS = 10_000
+_MOST_ACLS = 100_000
+"""How many ACLs one question is answered from; for more there is `effective --expanded`."""
+
 
 def add_offset(parser: argparse.ArgumentParser) -> None:
-    """Which snapshot is looked at."""
+    """--offset: which snapshot is read. A job that has it checks the home by `snapshot_is_there`."""
     parser.add_argument(
         "--offset", type=number_from(0, LONG_MAX), metavar="N", help="the snapshot at this offset (default: the latest)"
     )
 
 
+def snapshot_is_there(arguments: argparse.Namespace, home: LocalHome) -> None:
+    """Raise PipelineError unless the home has the snapshot of `add_offset`."""
+    home.snapshot(arguments.offset)
+
+
 def add_resources(parser: argparse.ArgumentParser) -> None:
-    """Where the names of resources come from."""
+    """--resources, --seen, --since: where the names of resources come from."""
     parser.add_argument(
         "--resources",
         metavar="FILE",
@@ -35,15 +49,18 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
         type=told_by(parse_time),
         help="of the log, from this time on: 2026-11-22T12:00:00Z",
     )
-    parser.set_defaults(check=_check, check_home=_check_home)
 
 
-def needs_snapshot(parser: argparse.ArgumentParser) -> None:
-    """Say that the job reads the snapshot of `add_offset`, for `local_home` to look for it."""
-    parser.set_defaults(check_home=lambda arguments, home: home.snapshot(arguments.offset))
+def check_resources(arguments: argparse.Namespace) -> None:
+    """Refuse --since where no log is read."""
+    if arguments.since is not None and arguments.resources is not None and not arguments.seen:
+        raise PipelineError(
+            "--since is about the decision log, and only the list is read; say --seen as well, or leave --since out"
+        )
 
 
-def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
+def resources_are_there(arguments: argparse.Namespace, home: LocalHome) -> None:
+    """Raise PipelineError unless the home has the snapshot, and decisions if no list is given."""
     home.snapshot(arguments.offset)
     if arguments.resources is None:
         try:
@@ -52,15 +69,8 @@ def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
             raise _or_list(fault) from None
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    if arguments.since is not None and arguments.resources is not None and not arguments.seen:
-        raise PipelineError(
-            "--since is about the decision log, and only the list is read; say --seen as well, or leave --since out"
-        )
-
-
 def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFrame:
-    """The resources that the options name; of a file and the log, both, or the file's if there is no log yet.
+    """The resources that the options name: of the list, of the log, or of both; of the list if there is no log yet.
 
     Raises NoDecisionsError if there is neither.
     """
@@ -79,3 +89,89 @@ def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFram
 
 def _or_list(fault: NoDecisionsError) -> NoDecisionsError:
     return NoDecisionsError(f"{fault}; or name the resources by --resources FILE")
+
+
+def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
+    """--allow-everyone-if-no-acl-found and --buckets, for jobs that replay the log."""
+    parser.add_argument(
+        "--allow-everyone-if-no-acl-found",
+        choices=("true", "false"),
+        help="what the service is started with (what the snapshot says, else true if the log has such a decision)",
+    )
+    parser.add_argument(
+        "--buckets",
+        metavar="N",
+        type=number_from(1, _MOST_BUCKETS),
+        default=DEFAULT_BUCKETS,
+        help=f"how many parts principals are split into; more take less memory each ({DEFAULT_BUCKETS})",
+    )
+
+
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """--host: from where a client asks."""
+    parser.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        type=told_by(_address),
+        help="only what holds for a client at this address",
+    )
+
+
+def _address(text: str) -> ClientAddress:
+    try:
+        return parse_address(text)
+    except InvalidRequestException:
+        raise PipelineError(f"`{text}` is no address; write one such as 10.1.2.3 or 2001:db8::1") from None
+
+
+def few(acls: DataFrame) -> list[dict[str, str]]:
+    """These ACLs as rows on the driver. Raises PipelineError if they are too many."""
+    rows = [row.asDict() for row in acls.limit(_MOST_ACLS + 1).collect()]
+    if len(rows) > _MOST_ACLS:
+        raise PipelineError(
+            f"more than {_MOST_ACLS:,} ACLs speak of it, too many for one answer; run `klamm pipeline effective "
+            "--expanded` and query its table"
+        )
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class SuperUsers:
+    """Their names, what names them, and a note for the reader (empty: none)."""
+
+    names: frozenset[str]
+    named_by: str
+    note: str
+
+
+def add_super_users(parser: argparse.ArgumentParser) -> None:
+    """--super-users: whom the service is started with."""
+    parser.add_argument(
+        "--super-users",
+        metavar="PRINCIPALS",
+        type=told_by(_super_users),
+        help="super.users that the service is started with, such as User:alice;User:bob: they are in no store, and "
+        "count unless others are stored",
+    )
+
+
+def super_users_of(configs: Mapping[str, str], given: frozenset[str] | None) -> SuperUsers:
+    """The super users that are stored, which override those that are `given`."""
+    stored = configs.get(SUPER_USERS)
+    if stored is not None:
+        ignored = "super.users is stored, which stands over what the service is started with: --super-users is not used"
+        return SuperUsers(_super_users(stored), SUPER_USERS, ignored if given is not None else "")
+    if given is not None:
+        return SuperUsers(given, "--super-users", "")
+    missing = (
+        "no super users are stored; those that the service is started with are in no store and are not shown: name "
+        "them by --super-users"
+    )
+    return SuperUsers(frozenset(), SUPER_USERS, missing)
+
+
+def _super_users(text: str) -> frozenset[str]:
+    try:
+        return parse_configs({SUPER_USERS: text}).super_users
+    except InvalidRequestException as fault:
+        raise PipelineError(f"{fault.message}; write them as User:alice;User:bob") from None

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from app import __version__
 from app.pipeline.spark.errors import PipelineError
 
 _NOT_THERE = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
@@ -65,3 +66,8 @@ def existing(spark: SparkSession, path: str, kind: str = "parquet") -> DataFrame
         if fault.getCondition() in _NOT_THERE:
             return None
         raise
+
+
+def versions(spark: SparkSession) -> dict[str, str]:
+    """The versions that every manifest names."""
+    return {"klamm_version": __version__, "spark_version": spark.version}

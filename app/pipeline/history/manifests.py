@@ -7,10 +7,9 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from app import __version__
 from app.core.records import GENESIS_HASH
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.storage import Home, read_documents, write_document
+from app.pipeline.spark.storage import Home, read_documents, versions, write_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +132,6 @@ def exporter_of(spark: SparkSession, home: Home) -> str:
     made_up = str(uuid4())
     write_document(spark, path, {"id": made_up})
     return made_up
-
-
-def versions(spark: SparkSession) -> dict[str, str]:
-    """What every manifest says of who made it."""
-    return {"klamm_version": __version__, "spark_version": spark.version}
 
 
 def _base_manifest(home: Home) -> str:

@@ -1,7 +1,7 @@
 """A change of ACLs that is tried before it is made, and what becomes of an ACL by it, as core says.
 
-The files of a change take effect in order. A binding that is there already is not created again. Python workers of
-Spark load this module, so it needs nothing that Spark does not bring.
+The files of a change take effect in order. A binding that is there already is not created again. Spark's workers load
+this module, so it imports nothing that Spark does not bring.
 """
 
 from bisect import bisect_left
@@ -21,10 +21,10 @@ _ANY = "ANY"
 
 
 class FilterSet:
-    """Many filters at once: a look-up for each combination of fields that they name, however many filters."""
+    """Many filters at once: one look-up for each combination of fields that they name, however many filters."""
 
     def __init__(self, filters: Sequence[AclBindingFilter]) -> None:
-        # By the combination of fields: by their values: the names of MATCH filters sorted, or just that there are any.
+        # Fields -> their values -> the sorted names of MATCH filters; other filters only need their values.
         self._exact: dict[tuple[str, ...], set[tuple[object, ...]]] = {}
         self._match: dict[tuple[str, ...], dict[tuple[object, ...], list[str]]] = {}
         for each in filters:
@@ -52,10 +52,9 @@ class FilterSet:
 
 @dataclass(frozen=True)
 class Step:
-    """A file, or half of a saved plan.
+    """A file, or half of a saved plan: `bindings` (and where they are in it) to create, or `filters` of ACLs to delete.
 
-    `bindings` (by their place in it) are to be created, or else what `filters` match is to be deleted. `is_one_call`:
-    the service would get it as it is.
+    `is_one_call`: the service would get the file as it is, in one call.
     """
 
     path: str
@@ -66,7 +65,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of a binding: whether it is there in the end, whether it has gone meanwhile, and in which files."""
+    """What becomes of a binding: whether it is there in the end, whether it was deleted on the way, by which steps."""
 
     there: bool
     gone: bool
@@ -75,7 +74,7 @@ class Fate:
 
 
 class Candidate:
-    """A candidate change: its files in order."""
+    """A change that is tried."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
@@ -113,7 +112,7 @@ def refuse_excessive(step: Step, created: int, deleted: int) -> None:
 
 
 def _exact_value(acl_filter: AclBindingFilter, name: str) -> object | None:
-    """What a binding's field must be equal to; None if any will do (or more than that has to be looked at)."""
+    """What a binding's field must be equal to; None if any value will do, or if equality does not decide."""
     value = getattr(acl_filter, name)
     if name == "pattern_type":
         return None if value in (PatternType.ANY, PatternType.MATCH) else value

@@ -1,0 +1,203 @@
+"""The evidence of `hygiene`: the last days of the log, how much time they cover, and which ACLs are old enough for it.
+
+Nothing in a log says that nobody asked: a silent hour may be one that was never logged, or whose files were deleted
+before they were ingested. So an hour counts if a decision of it is there, once, however many services wrote, and as
+the smallest share of requests that was logged in it.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from app.pipeline.access.resources import read_resources, seen_resources
+from app.pipeline.context import JobContext
+from app.pipeline.history.decision_log import LogWindow, read_decisions
+from app.pipeline.history.export import base_acls, exported_records
+from app.pipeline.history.manifests import read_exported
+from app.pipeline.history.records import CREATED
+from app.pipeline.history.snapshot import Snapshot
+from app.pipeline.history.source import moment, timestamp
+from app.pipeline.spark.errors import NoDecisionsError
+from app.pipeline.spark.storage import Home
+
+_HOUR_S = 3_600
+_HOURS_A_DAY = 24
+_BEGAN = datetime(1970, 1, 1, tzinfo=UTC)
+_ROUNDING = 1e-9
+_LEFT_OUT = "UNUSED, OVER_BROAD, and DETACHED by the names in the log, are left out"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedHour:
+    """An hour with logged decisions. `sampled` is the smallest share of requests that was logged in it."""
+
+    began: datetime
+    decisions: int
+    first_time: datetime
+    last_time: datetime
+    sampled: float
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The hours that a log covers, in order."""
+
+    hours: Sequence[LoggedHour]
+
+    @property
+    def covered_hours(self) -> float:
+        """An hour of which a tenth of the requests is logged is a tenth of an hour."""
+        return sum(each.sampled for each in self.hours)
+
+    @property
+    def window(self) -> LogWindow:
+        if not self.hours:
+            return LogWindow(0, None, None, None)
+        decisions, sampled = sum(each.decisions for each in self.hours), min(each.sampled for each in self.hours)
+        return LogWindow(decisions, self.hours[0].first_time, self.hours[-1].last_time, sampled)
+
+    def last_days(self, days: int) -> "Coverage":
+        """The hours in so many days before its last decision; no hour is split."""
+        if not self.hours:
+            return self
+        began = self.hours[-1].last_time - timedelta(days=days)
+        return Coverage([each for each in self.hours if each.began > began - timedelta(seconds=_HOUR_S)])
+
+    def reaching_back(self, days: int) -> datetime | None:
+        """The latest time since which it covers so many days; None if it covers less."""
+        covered = 0.0
+        for each in reversed(self.hours):
+            covered += each.sampled
+            if covered + _ROUNDING >= days * _HOURS_A_DAY:
+                return each.began
+        return None
+
+    def __str__(self) -> str:
+        hours = self.covered_hours
+        if hours < 2 * _HOURS_A_DAY:
+            return "1 hour" if hours == 1 else f"{hours:.3g} hours"
+        return f"{hours / _HOURS_A_DAY:.1f} days"
+
+
+def coverage_of(decisions: DataFrame) -> Coverage:
+    """The hours that these decisions cover; one pass over them."""
+    number = sf.floor(sf.unix_seconds("time") / _HOUR_S).cast("bigint").alias("number")
+    by_hour = decisions.groupBy(number).agg(
+        sf.count(sf.lit(1)).alias("decisions"),
+        sf.unix_micros(sf.min("time")).alias("first"),
+        sf.unix_micros(sf.max("time")).alias("last"),
+        sf.min("sampled").alias("sampled"),
+    )
+    rows = sorted(tuple(row) for row in by_hour.collect())
+    return Coverage(
+        [
+            LoggedHour(_BEGAN + timedelta(seconds=number * _HOUR_S), count, moment(first), moment(last), sampled)
+            for number, count, first, last, sampled in rows
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A part of the decision log. `judged` are the ACLs (`acl_id`) of which it covers enough time to judge them.
+
+    It is None if there are none such, and `summary` says why.
+    """
+
+    decisions: DataFrame
+    coverage: Coverage
+    judged: DataFrame | None
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Resources that are known: by a list, and by the log. `seen` is persisted."""
+
+    listed: DataFrame | None
+    seen: DataFrame | None
+
+    def known(self, seen: DataFrame) -> DataFrame:
+        """The list and these, which the log has seen."""
+        return seen if self.listed is None else self.listed.unionByName(seen).distinct()
+
+    @property
+    def of_listed_types(self) -> DataFrame | None:
+        """Those of the types that the list has any of: what is in neither list nor log does not exist."""
+        if self.listed is None or self.seen is None:
+            return self.listed
+        types = self.listed.select("resource_type").distinct()
+        return self.listed.unionByName(self.seen.join(types, "resource_type", "left_semi")).distinct()
+
+    def of_other_types(self, seen: DataFrame) -> DataFrame:
+        """Of these, which the log has seen, those of types that the list has none of."""
+        if self.listed is None:
+            return seen
+        return seen.join(self.listed.select("resource_type").distinct(), "resource_type", "left_anti")
+
+
+def log_of(context: JobContext, arguments: argparse.Namespace, snapshot: Snapshot) -> Log | None:
+    """The last days of the log; None, and a note, if nothing was ingested."""
+    try:
+        decisions = read_decisions(context.spark, context.home)
+    except NoDecisionsError as fault:
+        context.console.note(f"without a log there is no UNUSED and no OVER_BROAD: {fault}")
+        return None
+    coverage = coverage_of(decisions).last_days(arguments.days)
+    if coverage.hours:
+        decisions = read_decisions(context.spark, context.home, coverage.hours[0].began)
+    return _judged(context, arguments.min_days, snapshot, Log(decisions, coverage, None, f"the log covers {coverage}"))
+
+
+def _judged(context: JobContext, days: int, snapshot: Snapshot, log: Log) -> Log:
+    covered = log.summary
+    if days == 0:
+        return replace(log, judged=snapshot.acls.select(sf.col("id").alias("acl_id")))
+    since = log.coverage.reaching_back(days)
+    if since is None:
+        need = f"{_LEFT_OUT}: {covered} and must cover {days} days (--min-days)"
+        return replace(log, summary=f"{need}; hours without a logged decision don't count")
+    there = there_at(context.spark, context.home, since)
+    if there is None:
+        why = f"{_LEFT_OUT}: only an export tells which ACLs were there for {days} days of the log"
+        return replace(log, summary=f"{why}; run `klamm pipeline export`")
+    summary = f"{covered}; by it only ACLs are judged that were there for {days} days of that (--min-days)"
+    return replace(log, judged=there, summary=summary)
+
+
+def left_out(log: Log | None) -> str | None:
+    """What can't be looked for, and why; None if everything can."""
+    if log is None:
+        return f"{_LEFT_OUT}: no decision was ingested"
+    return log.summary if log.judged is None else None
+
+
+def names_of(context: JobContext, arguments: argparse.Namespace, log: Log | None) -> Names:
+    """The resources of the list and of the log."""
+    listed = None if arguments.resources is None else read_resources(context.spark, arguments.resources)
+    if log is None:
+        if listed is None:
+            context.console.note("without a log or --resources there is no DETACHED")
+        return Names(listed, None)
+    # The whole log has to be read to know them.
+    return Names(listed, seen_resources(log.decisions).persist())
+
+
+def there_at(spark: SparkSession, home: Home, time: datetime) -> DataFrame | None:
+    """The ACLs (`acl_id`) that an export shows to have been there by this time; None if there is no export.
+
+    Of those that an export begins with it is known only that they were there when it was begun.
+    """
+    exported = read_exported(spark, home)
+    if exported is None:
+        return None
+    created = exported_records(spark, home).filter(sf.col("kind") == CREATED)
+    old = created.filter(sf.col("recorded_at") <= timestamp(time)).select("acl_id")
+    base = base_acls(spark, home, exported)
+    if base is None or exported.base is None or datetime.fromisoformat(exported.base.taken_at) > time:
+        return old
+    return old.unionByName(base.select(sf.col("id").alias("acl_id")))

@@ -1,0 +1,112 @@
+"""The search for all findings in a snapshot: shadowed ACLs first, then what the log and lists of resources show."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from app.core.authorize import Rule
+from app.core.kafka.configs import ALLOW_EVERYONE
+from app.pipeline.access.effective import masks_of, nodes_of
+from app.pipeline.access.replay import open_to_all, questions, replay
+from app.pipeline.context import JobContext
+from app.pipeline.history.export import acls_ever
+from app.pipeline.history.manifests import read_exported
+from app.pipeline.history.schemas import ACLS, FOUND
+from app.pipeline.history.snapshot import Snapshot
+from app.pipeline.hygiene.evidence import Log, left_out, names_of
+from app.pipeline.hygiene.findings import HygieneFindings, save_findings
+from app.pipeline.hygiene.shadowed import shadowed, with_reading
+from app.pipeline.hygiene.usage import UNUSED, broad_acls, closed_without_acl, detached, over_broad, unused
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One run of `hygiene`, with the options of the job. Without a log only shadowed ACLs and those on names that are
+    not listed are found.
+    """
+
+    context: JobContext
+    arguments: argparse.Namespace
+    snapshot: Snapshot
+    log: Log | None
+
+    def run(self) -> HygieneFindings:
+        """Find and save."""
+        looked_at = {
+            "days": None if self.log is None else self.arguments.days,
+            "min_days": self.arguments.min_days,
+            "covered_hours": None if self.log is None else self.log.coverage.covered_hours,
+            "left_out": left_out(self.log),
+            "resources": self.arguments.resources,
+        }
+        read = with_reading(self.snapshot.acls).persist()
+
+        def others(saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
+            read.unpersist()
+            return self._others(saved)
+
+        return save_findings(
+            self.context.home, self.snapshot, shadowed(read), others, looked_at, self.arguments.tool
+        )
+
+    def _others(self, saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
+        names, acls, log = names_of(self.context, self.arguments, self.log), self.snapshot.acls, self.log
+        if names.of_listed_types is not None:
+            yield detached(acls, names.of_listed_types)
+        if log is not None and log.judged is not None and names.seen is not None:
+            judged = log.judged.select(sf.col("acl_id").alias("id"))
+            yield detached(acls.join(judged, "id", "left_semi"), names.of_other_types(names.seen))
+            yield from self._by_use(log, log.judged, names.known(names.seen), saved)
+        if names.seen is not None:
+            names.seen.unpersist()
+
+    def _by_use(
+        self, log: Log, judged: DataFrame, known: DataFrame, saved: Callable[[], DataFrame]
+    ) -> Iterator[DataFrame]:
+        """UNUSED and OVER_BROAD: only ACLs that the log covers enough time of (`judged`) are ever among them."""
+        is_open = self._open_to_all(log.decisions)
+        # INVARIANT: all findings may be mended together. An ACL that decided nothing because a narrower one did may be
+        # what makes the narrower one redundant. So the replay uses only the ACLs that earlier findings leave in place.
+        left = self.snapshot.acls.join(saved().select(sf.col("acl_id").alias("id")), "id", "left_anti")
+        # Each append to the files that `left` is read from would drop Spark's cache, and the replay would run twice.
+        left = left.select(ACLS.fieldNames()).localCheckpoint()
+        # Whoever was a super user may not be one tomorrow, and without an authorizer everybody is logged as one.
+        asked = questions(log.decisions.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value)))
+        replayed = replay(left, asked, allow_everyone=is_open, buckets=self.arguments.buckets).persist()
+        window = f"{log.coverage.window}, which cover {log.coverage}"
+        yield unused(left, replayed, log.decisions, log=window, allow_everyone=is_open, judged=judged)
+        # An ACL that is UNUSED must not be counted on to keep a resource closed: it may be gone by then.
+        idle = saved().filter(sf.col("kind") == UNUSED).select(sf.col("acl_id").alias("id"))
+        needed = left.join(idle, "id", "left_anti").select(ACLS.fieldNames())
+        nodes = nodes_of(known, masks_of(broad_acls(needed)))
+        broad = over_broad(needed, replayed, nodes, allow_everyone=is_open)
+        yield broad.join(judged, "acl_id", "left_semi").select(FOUND.fieldNames())
+        replayed.unpersist()
+
+    def _open_to_all(self, decisions: DataFrame) -> bool:
+        """Whether resources without ACLs are taken for open. True if that is unknown, which only keeps more ACLs."""
+        given = self.arguments.allow_everyone_if_no_acl_found
+        if given or ALLOW_EVERYONE in self.snapshot.configs:
+            return open_to_all(given, self.snapshot)
+        if open_to_all(None, self.snapshot, decisions):
+            return True
+        if not closed_without_acl(*self._known_states(decisions)).isEmpty():
+            return False
+        self.context.console.note(
+            "the log does not tell whether resources without ACLs are open, so ACLs that keep one closed are kept; "
+            "say --allow-everyone-if-no-acl-found false if they are not"
+        )
+        return True
+
+    def _known_states(self, decisions: DataFrame) -> tuple[DataFrame, DataFrame]:
+        """The decisions at offsets whose ACLs are known, and all ACLs that existed at any of those."""
+        of_this = decisions.filter(sf.col("epoch") == self.snapshot.epoch)
+        spark, home = self.context.spark, self.context.home
+        exported = read_exported(spark, home)
+        if exported is None or exported.epoch != self.snapshot.epoch or exported.faults():
+            return self.snapshot.acls, of_this.filter(sf.col("offset") == self.snapshot.offset)
+        known = of_this.filter(sf.col("offset").between(exported.start_offset, exported.last_offset))
+        return acls_ever(spark, home, exported), known
