@@ -19,9 +19,8 @@ from typing import TextIO
 from pyspark.sql import SparkSession
 
 from app import __version__
-from app.pipeline.context import Job, JobContext
-from app.pipeline.jobs import FIRST_THE_DATABASE, JOBS, MAY_READ_THE_DATABASE, READ_ONLY
-from app.pipeline.jobs.local_home import LocalHome
+from app.pipeline.context import Job, JobContext, LocalHome
+from app.pipeline.jobs import JOBS
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.faults import SPARK_FAILED, explain, masked
 from app.pipeline.spark.java import find_java
@@ -29,20 +28,20 @@ from app.pipeline.spark.jdbc import check_url, jdbc_source
 from app.pipeline.spark.jdbc_driver import find_driver
 from app.pipeline.spark.named_files import check_files, local_folder
 from app.pipeline.spark.options import (
+    JobParser,
     Service,
     add_common_arguments,
     home_of,
     refuse_unknown_variables,
     session_options,
 )
-from app.pipeline.spark.parsing import JobParser
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics, write_metrics
 from app.pipeline.spark.session import SessionOptions, java_wanted, spark_session
 from app.pipeline.spark.storage import Home
 
 INTERRUPTED = 130
-"""What shells say of a command that Ctrl-C has ended."""
+"""The exit code in shells of a command that Ctrl-C has ended."""
 
 _EPILOG = (
     "Exit codes: 0 done; 1 done, and something was found (flips, a broken chain); 2 asked for wrongly; "
@@ -51,11 +50,11 @@ _EPILOG = (
 
 
 def main(argv: Sequence[str] | None = None, service: Service | None = None, prog: str = "klamm pipeline") -> int:
-    """Runs the job that the arguments name. `service`: whose database is read where no other one is named."""
-    # INVARIANT: 1 means that a job has found something. Python ends with it where an exception gets out.
+    """Runs the job that the arguments name. `service` has the database to read unless the arguments name another."""
+    # INVARIANT: 1 means that a job has found something. Python exits with 1 if an exception escapes.
     try:
         return _main(argv, service, prog)
-    except Exception:  # noqa: BLE001 - whatever it is, nothing was found
+    except Exception:  # noqa: BLE001 - see the invariant
         with suppress(OSError, ValueError):
             sys.stderr.write(masked(traceback.format_exc(), os.environ))
         return SPARK_FAILED
@@ -65,12 +64,12 @@ def _main(argv: Sequence[str] | None, service: Service | None, prog: str) -> int
     arguments = parser_of(prog, service).parse_args(argv)
     arguments.service = service
     if not arguments.debug:
-        # py4j tells the root logger of Ctrl-C with a stack, and a logger without handlers makes one for it.
+        # py4j logs Ctrl-C with a stack, for which a root logger without handlers would make one.
         logging.getLogger().addHandler(logging.NullHandler())
     job: Job = arguments.run_job
     with _own_stderr() as steps:
-        console = Console(job.NAME, quiet=arguments.quiet, steps=steps)
-        metrics = RunMetrics(job.NAME)
+        console = Console(job.name, quiet=arguments.quiet, steps=steps)
+        metrics = RunMetrics(job.name)
         runs = [metrics]
         status = _status(job, arguments, console, runs)
         metrics.end(status)
@@ -92,19 +91,12 @@ def parser_of(prog: str = "klamm pipeline", service: Service | None = None) -> a
         prog=prog,
         description="Jobs over the whole store and the decision log, by Spark: here, or on a cluster.",
         epilog=f"klamm pipeline JOB --help tells a job's options. {_EPILOG} See docs/pipeline.md.",
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
     jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
     for job in JOBS:
-        each = jobs.add_parser(
-            job.NAME,
-            help=job.HELP,
-            description=f"{job.HELP[0].upper()}{job.HELP[1:]}.",
-            epilog=_EPILOG,
-            allow_abbrev=False,
-        )
-        each.set_defaults(check=None, check_home=None)
+        description = f"{job.help[0].upper()}{job.help[1:]}."
+        each = jobs.add_parser(job.name, help=job.help, description=description, epilog=_EPILOG)
         job.add_arguments(each)
         add_common_arguments(each, service)
         each.set_defaults(run_job=job)
@@ -117,16 +109,15 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
         refuse_unknown_variables(os.environ)
         if arguments.jdbc_url is not None:
             check_url(arguments.jdbc_url, "--jdbc-url")
-        if arguments.check is not None:
-            arguments.check(arguments)
-        if job in FIRST_THE_DATABASE:
-            # Nobody wants to wait for Spark to learn that a password is missing.
+        job.check(arguments)
+        if job.database == "always":
+            # A missing password is reported before Spark is started, which takes seconds.
             jdbc_source(arguments, os.environ)
         home = home_of(arguments, os.environ)
-        check_files(arguments, home, os.environ, writes_home=job not in READ_ONLY)
+        check_files(arguments, home, os.environ, writes_home=job.writes_home)
         folder = local_folder(arguments, home, os.environ)
-        if folder is not None and arguments.check_home is not None:
-            arguments.check_home(arguments, LocalHome(folder))
+        if folder is not None:
+            job.check_home(arguments, LocalHome(folder))
         options = _options(job, arguments, console)
         with _quiet_python(debug=arguments.debug):
             with console.step(f"starting Spark ({_where(options)})"):
@@ -135,14 +126,14 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
     except KeyboardInterrupt:
         console.warn("interrupted; what was written is whole, and the job can be run again")
         return INTERRUPTED
-    except Exception as fault:  # noqa: BLE001 - whatever it is, one line is owed for it
+    except Exception as fault:  # noqa: BLE001 - every fault becomes one line
         if arguments.debug:
             console.warn(masked(traceback.format_exc(), os.environ))
         text, status = explain(fault, os.environ)
         console.warn(text if arguments.debug or status == PipelineError.exit_code else f"{text} (--debug shows all)")
         return status
     finally:
-        # Not before the fault was told: Spark's errors ask the JVM for their text.
+        # Only now: Spark's errors ask the JVM for their text.
         if spark is not None:
             with suppress(Exception):
                 spark.stop()
@@ -152,11 +143,10 @@ def _options(job: Job, arguments: argparse.Namespace, console: Console) -> Sessi
     options = session_options(arguments, os.environ)
     if not java_wanted(options, os.environ):
         return options
-    wanted = job in MAY_READ_THE_DATABASE
     return replace(
         options,
         java=find_java(os.environ),
-        driver=find_driver(arguments.jdbc_jar, os.environ) if wanted else None,
+        driver=None if job.database == "never" else find_driver(arguments.jdbc_jar, os.environ),
         on_stage=console.on_stage if console.is_lively else None,
     )
 
@@ -170,7 +160,7 @@ def _where(options: SessionOptions) -> str:
 
 @contextmanager
 def _own_stderr() -> Iterator[TextIO]:
-    """Standard error under a descriptor of its own: the JVM that is started gets another one."""
+    """Standard error under a descriptor of its own, because the JVM's standard error is redirected."""
     try:
         descriptor = os.dup(sys.stderr.fileno())
     except (OSError, io.UnsupportedOperation):
@@ -182,7 +172,7 @@ def _own_stderr() -> Iterator[TextIO]:
 
 @contextmanager
 def _quiet_python(*, debug: bool) -> Iterator[None]:
-    """PySpark tells faults twice, by its loggers and by exceptions; once is enough."""
+    """Without PySpark's loggers: its exceptions say the same."""
     loggers = [logging.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
     with warnings.catch_warnings():
         if not debug:

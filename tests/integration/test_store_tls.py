@@ -39,7 +39,7 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "certificates")
 
 
-async def told_by(dsn: str) -> str:
+async def checked(dsn: str) -> str:
     """What the store says of this way to PostgreSQL; empty if it is open."""
     said = ""
     try:
@@ -77,7 +77,7 @@ async def test_a_name_and_an_address_that_the_certificate_bears(
     database_url: str, authority: Authority, host: str
 ) -> None:
     with tls_relay(database_url, server_context(authority.certify("server"))) as relay:
-        assert await told_by(relay.dsn(host, sslmode="verify-full", sslrootcert=str(authority.file))) == ""
+        assert await checked(relay.dsn(host, sslmode="verify-full", sslrootcert=str(authority.file))) == ""
 
 
 async def test_the_default_for_another_machine_is_to_verify(
@@ -85,10 +85,10 @@ async def test_the_default_for_another_machine_is_to_verify(
 ) -> None:
     monkeypatch.setattr(tls, "is_local", lambda _: False)
     with tls_relay(database_url, server_context(authority.certify("server")), plain_too=True) as relay:
-        assert "not trusted" in await told_by(relay.dsn())
-        assert await told_by(relay.dsn(sslrootcert=str(authority.file))) == ""
+        assert "not trusted" in await checked(relay.dsn())
+        assert await checked(relay.dsn(sslrootcert=str(authority.file))) == ""
         assert relay.plain == 0
-        assert await told_by(relay.dsn(sslmode="disable")) == ""
+        assert await checked(relay.dsn(sslmode="disable")) == ""
         assert relay.plain == 1
 
 
@@ -98,12 +98,12 @@ async def test_a_certificate_of_a_stranger_is_not_trusted(
     stranger = Authority(tmp_path / "stranger", "stranger")
     with tls_relay(database_url, server_context(stranger.certify("server"))) as relay:
         for mode in ("verify-full", "verify-ca", "require"):
-            said = await told_by(relay.dsn(sslmode=mode, sslrootcert=str(authority.file)))
+            said = await checked(relay.dsn(sslmode=mode, sslrootcert=str(authority.file)))
             assert said.startswith("PostgreSQL's certificate is not trusted (")
             assert "sslrootcert=FILE" in said
-        assert await told_by(relay.dsn(sslmode="require")) == ""
-        assert "not trusted" in await told_by(relay.dsn(sslmode="verify-full"))
-        assert "not trusted" in await told_by(relay.dsn(sslmode="verify-full", sslrootcert="system"))
+        assert await checked(relay.dsn(sslmode="require")) == ""
+        assert "not trusted" in await checked(relay.dsn(sslmode="verify-full"))
+        assert "not trusted" in await checked(relay.dsn(sslmode="verify-full", sslrootcert="system"))
 
 
 @pytest.mark.parametrize(
@@ -113,24 +113,24 @@ async def test_a_certificate_for_another_name(database_url: str, authority: Auth
     certified = authority.certify("server", ["DNS:db.example.com"], common_name="localhost")
     with tls_relay(database_url, server_context(certified)) as relay:
         root = str(authority.file)
-        said = await told_by(relay.dsn(host, sslmode="verify-full", sslrootcert=root))
+        said = await checked(relay.dsn(host, sslmode="verify-full", sslrootcert=root))
         assert said.startswith(f"PostgreSQL's certificate {word}")
         assert host not in said
-        assert await told_by(relay.dsn(host, sslmode="verify-ca", sslrootcert=root)) == ""
+        assert await checked(relay.dsn(host, sslmode="verify-ca", sslrootcert=root)) == ""
 
 
 async def test_an_expired_certificate(database_url: str, authority: Authority) -> None:
     certified = authority.certify("server", LOCAL, valid_for=-timedelta(days=1))
     with tls_relay(database_url, server_context(certified)) as relay:
         for mode in ("verify-full", "verify-ca"):
-            said = await told_by(relay.dsn(sslmode=mode, sslrootcert=str(authority.file)))
+            said = await checked(relay.dsn(sslmode=mode, sslrootcert=str(authority.file)))
             assert said.startswith("PostgreSQL's certificate has expired")
 
 
 @pytest.mark.parametrize("mode", ["require", "verify-full"])
 async def test_a_server_without_tls_is_never_spoken_to_in_plain_text(database_url: str, mode: str) -> None:
     with tls_relay(database_url, None, plain_too=True) as relay:
-        said = await told_by(relay.dsn(sslmode=mode))
+        said = await checked(relay.dsn(sslmode=mode))
         assert said.startswith("PostgreSQL offers no TLS; ")
         assert "sslmode=disable" in said
         assert relay.plain == 0
@@ -138,11 +138,11 @@ async def test_a_server_without_tls_is_never_spoken_to_in_plain_text(database_ur
 
 async def test_prefer_takes_tls_or_plain_text_without_a_word(database_url: str, authority: Authority) -> None:
     with tls_relay(database_url, None, plain_too=True) as relay:
-        assert await told_by(relay.dsn()) == ""
-        assert await told_by(relay.dsn(sslmode="prefer")) == ""
+        assert await checked(relay.dsn()) == ""
+        assert await checked(relay.dsn(sslmode="prefer")) == ""
         assert relay.plain == 2
     with tls_relay(database_url, server_context(authority.certify("server"))) as relay:
-        assert await told_by(relay.dsn()) == ""
+        assert await checked(relay.dsn()) == ""
         assert len(relay.handshakes) == 1
 
 
@@ -152,10 +152,10 @@ async def test_a_client_certificate(database_url: str, authority: Authority, tmp
     with tls_relay(database_url, server_context(authority.certify("server"), clients.file)) as relay:
         options = {"sslmode": "verify-full", "sslrootcert": str(authority.file)}
         shown = {"sslcert": str(mine.certificate), "sslkey": str(mine.key)}
-        assert await told_by(relay.dsn(**options, **shown)) == ""
+        assert await checked(relay.dsn(**options, **shown)) == ""
         assert relay.handshakes[0][1]
         for other in ({}, {"sslcert": str(strangers.certificate), "sslkey": str(strangers.key)}):
-            said = await told_by(relay.dsn(**options, **other))
+            said = await checked(relay.dsn(**options, **other))
             assert "sslcert" in said
 
 
@@ -166,9 +166,9 @@ async def test_a_new_authority_is_taken_without_a_restart(
     shutil.copy(Authority(tmp_path / "old", "old").file, root)
     with tls_relay(database_url, server_context(authority.certify("server"))) as relay:
         dsn = relay.dsn(sslmode="verify-full", sslrootcert=str(root))
-        assert "not trusted" in await told_by(dsn)
+        assert "not trusted" in await checked(dsn)
         shutil.copy(authority.file, root)
-        assert await told_by(dsn) == ""
+        assert await checked(dsn) == ""
 
 
 @pytest.mark.parametrize("reply", [b"", b"S", b"SHTTP/1.1 400 Bad Request\r\n\r\n", b"E"])
@@ -180,7 +180,7 @@ async def test_something_else_at_the_other_end_is_an_outage(reply: bytes) -> Non
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        assert await told_by(f"postgresql://klamm:planted@localhost:{port}/klamm?sslmode=verify-full")
+        assert await checked(f"postgresql://klamm:planted@localhost:{port}/klamm?sslmode=verify-full")
 
 
 async def test_kept_connections_tell_the_cause_and_log_no_traceback(
@@ -236,9 +236,9 @@ async def test_a_real_postgresql_with_tls_and_client_certificates(tmp_path: Path
         connection = await connect(DatabaseUrl.parse(shown), TIMEOUTS, "test")
         assert await connection.fetchval("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == "TLSv1.3"
         await close_gently(connection, TIMEOUTS)
-        assert "client certificate" in await told_by(verified)
-        assert "pg_hba.conf" in await told_by(f"{dsn}?sslmode=disable")
-        assert "not trusted" in await told_by(f"{dsn}?sslmode=verify-full")
+        assert "client certificate" in await checked(verified)
+        assert "pg_hba.conf" in await checked(f"{dsn}?sslmode=disable")
+        assert "not trusted" in await checked(f"{dsn}?sslmode=verify-full")
 
 
 def test_the_test_machine_knows_localhost() -> None:

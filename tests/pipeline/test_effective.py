@@ -4,10 +4,12 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from app.core.access.host_keys import client_key, host_key
+from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.core.kafka.configs import AuthorizerConfig
-from app.core.kafka.hosts import parse_address
+from app.core.kafka.hosts import ClientAddress, parse_address
 from app.pipeline.access.effective import expanded, masks_of, nodes_of
-from app.pipeline.access.lookup import Answer, Mask, allowed_by_answers, allowed_by_masks, answers_of
+from app.pipeline.access.lookup import Answer, Mask, answers_of
 from app.pipeline.history.schemas import MASKS, NODES
 from tests.images import image_of
 from tests.pipeline.random_stores import (
@@ -19,6 +21,30 @@ from tests.pipeline.random_stores import (
 )
 
 Resource = tuple[str, str]
+
+
+def allowed_by_masks(masks: list[Mask], principal: str, address: ClientAddress, operation: int) -> bool | None:
+    """The answer from the factored form; None: allow.everyone.if.no.acl.found decides."""
+    if not masks:
+        return None
+    key, allow, deny = client_key(address), 0, 0
+    for mask in masks:
+        if mask.principal in (principal, WILDCARD_PRINCIPAL) and key.startswith(host_key(mask.host)):
+            allow |= mask.allow_mask
+            deny |= mask.deny_mask
+    return bool(allow & ~deny & 1 << operation)
+
+
+def allowed_by_answers(answers: list[Answer], principal: str, address: ClientAddress, operation: int) -> bool | None:
+    """The answer from the expanded table, None as above."""
+    if not answers:
+        return None
+    own = [each for each in answers if each.principal == principal]
+    answering = own or [each for each in answers if each.principal == WILDCARD_PRINCIPAL]
+    key = client_key(address)
+    matching = (each for each in answering if key.startswith(host_key(each.host)))
+    closest = max(matching, key=lambda each: len(host_key(each.host)))
+    return bool(closest.effective_mask >> operation & 1)
 
 
 class Tables:

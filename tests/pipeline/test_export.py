@@ -17,12 +17,12 @@ from app.core.records import Record
 from app.formats.database_url import DatabaseUrl
 from app.pipeline.history import source as source_module
 from app.pipeline.history.export import exported_records
+from app.pipeline.history.manifests import Exported, read_exported
 from app.pipeline.history.records import record_of
 from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs import export, reconcile, snapshot
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE, READER
-from app.pipeline.spark.manifests import Exported, read_exported
 from app.pipeline.spark.storage import Home
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate

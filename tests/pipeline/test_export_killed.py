@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.pipeline.history.export import exported_records, records_of
+from app.pipeline.history.manifests import read_exported
 from app.pipeline.jobs import export, reconcile
-from app.pipeline.spark.manifests import read_exported
 from app.pipeline.spark.storage import Home
 from tests.pipeline.histories import feed_records, jdbc_arguments, password_of, run_job, write_history
 

@@ -15,7 +15,7 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclPermissionType, PatternType, ResourceType
 from app.pipeline.context import JobContext
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
-from app.pipeline.hygiene.tables import KINDS, load_findings
+from app.pipeline.hygiene.findings import KINDS, load_findings
 from app.pipeline.jobs import hygiene
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics

@@ -14,12 +14,12 @@ from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import GENESIS_HASH
 from app.pipeline.context import JobContext
+from app.pipeline.history.manifests import Batch, write_batch
 from app.pipeline.history.records import CREATED
 from app.pipeline.history.schemas import RECORDS
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
-from app.pipeline.hygiene.tables import load_findings
+from app.pipeline.hygiene.findings import load_findings
 from app.pipeline.jobs import hygiene
-from app.pipeline.spark.manifests import Batch, write_batch
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.storage import Home, write_document

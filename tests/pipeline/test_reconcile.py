@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from app.core.records import GENESIS_HASH
-from app.pipeline.history import hash_chain
+from app.pipeline.history import reconcile as checks
 from app.pipeline.history.export import exported_records
-from app.pipeline.history.hash_chain import follow_chain
+from app.pipeline.history.manifests import read_exported
+from app.pipeline.history.reconcile import follow_chain
 from app.pipeline.jobs import export, reconcile
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.manifests import read_exported
 from app.pipeline.spark.storage import Home
 from tests.pipeline.histories import Run, feed_records, password_of, run_job, write_history
 
@@ -149,11 +149,11 @@ async def test_the_chain_is_followed_across_stretches(
 ) -> None:
     records = exported_records(spark, Home(str(home)))
     count = records.count()
-    monkeypatch.setattr(hash_chain, "_STRETCH", 4)
+    monkeypatch.setattr(checks, "_STRETCH", 4)
     frame = records.drop("day")
 
-    assert follow_chain(frame, 0, GENESIS_HASH) == hash_chain.ChainFacts(count, 0, [])
+    assert follow_chain(frame, 0, GENESIS_HASH) == checks.ChainFacts(count, 0, [])
     assert follow_chain(frame, 0, bytes(31) + b"\1").examples[0][0] == 1
     for offset in (3, 4, 7, 8, 9):
         broken = follow_chain(frame.where(f"offset <> {offset}"), 0, GENESIS_HASH)
-        assert broken == hash_chain.ChainFacts(count - 1, 1, [(offset + 1, "the record before it is missing")])
+        assert broken == checks.ChainFacts(count - 1, 1, [(offset + 1, "the record before it is missing")])

@@ -12,7 +12,7 @@ from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
 from app.pipeline.history.schemas import FINDINGS
 from app.pipeline.hygiene.findings import mended
-from app.pipeline.hygiene.kafka_acls import KLAMM
+from app.pipeline.hygiene.mending import KLAMM
 from app.pipeline.hygiene.shadowed import shadowed, with_reading
 from tests.images import image_of
 from tests.pipeline.random_stores import acl_frame, decisions, fields_of, random_acls

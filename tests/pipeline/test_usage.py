@@ -14,7 +14,7 @@ from app.pipeline.access.effective import masks_of, nodes_of
 from app.pipeline.access.replay import questions, replay
 from app.pipeline.access.resources import seen_resources
 from app.pipeline.hygiene.findings import mended
-from app.pipeline.hygiene.kafka_acls import KLAMM
+from app.pipeline.hygiene.mending import KLAMM
 from app.pipeline.hygiene.usage import over_broad, unused
 from tests.images import numbered
 from tests.pipeline.logs import BEGAN, Question, answer, loaded, log_frame, logged, random_questions

@@ -19,7 +19,7 @@ from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_new_acl
-from app.pipeline.access.candidates import new_id
+from app.pipeline.access.changes import new_id
 from app.pipeline.access.what_if import flips_of
 from app.pipeline.context import JobContext
 from app.pipeline.history.ingest import batch_writer

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.pipeline.access.effective_tables import load_effective
+from app.pipeline.access.effective import load_effective
 from app.pipeline.access.resources import read_resources
 from app.pipeline.context import Job, JobContext
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
@@ -62,13 +62,13 @@ def _run(spark: SparkSession, home: Home, job: Job, arguments: Sequence[str]) ->
     parser = argparse.ArgumentParser()
     job.add_arguments(parser)
     results, steps = io.StringIO(), io.StringIO()
-    console = Console(job.NAME, steps=steps, results=results)
-    status = job.run(JobContext(spark, home, console, RunMetrics(job.NAME)), parser.parse_args(arguments))
+    console = Console(job.name, steps=steps, results=results)
+    status = job.run(JobContext(spark, home, console, RunMetrics(job.name)), parser.parse_args(arguments))
     return status, results.getvalue().splitlines(), steps.getvalue()
 
 
 def test_who_names_each_principal_and_host_with_its_acls(spark: SparkSession, home: Home) -> None:
-    _, lines, _ = _run(spark, home, who, ["topic:orders", "--output", "json"])
+    _, lines, _ = _run(spark, home, who.JOB, ["topic:orders", "--output", "json"])
     rows = [json.loads(line) for line in lines]
     assert [(row["principal"], row["host"], row["operations"][:2], row["denied"][:1]) for row in rows] == [
         ("User:root", "*", ["READ", "WRITE"], []),
@@ -86,11 +86,11 @@ def test_who_names_each_principal_and_host_with_its_acls(spark: SparkSession, ho
 
 
 def test_who_takes_any_name_and_narrows_by_operation_and_client(spark: SparkSession, home: Home) -> None:
-    _, lines, _ = _run(spark, home, who, ["topic:a:b", "--operation", "write", "--output", "csv"])
+    _, lines, _ = _run(spark, home, who.JOB, ["topic:a:b", "--operation", "write", "--output", "csv"])
     assert [line.split(",")[0] for line in lines] == ["principal", "User:root", "User:alice", "User:eve"]
-    _, lines, _ = _run(spark, home, who, ["topic:orders", "--host", "192.0.2.1", "--operation", "WRITE"])
+    _, lines, _ = _run(spark, home, who.JOB, ["topic:orders", "--host", "192.0.2.1", "--operation", "WRITE"])
     assert [line.split()[0] for line in lines] == ["principal", "User:root", "User:eve"]
-    _, lines, beside = _run(spark, home, who, ["group:unheard-of"])
+    _, lines, beside = _run(spark, home, who.JOB, ["group:unheard-of"])
     assert [line.split()[0] for line in lines] == ["principal", "User:root"]
     assert "no ACL is on it, so nobody else is allowed" in beside
 
@@ -103,9 +103,9 @@ def test_super_users_of_the_start_up_settings_are_named_apart_or_said_to_be_miss
     acls = acl_frame(spark, numbered([_acl("orders", "User:alice", "READ"), deny]))
     save_snapshot(spark, home, Snapshot(acls, {}, "c", str(UUID(int=1)), 7, as_of))
     asked = ["topic:orders", "--output", "json"]
-    _, _, beside = _run(spark, home, who, asked)
+    _, _, beside = _run(spark, home, who.JOB, asked)
     assert "those that the service is started with are in no store and are not shown: name them by --super" in beside
-    _, lines, beside = _run(spark, home, who, [*asked, "--super-users", "User:boss;User:ops"])
+    _, lines, beside = _run(spark, home, who.JOB, [*asked, "--super-users", "User:boss;User:ops"])
     rows = [json.loads(line) for line in lines]
     # The DENY takes no effect on a super user.
     assert [(row["principal"], row["by"][0]) for row in rows[:2]] == [
@@ -115,49 +115,49 @@ def test_super_users_of_the_start_up_settings_are_named_apart_or_said_to_be_miss
     assert [row["principal"] for row in rows[2:]] == ["User:alice"]
     assert "super users" not in beside
 
-    _, _, beside = _run(spark, home, what_job, ["User:boss"])
+    _, _, beside = _run(spark, home, what_job.JOB, ["User:boss"])
     assert "name them by --super-users" in beside
-    _, lines, beside = _run(spark, home, what_job, ["User:boss", "--super-users", "User:boss", "--output", "json"])
+    _, lines, beside = _run(spark, home, what_job.JOB, ["User:boss", "--super-users", "User:boss", "--output", "json"])
     first = json.loads(lines[0])
     assert (first["kind"], first["operations"], first["by"]) == ("SUPER_USER", ["ALL"], "--super-users")
     assert "is a super user" in beside
 
 
 def test_stored_super_users_stand_over_those_of_the_start_up_settings(spark: SparkSession, home: Home) -> None:
-    _, lines, beside = _run(spark, home, who, ["group:g", "--super-users", "User:other", "--output", "json"])
+    _, lines, beside = _run(spark, home, who.JOB, ["group:g", "--super-users", "User:other", "--output", "json"])
     assert [json.loads(line)["principal"] for line in lines] == ["User:root"]
     assert "--super-users is not used" in beside
-    _, lines, _ = _run(spark, home, what_job, ["User:root", "--output", "json"])
+    _, lines, _ = _run(spark, home, what_job.JOB, ["User:root", "--output", "json"])
     assert json.loads(lines[0])["kind"] == "SUPER_USER"
 
 
 def test_a_snapshot_that_is_not_there_is_named(spark: SparkSession, home: Home) -> None:
     with pytest.raises(PipelineError, match="there is no snapshot at offset 3"):
-        _run(spark, home, who, ["topic:x", "--offset", "3"])
+        _run(spark, home, who.JOB, ["topic:x", "--offset", "3"])
 
 
 def test_what_lists_patterns_and_after_effective_resources_too(spark: SparkSession, home: Home, tmp_path: Path) -> None:
-    _, lines, beside = _run(spark, home, what_job, ["User:alice", "--output", "json"])
+    _, lines, beside = _run(spark, home, what_job.JOB, ["User:alice", "--output", "json"])
     assert {json.loads(line)["kind"] for line in lines} == {"LITERAL", "PREFIXED"}
     assert "once `klamm pipeline effective` has run" in beside
 
     listed = tmp_path / "topics.txt"
     listed.write_text("orders\norder-lines\npayments\n")
-    status, lines, _ = _run(spark, home, effective, ["--resources", str(listed), "--expanded"])
+    status, lines, _ = _run(spark, home, effective.JOB, ["--resources", str(listed), "--expanded"])
     assert status == 0
     assert lines == ["effective access at offset 7: 3 resources, 5 masks, 6 nodes, 9 expanded"]
     tables = load_effective(spark, home)
     assert tables is not None
     assert tables.manifest["counts"]["nodes"] == tables.nodes.count() == 6
 
-    _, lines, _ = _run(spark, home, what_job, ["User:alice", "--output", "json"])
+    _, lines, _ = _run(spark, home, what_job.JOB, ["User:alice", "--output", "json"])
     resources = [json.loads(line) for line in lines if '"RESOURCE"' in line]
     assert [(row["resource_name"], row["operations"]) for row in resources] == [
         ("order-lines", ["DESCRIBE"]),
         ("orders", ["READ", "DESCRIBE"]),
     ]
     for address, operations in (("10.1.1.1", ["WRITE", "DESCRIBE"]), ("192.0.2.1", ["DESCRIBE"])):
-        _, lines, _ = _run(spark, home, what_job, ["User:bob", "--host", address, "--output", "json"])
+        _, lines, _ = _run(spark, home, what_job.JOB, ["User:bob", "--host", address, "--output", "json"])
         rows = [json.loads(line) for line in lines]
         assert [
             row["operations"] for row in rows if row["resource_name"] == "orders" and row["kind"] == "RESOURCE"
@@ -169,7 +169,7 @@ def test_what_tells_of_resources_that_are_open_to_all(spark: SparkSession, tmp_p
     acls = acl_frame(spark, numbered([_acl("orders", "User:alice", "READ")]))
     configs = {"allow.everyone.if.no.acl.found": "true"}
     save_snapshot(spark, home, Snapshot(acls, configs, "c", str(UUID(int=1)), 7, as_of))
-    _, _, beside = _run(spark, home, what_job, ["User:bob"])
+    _, _, beside = _run(spark, home, what_job.JOB, ["User:bob"])
     assert "what no ACL is on is not listed: everyone is allowed" in beside
 
 

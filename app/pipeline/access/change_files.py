@@ -14,13 +14,13 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
+from app.formats.arguments import one_line
 from app.formats.json_walk import Pairs, load_pairs
 from app.formats.registry import AclFormat, format_named, read_entries, unrecognised
 from app.formats.saved_plans import is_saved_plan, parse_saved_plan
 from app.pipeline.access.changes import Candidate, FilterSet, Step
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.row_output import one_line
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_BINDINGS = 1_000_000

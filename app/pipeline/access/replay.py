@@ -206,9 +206,7 @@ def _acls(rows: pa.RecordBatch) -> list[Any]:
 
 
 def _answered(bucket: Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:
-    before, after = bucket.answers(
-        rows_in(rows, ("principal", "host", "operation", "resource_type", "resource_name"))
-    )
+    before, after = bucket.answers(rows_in(rows, ("principal", "host", "operation", "resource_type", "resource_name")))
     _settle(rows, "open_before", before)
     _settle(rows, "open_after", after)
     columns = [rows.column(name) for name in _CARRIED]

@@ -51,7 +51,7 @@ def read_decisions(
     """
     batches = finished_batches(spark, home)
     if not any(manifest["decisions"] for manifest in batches.values()):
-        raise nothing_in(home.root)
+        raise nothing_ingested(home.root)
     # Batches are numbered in a row, and one begins when the one before it has its manifest.
     rows = spark.read.schema(_STORED).parquet(home.room("decisions", "log")).filter(sf.col("batch") <= max(batches))
     _refuse_lost(rows, batches, home)
@@ -65,7 +65,7 @@ def read_decisions(
     return rows.select(*_COLUMNS)
 
 
-def nothing_in(home: str) -> NoDecisionsError:
+def nothing_ingested(home: str) -> NoDecisionsError:
     """What to say where nothing was ingested."""
     return NoDecisionsError(
         f"`{home}` holds no decisions; run `klamm pipeline ingest --decisions FOLDER` with the folder that "
@@ -80,7 +80,7 @@ def _refuse_lost(rows: DataFrame, batches: Mapping[int, Mapping[str, Any]], home
     """
     there = {(row["batch"], str(row["day"])): row["count"] for row in rows.groupBy("batch", "day").count().collect()}
     if not there:
-        raise nothing_in(home.root)
+        raise nothing_ingested(home.root)
     first_day = min(day for _, day in there)
     for number, manifest in sorted(batches.items()):
         for day, count in sorted(manifest.get("days", {}).items()):

@@ -13,12 +13,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
 from app.core.records import record_hash
+from app.pipeline.history.manifests import Base, Batch, Exported, read_exported, write_base, write_batch
 from app.pipeline.history.records import CREATED, record_of
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, DAY, RECORDS
 from app.pipeline.history.source import Head, ranges, read_records, read_table
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import JdbcSource
-from app.pipeline.spark.manifests import Base, Batch, Exported, read_exported, write_base, write_batch
 from app.pipeline.spark.storage import Home
 
 _BATCH = StructField("batch", LongType())

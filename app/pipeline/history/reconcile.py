@@ -26,109 +26,6 @@ _FOUND = columns("checked bigint, broken bigint, offset bigint, why string")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at. `told` are its numbers, `differences` how many were found, the first are named."""
-
-    name: str
-    told: str
-    differences: int = 0
-    examples: Sequence[str] = ()
-
-
-def check_manifests(exported: Exported) -> Check:
-    """Whether the manifests follow each other from the first offset on."""
-    faults = exported.faults()
-    told = f"{len(exported.batches)} batches, offsets {exported.start_offset + 1} to {exported.last_offset}"
-    return Check("manifests", told, len(faults), faults[:SHOWN])
-
-
-def check_batches(exported: Exported, measured: dict[int, BatchFacts]) -> Check:
-    """Whether the Parquet of each batch holds what its manifest says: dense offsets, nothing twice."""
-    faults: list[str] = []
-    for batch in exported.batches:
-        name = f"batch={batch.first_offset}"
-        wanted = batch.last_offset - batch.first_offset + 1
-        facts = measured.get(batch.first_offset)
-        if facts is None:
-            faults.append(f"{name} has no records; there must be {wanted}")
-            continue
-        if facts.offsets != wanted:
-            faults.append(f"{name} has {facts.offsets} offsets; there must be {wanted}")
-        if facts.rows != facts.offsets:
-            faults.append(f"{name} has {facts.rows - facts.offsets} records twice")
-        if (facts.first_offset, facts.last_offset) != (batch.first_offset, batch.last_offset):
-            faults.append(
-                f"{name} has offsets {facts.first_offset} to {facts.last_offset}; "
-                f"there must be {batch.first_offset} to {batch.last_offset}"
-            )
-        if facts.counts != batch.counts:
-            faults.append(f"{name} has {facts.counts}; its manifest says {dict(batch.counts)}")
-        if facts.last_hash.hex() != batch.hash:
-            faults.append(f"{name} ends with another hash than its manifest says")
-    rows = sum(facts.rows for facts in measured.values())
-    return Check("batches", f"{rows} records in {len(measured)} batches", len(faults), faults[:SHOWN])
-
-
-def check_chain(name: str, facts: ChainFacts) -> Check:
-    """Whether each hash covers the record and the one before it."""
-    examples = [f"offset {offset}: {why}" for offset, why in facts.examples]
-    return Check(name, f"{facts.checked} records followed", facts.broken, examples[:SHOWN])
-
-
-def check_acls(folded: DataFrame, stored: DataFrame, offset: int) -> Check:
-    """Whether the ACLs that the records add up to are those of the table."""
-    rows = both(folded, stored)
-    counts = rows.agg(
-        sf.count("folded").alias("folded"),
-        sf.count("stored").alias("stored"),
-        sf.count_if(~sf.col("folded").eqNullSafe(sf.col("stored"))).alias("differences"),
-    ).first()
-    folded_count, stored_count, differences = (0, 0, 0) if counts is None else counts
-    examples = [] if not differences else [_difference(row) for row in differing(rows).limit(SHOWN).collect()]
-    told = f"{folded_count} ACLs of the records, {stored_count} of the table, at offset {offset}"
-    return Check("ACLs", told, differences, examples)
-
-
-def check_configs(folded: dict[str, str], stored: dict[str, str], offset: int) -> Check:
-    """Whether the configuration that the records add up to is that of the table."""
-    faults = [
-        f"`{name}` is {_quoted(folded.get(name))} by the records and {_quoted(stored.get(name))} in the table"
-        for name in sorted({*folded, *stored})
-        if folded.get(name) != stored.get(name)
-    ]
-    told = f"{len(folded)} properties of the records, {len(stored)} of the table, at offset {offset}"
-    return Check("configs", told, len(faults), faults[:SHOWN])
-
-
-def both(folded: DataFrame, stored: DataFrame) -> DataFrame:
-    """The ACLs of both sides by their ids; null where a side has none."""
-    left = folded.select("id", sf.struct(*BINDING_FIELDS).alias("folded"))
-    right = stored.select("id", sf.struct(*BINDING_FIELDS).alias("stored"))
-    return left.join(right, "id", "full_outer")
-
-
-def differing(rows: DataFrame) -> DataFrame:
-    """Only where the sides don't agree, in the order of ids."""
-    return rows.where(~sf.col("folded").eqNullSafe(sf.col("stored"))).orderBy("id")
-
-
-def _difference(row: Row) -> str:
-    if row["stored"] is None:
-        return f"ACL {row['id']} is not in the table; by the records it is {_binding(row['folded'])}"
-    if row["folded"] is None:
-        return f"ACL {row['id']} of the table, {_binding(row['stored'])}, is not what the records add up to"
-    return f"ACL {row['id']} is {_binding(row['folded'])} by the records and {_binding(row['stored'])} in the table"
-
-
-def _binding(fields: Row) -> str:
-    return "(" + ", ".join(f"{name}={fields[name]!r}" for name in BINDING_FIELDS) + ")"
-
-
-def _quoted(value: str | None) -> str:
-    return "unset" if value is None else f"`{value}`"
-
-
-@dataclass(frozen=True, slots=True)
 class ChainFacts:
     """How many records were checked, how many of them are not chained to the one before, and the first of those."""
 
@@ -196,3 +93,106 @@ class _Links:
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as fault:
             return f"no record that this version can read ({fault})"
         return None if chained == record.hash else "its hash does not cover this record and the one before it"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was checked: its numbers in words, how many differences it found, and the first of them."""
+
+    name: str
+    summary: str
+    differences: int = 0
+    examples: Sequence[str] = ()
+
+
+def check_manifests(exported: Exported) -> Check:
+    """Whether the manifests follow each other from the first offset on."""
+    faults = exported.faults()
+    summary = f"{len(exported.batches)} batches, offsets {exported.start_offset + 1} to {exported.last_offset}"
+    return Check("manifests", summary, len(faults), faults[:SHOWN])
+
+
+def check_batches(exported: Exported, measured: dict[int, BatchFacts]) -> Check:
+    """Whether the Parquet of each batch holds what its manifest says: dense offsets, nothing twice."""
+    faults: list[str] = []
+    for batch in exported.batches:
+        name = f"batch={batch.first_offset}"
+        wanted = batch.last_offset - batch.first_offset + 1
+        facts = measured.get(batch.first_offset)
+        if facts is None:
+            faults.append(f"{name} has no records; there must be {wanted}")
+            continue
+        if facts.offsets != wanted:
+            faults.append(f"{name} has {facts.offsets} offsets; there must be {wanted}")
+        if facts.rows != facts.offsets:
+            faults.append(f"{name} has {facts.rows - facts.offsets} records twice")
+        if (facts.first_offset, facts.last_offset) != (batch.first_offset, batch.last_offset):
+            faults.append(
+                f"{name} has offsets {facts.first_offset} to {facts.last_offset}; "
+                f"there must be {batch.first_offset} to {batch.last_offset}"
+            )
+        if facts.counts != batch.counts:
+            faults.append(f"{name} has {facts.counts}; its manifest says {dict(batch.counts)}")
+        if facts.last_hash.hex() != batch.hash:
+            faults.append(f"{name} ends with another hash than its manifest says")
+    rows = sum(facts.rows for facts in measured.values())
+    return Check("batches", f"{rows} records in {len(measured)} batches", len(faults), faults[:SHOWN])
+
+
+def check_chain(name: str, facts: ChainFacts) -> Check:
+    """Whether each hash covers the record and the one before it."""
+    examples = [f"offset {offset}: {why}" for offset, why in facts.examples]
+    return Check(name, f"{facts.checked} records followed", facts.broken, examples[:SHOWN])
+
+
+def check_acls(folded: DataFrame, stored: DataFrame, offset: int) -> Check:
+    """Whether the ACLs that the records add up to are those of the table."""
+    rows = both(folded, stored)
+    counts = rows.agg(
+        sf.count("folded").alias("folded"),
+        sf.count("stored").alias("stored"),
+        sf.count_if(~sf.col("folded").eqNullSafe(sf.col("stored"))).alias("differences"),
+    ).first()
+    folded_count, stored_count, differences = (0, 0, 0) if counts is None else counts
+    examples = [] if not differences else [_difference(row) for row in differing(rows).limit(SHOWN).collect()]
+    summary = f"{folded_count} ACLs of the records, {stored_count} of the table, at offset {offset}"
+    return Check("ACLs", summary, differences, examples)
+
+
+def check_configs(folded: dict[str, str], stored: dict[str, str], offset: int) -> Check:
+    """Whether the configuration that the records add up to is that of the table."""
+    faults = [
+        f"`{name}` is {_quoted(folded.get(name))} by the records and {_quoted(stored.get(name))} in the table"
+        for name in sorted({*folded, *stored})
+        if folded.get(name) != stored.get(name)
+    ]
+    summary = f"{len(folded)} properties of the records, {len(stored)} of the table, at offset {offset}"
+    return Check("configs", summary, len(faults), faults[:SHOWN])
+
+
+def both(folded: DataFrame, stored: DataFrame) -> DataFrame:
+    """The ACLs of both sides by their ids; null where a side has none."""
+    left = folded.select("id", sf.struct(*BINDING_FIELDS).alias("folded"))
+    right = stored.select("id", sf.struct(*BINDING_FIELDS).alias("stored"))
+    return left.join(right, "id", "full_outer")
+
+
+def differing(rows: DataFrame) -> DataFrame:
+    """Only where the sides don't agree, in the order of ids."""
+    return rows.where(~sf.col("folded").eqNullSafe(sf.col("stored"))).orderBy("id")
+
+
+def _difference(row: Row) -> str:
+    if row["stored"] is None:
+        return f"ACL {row['id']} is not in the table; by the records it is {_binding(row['folded'])}"
+    if row["folded"] is None:
+        return f"ACL {row['id']} of the table, {_binding(row['stored'])}, is not what the records add up to"
+    return f"ACL {row['id']} is {_binding(row['folded'])} by the records and {_binding(row['stored'])} in the table"
+
+
+def _binding(fields: Row) -> str:
+    return "(" + ", ".join(f"{name}={fields[name]!r}" for name in BINDING_FIELDS) + ")"
+
+
+def _quoted(value: str | None) -> str:
+    return "unset" if value is None else f"`{value}`"

@@ -48,9 +48,7 @@ class Search:
             read.unpersist()
             return self._others(saved)
 
-        return save_findings(
-            self.context.home, self.snapshot, shadowed(read), others, looked_at, self.arguments.tool
-        )
+        return save_findings(self.context.home, self.snapshot, shadowed(read), others, looked_at, self.arguments.tool)
 
     def _others(self, saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
         names, acls, log = names_of(self.context, self.arguments, self.log), self.snapshot.acls, self.log

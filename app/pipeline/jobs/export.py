@@ -7,25 +7,22 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from app.core.records import GENESIS_HASH
-from app.pipeline.context import JobContext
+from app.formats.arguments import whole_number
+from app.pipeline.context import Job, JobContext
 from app.pipeline.history.export import Copying, damage, export_batch, refuse_other_history, take_base
+from app.pipeline.history.manifests import Exported, exporter_of, read_exported
 from app.pipeline.history.source import ROWS_PER_RANGE, read_head, stretches, tell_exported
-from app.pipeline.spark.alone import alone
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.faults import explain
+from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.jdbc import JdbcSource, jdbc_source
-from app.pipeline.spark.manifests import Exported, exporter_of, read_exported
-from app.pipeline.spark.parsing import number_from
-
-NAME = "export"
-HELP = "copy the records of the change feed that are new into Parquet"
+from app.pipeline.spark.options import INT_MAX
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many connections read at most."""
     parser.add_argument(
         "--ranges",
-        type=number_from(1),
+        type=whole_number(1, INT_MAX),
         default=8,
         metavar="N",
         help=f"ranges of about {ROWS_PER_RANGE:,} records that are read for one batch at most, each over a connection "
@@ -36,9 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Copy (H0, H1]: H0 is where the last run ended, H1 where the store ends as this one begins."""
     source = jdbc_source(arguments, os.environ)
-    with alone(context.home):
+    with home_lock(context.home, "export"):
         exported = read_exported(context.spark, context.home) or _begin(context, source)
-        _refuse_damaged(exported)
+        if exported is not None and (faults := exported.faults()):
+            raise PipelineError(damage(faults))
         _copy_new(context, source, exported, arguments.ranges)
     return 0
 
@@ -56,14 +54,9 @@ def _begin(context: JobContext, source: JdbcSource) -> Exported | None:
     return Exported(base, ())
 
 
-def _refuse_damaged(exported: Exported | None) -> None:
-    if exported is not None and (faults := exported.faults()):
-        raise PipelineError(damage(faults))
-
-
 def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None, most_ranges: int) -> None:
     after, previous = (0, GENESIS_HASH) if exported is None else (exported.last_offset, exported.hash)
-    # INVARIANT: read once. What is written while this run lasts is the next run's.
+    # INVARIANT: read once. What is written while this run lasts is left to the next run.
     head = read_head(context.spark, source, after)
     if exported is not None:
         refuse_other_history(exported, head)
@@ -82,7 +75,7 @@ def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None
 
 
 def _tell(context: JobContext, source: JdbcSource, epoch: str, through: int) -> None:
-    """The store's retention waits for those that have told how far they are; what was exported stands without that."""
+    """Tell the store how far the export is: its retention waits for that. The export stands if that fails."""
     exporter = exporter_of(context.spark, context.home)
     try:
         tell_exported(context.spark, source, exporter, epoch, through)
@@ -92,3 +85,12 @@ def _tell(context: JobContext, source: JdbcSource, epoch: str, through: int) -> 
             f"the store was not told that offsets up to {through} are exported, so it may trim what comes next before "
             f"the next export: {why}"
         )
+
+
+JOB = Job(
+    "export",
+    "copy the records of the change feed that are new into Parquet",
+    add_arguments,
+    run,
+    database="always",
+)

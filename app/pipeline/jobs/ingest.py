@@ -2,19 +2,17 @@
 
 import argparse
 import re
-from typing import Any
+from collections import Counter
 
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
-from app.pipeline.context import JobContext
+from app.formats.arguments import whole_number
+from app.pipeline.context import Job, JobContext
 from app.pipeline.history.ingest import batch_writer, finished_batches, lines_of
-from app.pipeline.spark.alone import alone
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.parsing import number_from, told_by
+from app.pipeline.spark.home_lock import home_lock
+from app.pipeline.spark.options import INT_MAX, checked
 from app.pipeline.spark.storage import existing
-
-NAME = "ingest"
-HELP = "take what is new in the service's decision log"
 
 _FILES_AT_ONCE = 200
 _GLOB = re.compile(r"[*?\[\]{}\\]")
@@ -23,18 +21,17 @@ _FILE = re.compile(r"(?:file:|[a-z0-9]+://)[^\s'\"]*decisions-[^\s'\"]*\.jsonl(?
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the job's options."""
     parser.add_argument(
         "--decisions",
         metavar="FOLDER",
         required=True,
-        type=told_by(log_folder),
+        type=checked(log_folder),
         help="the folder that the service's decision.log.path names; its closed files (decisions-*.jsonl, .jsonl.gz)",
     )
     parser.add_argument(
         "--files-at-once",
         metavar="N",
-        type=number_from(1),
+        type=whole_number(1, INT_MAX),
         default=_FILES_AT_ONCE,
         help=f"at most so many files in one batch, which is held on disk for a while ({_FILES_AT_ONCE})",
     )
@@ -50,13 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Ingest what is new. 1 if lines were put aside and that is to fail."""
-    with alone(context.home, NAME):
+    with home_lock(context.home, "ingest"):
         return _ingest(context, arguments)
 
 
 def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
-    _refuse_lost_checkpoint(context)
     before = set(finished_batches(context.spark, context.home))
+    if before:
+        _refuse_lost_checkpoint(context)
     with context.console.step(f"reading new files of {arguments.decisions}"):
         _stream(context, arguments)
     batches = finished_batches(context.spark, context.home)
@@ -67,10 +65,9 @@ def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
     batches_taken = "1 batch" if len(new) == 1 else f"{len(new)} batches"
     context.console.say(f"{decisions:,} decisions taken in {batches_taken}, {quarantined:,} lines put aside")
     if quarantined:
-        by_column: dict[str, int] = {}
+        by_column = Counter[str]()
         for manifest in new:
-            for column, count in manifest["quarantined_by_column"].items():
-                by_column[column] = by_column.get(column, 0) + count
+            by_column.update(manifest["quarantined_by_column"])
         wrong = ", ".join(f"{column} {count:,}" for column, count in sorted(by_column.items()))
         context.console.say(f"put aside by column: {wrong}")
         context.console.say(f"they stand in {context.home.room('decisions', 'quarantine')} (file, reason, line)")
@@ -113,10 +110,8 @@ def _explained(fault: PySparkException) -> Exception:
 
 
 def _refuse_lost_checkpoint(context: JobContext) -> None:
-    room: Any = context.home.room
-    if existing(context.spark, room("decisions", "checkpoint", "metadata"), "text") is not None:
-        return
-    if finished_batches(context.spark, context.home):
+    room = context.home.room
+    if existing(context.spark, room("decisions", "checkpoint", "metadata"), "text") is None:
         raise PipelineError(
             f"`{room('decisions')}` holds decisions, but its checkpoint is gone, so nobody knows which files were "
             "read: restore the folder checkpoint, or move the whole folder away to ingest all files anew"
@@ -130,3 +125,6 @@ def log_folder(name: str) -> str:
     if found := _GLOB.search(name):
         raise PipelineError(f"Spark reads `{found[0]}` in a folder's name as a wildcard; rename the folder")
     return name
+
+
+JOB = Job("ingest", "take what is new in the service's decision log", add_arguments, run)

@@ -9,12 +9,13 @@ from pyspark.sql import DataFrame
 from app.core.kafka.configs import SUPER_USERS, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import ClientAddress, parse_address
+from app.formats.arguments import whole_number
 from app.pipeline.access.replay import DEFAULT_BUCKETS
 from app.pipeline.access.resources import read_resources, resource_list, seen_resources
 from app.pipeline.context import JobContext, LocalHome
 from app.pipeline.history.decision_log import read_decisions
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
-from app.pipeline.spark.parsing import LONG_MAX, number_from, parse_time, told_by
+from app.pipeline.spark.options import LONG_MAX, checked, parse_time
 
 _MOST_BUCKETS = 10_000
 _MOST_ACLS = 100_000
@@ -24,7 +25,10 @@ _MOST_ACLS = 100_000
 def add_offset(parser: argparse.ArgumentParser) -> None:
     """--offset: which snapshot is read. A job that has it checks the home by `snapshot_is_there`."""
     parser.add_argument(
-        "--offset", type=number_from(0, LONG_MAX), metavar="N", help="the snapshot at this offset (default: the latest)"
+        "--offset",
+        type=whole_number(0, LONG_MAX),
+        metavar="N",
+        help="the snapshot at this offset (default: the latest)",
     )
 
 
@@ -38,7 +42,7 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resources",
         metavar="FILE",
-        type=told_by(resource_list),
+        type=checked(resource_list),
         help="their list: .csv, .jsonl, .ndjson or .parquet with resource_type and resource_name, or .txt with a topic "
         "a line; .gz too",
     )
@@ -46,7 +50,7 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since",
         metavar="TIME",
-        type=told_by(parse_time),
+        type=checked(parse_time),
         help="of the log, from this time on: 2026-11-22T12:00:00Z",
     )
 
@@ -101,7 +105,7 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--buckets",
         metavar="N",
-        type=number_from(1, _MOST_BUCKETS),
+        type=whole_number(1, _MOST_BUCKETS),
         default=DEFAULT_BUCKETS,
         help=f"how many parts principals are split into; more take less memory each ({DEFAULT_BUCKETS})",
     )
@@ -112,7 +116,7 @@ def add_host(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
         metavar="ADDRESS",
-        type=told_by(_address),
+        type=checked(_address),
         help="only what holds for a client at this address",
     )
 
@@ -149,7 +153,7 @@ def add_super_users(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--super-users",
         metavar="PRINCIPALS",
-        type=told_by(_super_users),
+        type=checked(_super_users),
         help="super.users that the service is started with, such as User:alice;User:bob: they are in no store, and "
         "count unless others are stored",
     )

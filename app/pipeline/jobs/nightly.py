@@ -10,29 +10,27 @@ from app.pipeline.context import Job, JobContext
 from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
 from app.pipeline.spark.errors import NotYetError
 from app.pipeline.spark.faults import explain
-from app.pipeline.spark.parsing import JobParser, told_by
+from app.pipeline.spark.options import JobParser, checked
 
-NAME = "nightly"
-HELP = "export, ingest, snapshot, effective, hygiene and report, one after the other in one session"
 _OPEN = "--allow-everyone-if-no-acl-found"
-STEPS: tuple[Job, ...] = (export, ingest, snapshot, effective, hygiene, report)
+STEPS = tuple(each.JOB for each in (export, ingest, snapshot, effective, hygiene, report))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The few options of its jobs that a night needs; all else is as those have it by default."""
+    """The few options of its jobs that a night needs; the others keep their defaults."""
     parser.add_argument(
         "--decisions",
         metavar="FOLDER",
-        type=told_by(ingest.log_folder),
+        type=checked(ingest.log_folder),
         help="the folder that the service's decision.log.path names; without it nothing is ingested",
     )
     parser.add_argument(
         "--resources",
         metavar="FILE",
-        type=told_by(resource_list),
+        type=checked(resource_list),
         help="the resources that exist, a list as `effective` takes it; without it those that the decision log names",
     )
-    # Without it the attribute is not there, so that the default of `hygiene` holds.
+    # Without the option its attribute is missing, so that the job's own default holds.
     parser.add_argument(
         "--min-days",
         metavar="N",
@@ -49,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     hygiene.add_tool(parser, argparse.SUPPRESS)
     parser.add_argument(
-        "--allow-everyone-if-no-acl-found",
+        _OPEN,
         choices=("true", "false"),
         default=argparse.SUPPRESS,
         help="what the service is started with, as `hygiene` and `report` have it",
@@ -58,7 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", metavar="FILE", type=Path, help="the report to write (report.html in a local --home)"
     )
-    parser.set_defaults(check=_check)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -73,50 +70,50 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """What its jobs would refuse in the middle of the night."""
+    """Refuse at once what its jobs would refuse in the middle of the night."""
     for step, options in _orders(arguments):
-        told = _parsed(step, options, arguments)
-        if getattr(told, "check", None) is not None:
-            told.check(told)
+        step.check(_parsed(step, options, arguments))
 
 
 def _orders(arguments: argparse.Namespace) -> list[tuple[Job, list[str]]]:
-    return [(step, told) for step in STEPS if (told := options_of(step, arguments)) is not None]
+    return [(step, options) for step in STEPS if (options := options_of(step, arguments)) is not None]
 
 
 def _parsed(step: Job, options: list[str], arguments: argparse.Namespace) -> argparse.Namespace:
-    """What the job is told, behind what every job is."""
-    parser = JobParser(prog=step.NAME, allow_abbrev=False)
+    """The job's own options, beside those that every job has."""
+    parser = JobParser(prog=step.name)
     step.add_arguments(parser)
-    everyone = {name: value for name, value in vars(arguments).items() if name not in ("check", "check_home")}
-    return parser.parse_args(options, namespace=argparse.Namespace(**everyone))
+    return parser.parse_args(options, namespace=argparse.Namespace(**vars(arguments)))
 
 
 def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
-    """What this job is told of what the night was told; None if it has nothing to do."""
-    if step is ingest:
+    """The words that this job is called with; None if it has nothing to do."""
+    if step is ingest.JOB:
         return None if arguments.decisions is None else ["--decisions", arguments.decisions]
-    given: list[tuple[Job, str, str | int | Path | None]] = [
-        (effective, "--resources", arguments.resources),
-        (hygiene, "--resources", arguments.resources),
-        (hygiene, "--min-days", getattr(arguments, "min_days", None)),
-        (hygiene, "--days", getattr(arguments, "days", None)),
-        (hygiene, "--tool", getattr(arguments, "tool", None)),
-        (hygiene, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
-        (report, _OPEN, getattr(arguments, "allow_everyone_if_no_acl_found", None)),
-        (report, "--teams", arguments.teams),
-        (report, "--output", arguments.output),
+    is_open = getattr(arguments, "allow_everyone_if_no_acl_found", None)
+    given: dict[str, dict[str, str | int | Path | None]] = {
+        "effective": {"--resources": arguments.resources},
+        "hygiene": {
+            "--resources": arguments.resources,
+            "--min-days": getattr(arguments, "min_days", None),
+            "--days": getattr(arguments, "days", None),
+            "--tool": getattr(arguments, "tool", None),
+            _OPEN: is_open,
+        },
+        "report": {_OPEN: is_open, "--teams": arguments.teams, "--output": arguments.output},
+    }
+    options = [
+        word for flag, value in given.get(step.name, {}).items() if value is not None for word in (flag, str(value))
     ]
-    told = [part for job, flag, value in given if job is step and value is not None for part in (flag, str(value))]
-    both = step is effective and arguments.resources is not None and arguments.decisions is not None
-    return [*told, "--seen"] if both else told
+    both = step is effective.JOB and arguments.resources is not None and arguments.decisions is not None
+    return [*options, "--seen"] if both else options
 
 
 def run_in_turn(orders: Sequence[tuple[Job, list[str]]], context: JobContext, arguments: argparse.Namespace) -> int:
-    """Each job with its own options and numbers of its own; the worst of their exit codes."""
+    """Each job with its own options and numbers; the worst of their exit codes."""
     worst = 0
     for step, options in orders:
-        own = context.of(step.NAME)
+        own = context.of(step.name)
         try:
             status = step.run(own, _parsed(step, options, arguments))
         except NotYetError as missing:
@@ -129,3 +126,13 @@ def run_in_turn(orders: Sequence[tuple[Job, list[str]]], context: JobContext, ar
         own.console.note(str(own.metrics))
         worst = max(worst, status)
     return worst
+
+
+JOB = Job(
+    "nightly",
+    "export, ingest, snapshot, effective, hygiene and report, one after the other in one session",
+    add_arguments,
+    run,
+    check=_check,
+    database="always",
+)

@@ -6,26 +6,29 @@ from collections.abc import Iterator
 
 from pyspark.sql import DataFrame
 
-from app.pipeline.context import JobContext
-from app.pipeline.history.export import base_acls, measured, records_of, refuse_other_history
-from app.pipeline.history.fold import fold_acls
-from app.pipeline.history.hash_chain import follow_chain
-from app.pipeline.history.reconcile import Check, check_acls, check_batches, check_chain, check_configs, check_manifests
+from app.pipeline.context import Job, JobContext
+from app.pipeline.history.export import base_acls, measured, nothing_exported, records_of, refuse_other_history
+from app.pipeline.history.manifests import Exported, read_exported
+from app.pipeline.history.reconcile import (
+    Check,
+    check_acls,
+    check_batches,
+    check_chain,
+    check_configs,
+    check_manifests,
+    follow_chain,
+)
+from app.pipeline.history.records import fold_acls
 from app.pipeline.history.schemas import RECORDS
 from app.pipeline.history.snapshot import configs_after
 from app.pipeline.history.source import TableReading, ranges, read_head, read_records, read_table
-from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import JdbcSource, jdbc_source
-from app.pipeline.spark.manifests import Exported, read_exported
-
-NAME = "reconcile"
-HELP = "compare the export with the store, and follow its hash chain; 1 if anything differs"
 
 _MOST_RANGES = 8
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own."""
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """It has none of its own."""
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -33,17 +36,17 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     source = jdbc_source(arguments, os.environ)
     exported = read_exported(context.spark, context.home)
     if exported is None:
-        raise PipelineError(f"nothing has been exported into `{context.home.root}` yet; run `klamm pipeline export`")
-    found = 0
+        raise nothing_exported(context.home.root)
+    say, found = context.console.say, 0
     for check in _checks(context, source, exported):
         found += check.differences
         context.metrics.count("differences", check.differences)
-        context.console.say(f"{check.name}: {check.told}: {_verdict(check)}")
+        say(f"{check.name}: {check.summary}: {f'{check.differences} differences' if check.differences else 'ok'}")
         for example in check.examples:
-            context.console.say(f"    {example}")
+            say(f"    {example}")
         if check.differences > len(check.examples):
-            context.console.say(f"    and {check.differences - len(check.examples)} more")
-    context.console.say("everything agrees" if not found else f"{found} differences")
+            say(f"    and {check.differences - len(check.examples)} more")
+    say("everything agrees" if not found else f"{found} differences")
     return 1 if found else 0
 
 
@@ -83,7 +86,7 @@ def _tail(context: JobContext, source: JdbcSource, exported: Exported, table: Ta
 def _check_end(exported: Exported, table: TableReading, tail: DataFrame, checked: int) -> Check:
     """Whether the last of all records is the one that the store's head names."""
     through = table.head.last_offset
-    told = f"offset {through}, of it {through - exported.last_offset} records not exported yet"
+    summary = f"offset {through}, of it {through - exported.last_offset} records not exported yet"
     last = exported.hash
     if through > exported.last_offset:
         row = tail.where(f"offset = {through}").select("hash").first()
@@ -92,8 +95,14 @@ def _check_end(exported: Exported, table: TableReading, tail: DataFrame, checked
     wanted = through - exported.start_offset
     if checked != wanted:
         faults.append(f"{checked} records lead to it; there must be {wanted}")
-    return Check("head", told, len(faults), faults)
+    return Check("head", summary, len(faults), faults)
 
 
-def _verdict(check: Check) -> str:
-    return "ok" if not check.differences else f"{check.differences} differences"
+JOB = Job(
+    "reconcile",
+    "compare the export with the store, and follow its hash chain; 1 if anything differs",
+    add_arguments,
+    run,
+    database="always",
+    writes_home=False,
+)

@@ -9,17 +9,16 @@ from typing import TypeVar
 
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 
-from app.core.kafka.configs import SUPER_USERS, parse_configs
-from app.pipeline.access.effective_tables import load_effective, not_yet_at
-from app.pipeline.context import JobContext
+from app.pipeline.access.effective import load_effective, not_effective_at
+from app.pipeline.access.replay import open_to_all
+from app.pipeline.context import Job, JobContext, LocalHome
 from app.pipeline.history.decision_log import read_decisions
 from app.pipeline.history.export import exported_records
 from app.pipeline.history.schemas import FLIPS
 from app.pipeline.history.snapshot import Snapshot, load_snapshot
-from app.pipeline.hygiene.tables import load_findings
+from app.pipeline.hygiene.findings import load_findings
 from app.pipeline.jobs.inputs import add_offset
-from app.pipeline.jobs.local_home import LocalHome
-from app.pipeline.jobs.what_if import allows_everyone, change_name
+from app.pipeline.jobs.what_if import change_name
 from app.pipeline.report.access import AccessTables, open_by_default, reach
 from app.pipeline.report.figures import (
     AccessFigures,
@@ -37,38 +36,32 @@ from app.pipeline.report.page import page, parts_of
 from app.pipeline.report.text import visible
 from app.pipeline.report.trouble import hygiene_figures, what_if_figures
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import home_of
-from app.pipeline.spark.parsing import told_by
+from app.pipeline.spark.options import checked, home_of
 from app.pipeline.spark.storage import existing
 
-NAME = "report"
-HELP = "draw what the other jobs have found: one HTML file that loads nothing from anywhere"
-
 _FILE = "report.html"
-_TOLD = 3
-"""How many of the page's titles are said, which are access, what-if and hygiene where they are there."""
+_TITLES_SHOWN = 3
+"""The first titles of the page: access, what-if and hygiene, if they are there."""
 
 _T = TypeVar("_T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which state is drawn, whose teams, and where to."""
     add_offset(parser)
     parser.add_argument("--output", metavar="FILE", type=Path, help=f"file to write ({_FILE} in a local --home)")
     parser.add_argument("--teams", metavar="FILE", help="CSV file with the columns principal and team")
     parser.add_argument(
-        "--what-if", metavar="NAME", type=told_by(change_name), help="the change to show (the one tried last)"
+        "--what-if", metavar="NAME", type=checked(change_name), help="the change to show (the one tried last)"
     )
     parser.add_argument(
         "--allow-everyone-if-no-acl-found",
         choices=("true", "false"),
         help="what the service is started with, unless its store says otherwise (the snapshot's, else false)",
     )
-    parser.set_defaults(check=_check, check_home=_check_home)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Small figures out of every table that is there, and the page. 0, whatever they say."""
+    """Draw what there is. 0, whatever it shows."""
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     output = _output(context.home.root, arguments.output)
     console, why = context.console, dict[str, str]()
@@ -87,12 +80,12 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         counts["findings"] = sum(hygiene.kinds.values())
     if what_if is not None:
         counts["flips"] = what_if.lost + what_if.opened
-    supers = parse_configs({SUPER_USERS: snapshot.configs.get(SUPER_USERS)}).super_users
-    head = Head(snapshot.cluster_id, snapshot.offset, snapshot.as_of, len(supers), counts)
+    supers = len(snapshot.config.super_users)
+    head = Head(snapshot.cluster_id, snapshot.offset, snapshot.as_of, supers, counts)
     figures = Figures(head, access, growth, hygiene, what_if, decisions, why)
     _write(output, page(figures))
     context.metrics.count("charts_drawn", 1 + sum(each is not None for each in (growth, hygiene, what_if, decisions)))
-    for part in [each for each in parts_of(figures) if each.chart is not None][:_TOLD]:
+    for part in [each for each in parts_of(figures) if each.chart is not None][:_TITLES_SHOWN]:
         console.say(visible(part.title))
     console.say(f"report: {output}")
     return 0
@@ -109,7 +102,7 @@ def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
 
 
 def _output(root: str, output: Path | None) -> Path:
-    """Known before anything is computed. Raises PipelineError where no file can be."""
+    """The file to write. Raises PipelineError if there is no folder for it."""
     if output is None and "://" in root:
         raise PipelineError(f"`{root}` is no local folder; name the file to write: --output {_FILE}")
     path = Path(root) / _FILE if output is None else output
@@ -119,7 +112,7 @@ def _output(root: str, output: Path | None) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    # Whoever has the old report open gets the whole new one, never half of it.
+    # Written aside and renamed, so that nobody reads half of it.
     half = path.with_name(f".{path.name}.new")
     try:
         half.write_text(text, encoding="utf-8", newline="\n")
@@ -135,9 +128,9 @@ def _access(
     spark = context.spark
     saved = load_effective(spark, context.home, snapshot.offset)
     if saved is None:
-        raise not_yet_at(snapshot.offset)
+        raise not_effective_at(snapshot.offset)
     tables = AccessTables(saved.masks, saved.nodes, saved.resources)
-    allow_everyone = allows_everyone(arguments, snapshot)
+    allow_everyone = open_to_all(arguments.allow_everyone_if_no_acl_found, snapshot)
     named = None if arguments.teams is None else read_teams(spark, arguments.teams)
     reached = reach(tables, named, allow_everyone=allow_everyone).cache()
     opened = open_by_default(tables).count() if allow_everyone else 0
@@ -187,10 +180,21 @@ def _decisions(context: JobContext, why: dict[str, str]) -> DecisionFigures | No
 
 
 def _unless_missing(read: Callable[[], _T], part: str, why: dict[str, str]) -> _T | None:
-    """What is read, or None where its job has not been run; the page then says what that job would say."""
+    """What is read; None if its job has not been run, and the page says so."""
     try:
         return read()
     except PipelineError as missing:
         text = str(missing)
         why[part] = f"{text[:1].upper()}{text[1:]}."
         return None
+
+
+JOB = Job(
+    "report",
+    "draw what the other jobs have found: one HTML file that loads nothing from anywhere",
+    add_arguments,
+    run,
+    check=_check,
+    check_home=_check_home,
+    writes_home=False,
+)

@@ -3,39 +3,33 @@
 import argparse
 import os
 
-from app.pipeline.context import JobContext
+from app.formats.arguments import whole_number
+from app.pipeline.context import Job, JobContext, LocalHome
+from app.pipeline.history.manifests import read_exported
 from app.pipeline.history.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot, snapshot_at
 from app.pipeline.history.source import read_table
-from app.pipeline.jobs.local_home import LocalHome
 from app.pipeline.spark.jdbc import jdbc_source
-from app.pipeline.spark.manifests import read_exported
-from app.pipeline.spark.parsing import LONG_MAX, number_from, parse_time, told_by
-
-NAME = "snapshot"
-HELP = "fold the exported records, or read the tables, to the ACLs at one offset"
+from app.pipeline.spark.options import LONG_MAX, checked, parse_time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which state is wanted."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--offset",
-        type=number_from(0, LONG_MAX),
+        type=whole_number(0, LONG_MAX),
         metavar="N",
         help="the state after this record, the end of a transaction",
     )
     which.add_argument(
         "--time",
         metavar="TIME",
-        type=told_by(parse_time),
+        type=checked(parse_time),
         help="the state after the last transaction recorded at or before 2026-11-22T12:00:00Z",
     )
     which.add_argument("--from-table", action="store_true", help="the state as of now, read from the tables themselves")
-    parser.set_defaults(check=_check, check_home=_check_home)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Fold or read, and save."""
     if arguments.from_table:
         with context.console.step("reading the tables"):
             snapshot = _from_table(context, arguments)
@@ -50,6 +44,16 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:
+    reading = read_table(context.spark, jdbc_source(arguments, os.environ))
+    head = reading.head
+    snapshot = Snapshot(reading.acls, reading.configs, head.cluster_id, head.epoch, head.last_offset, reading.read_at)
+    exported = read_exported(context.spark, context.home)
+    if exported is not None:
+        refuse_other(context.home, snapshot, exported.cluster_id, exported.epoch)
+    return snapshot
+
+
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.from_table:
         jdbc_source(arguments, os.environ)
@@ -60,11 +64,12 @@ def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
         home.export()
 
 
-def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:
-    reading = read_table(context.spark, jdbc_source(arguments, os.environ))
-    head = reading.head
-    snapshot = Snapshot(reading.acls, reading.configs, head.cluster_id, head.epoch, head.last_offset, reading.read_at)
-    exported = read_exported(context.spark, context.home)
-    if exported is not None:
-        refuse_other(context.home, snapshot, exported.cluster_id, exported.epoch)
-    return snapshot
+JOB = Job(
+    "snapshot",
+    "fold the exported records, or read the tables, to the ACLs at one offset",
+    add_arguments,
+    run,
+    check=_check,
+    check_home=_check_home,
+    database="perhaps",
+)

@@ -10,63 +10,55 @@ from pyspark.sql import functions as sf
 from app.core.access.host_keys import client_key, host_key
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation
 from app.core.kafka.hosts import ClientAddress
-from app.pipeline.access.effective import RESOURCE, expanded
-from app.pipeline.access.effective_tables import EffectiveTables, load_effective
-from app.pipeline.access.lookup import Answer
-from app.pipeline.access.super_users import super_users
-from app.pipeline.access.who_and_what import Acl, closest, mask_of, operation_words
-from app.pipeline.context import JobContext
+from app.formats.arguments import whole_number
+from app.pipeline.access.effective import EffectiveTables, expanded, load_effective
+from app.pipeline.access.lookup import Acl, Answer, closest, mask_of, operation_words
+from app.pipeline.access.patterns import RESOURCE
+from app.pipeline.context import Job, JobContext
 from app.pipeline.history.snapshot import load_snapshot
-from app.pipeline.jobs.inputs import add_offset, needs_snapshot
-from app.pipeline.jobs.who import add_host, add_super_users, config_of, few
+from app.pipeline.jobs.inputs import add_host, add_offset, add_super_users, few, snapshot_is_there, super_users_of
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.parsing import number_from, told_by
-from app.pipeline.spark.row_output import Row, add_output, lines_of
+from app.pipeline.spark.options import INT_MAX, checked
+from app.pipeline.spark.row_output import Row, add_output
 
-NAME = "what"
-HELP = "what a principal can do: by pattern, and by resource once `effective` has run"
-
-COLUMNS = ("kind", "resource_type", "resource_name", "host", "operations", "denied", "by")
+_COLUMNS = ("kind", "resource_type", "resource_name", "host", "operations", "denied", "by")
 _SHOWN = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The question."""
-    parser.add_argument("principal", metavar="PRINCIPAL", type=told_by(_principal), help="such as User:alice")
+    parser.add_argument("principal", metavar="PRINCIPAL", type=checked(_principal), help="such as User:alice")
     add_host(parser)
     parser.add_argument(
-        "--limit", type=number_from(1), default=_SHOWN, metavar="N", help=f"at most N resources ({_SHOWN})"
+        "--limit", type=whole_number(1, INT_MAX), default=_SHOWN, metavar="N", help=f"at most N resources ({_SHOWN})"
     )
     add_super_users(parser)
     add_offset(parser)
     add_output(parser)
-    needs_snapshot(parser)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Print a row for each pattern and host, then one for each resource and host."""
-    principal, address = arguments.principal, arguments.host
+    principal, address, console = arguments.principal, arguments.host, context.console
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     tables = load_effective(context.spark, context.home, snapshot.offset)
-    speaking = sf.col("principal").isin(principal, WILDCARD_PRINCIPAL)
-    with context.console.step(f"reading the ACLs at offset {snapshot.offset:,}"):
-        rows = list(_patterns(few(snapshot.acls.where(speaking)), address))
-    supers = super_users(snapshot.configs, arguments.super_users)
+    of_principal = sf.col("principal").isin(principal, WILDCARD_PRINCIPAL)
+    with console.step(f"reading the ACLs at offset {snapshot.offset:,}"):
+        rows = list(_patterns(few(snapshot.acls.where(of_principal)), address))
+    supers = super_users_of(snapshot.configs, arguments.super_users)
     if principal in supers.names:
         rows.insert(0, ("SUPER_USER", "ANY", WILDCARD, WILDCARD, [AclOperation.ALL.name], [], supers.named_by))
     if tables is not None:
-        with context.console.step("folding them over the resources"):
+        with console.step("folding them over the resources"):
             rows += _resources(tables, principal, address, arguments.limit)
-    for line in lines_of(COLUMNS, rows, arguments.output):
-        context.console.say(line)
+    console.rows(_COLUMNS, rows, arguments.output)
     if principal in supers.names:
-        context.console.note(f"{principal} is a super user: everything is allowed, whatever ACLs say")
-    elif config_of(snapshot).allow_everyone_if_no_acl_found:
-        context.console.note("what no ACL is on is not listed: everyone is allowed (allow.everyone.if.no.acl.found)")
+        console.note(f"{principal} is a super user: everything is allowed, whatever ACLs say")
+    elif snapshot.config.allow_everyone_if_no_acl_found:
+        console.note("what no ACL is on is not listed: everyone is allowed (allow.everyone.if.no.acl.found)")
     if supers.note:
-        context.console.note(supers.note)
+        console.note(supers.note)
     if tables is None:
-        context.console.note("resources are listed once `klamm pipeline effective` has run at this offset")
+        console.note("resources are listed once `klamm pipeline effective` has run at this offset")
     return 0
 
 
@@ -97,7 +89,7 @@ def _resources(tables: EffectiveTables, principal: str, address: ClientAddress |
         rows = answers.orderBy(*RESOURCE, "host").limit(limit).collect()
         found = [(row[0], row[1], Answer(*row[2:])) for row in rows]
     else:
-        # A resource has as many rows as hosts, of which one answers: the limit is for resources then.
+        # A resource has a row for each host, of which one answers. So the limit is applied to resources here.
         names = answers.select(*RESOURCE).distinct().orderBy(*RESOURCE).limit(limit)
         by_resource = defaultdict(list)
         for row in answers.join(sf.broadcast(names), list(RESOURCE)).collect():
@@ -110,6 +102,16 @@ def _resources(tables: EffectiveTables, principal: str, address: ClientAddress |
 
 
 def _answers(tables: EffectiveTables, principal: str) -> DataFrame:
-    """The expanded rows of this principal. Its ACLs and those of `User:*` are taken for one principal's."""
+    """The expanded rows of this principal. Its ACLs and those of `User:*` are treated as one principal's."""
     masks = tables.masks.where(sf.col("principal").isin(principal, WILDCARD_PRINCIPAL))
     return expanded(tables.nodes, masks.withColumn("principal", sf.lit(WILDCARD_PRINCIPAL)))
+
+
+JOB = Job(
+    "what",
+    "what a principal can do: by pattern, and by resource once `effective` has run",
+    add_arguments,
+    run,
+    check_home=snapshot_is_there,
+    writes_home=False,
+)

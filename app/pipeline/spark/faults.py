@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import password_of
-from app.pipeline.spark.row_output import one_line
 
 SPARK_FAILED = 3
 

@@ -1,18 +1,25 @@
-"""What every job can be told on the command line and by variables."""
+"""What every job can be told on the command line and by variables; refused in one line, before Spark is started."""
 
 import argparse
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from app.core.spelling import did_you_mean
+from app.formats.arguments import CommandParser
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_FILE_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE, USER_VARIABLE, JdbcSource
 from app.pipeline.spark.jdbc_driver import JAR_VARIABLE
 from app.pipeline.spark.session import SessionOptions, is_submitted, java_wanted
+
+INT_MAX = (1 << 31) - 1
+"""The highest number that Spark counts with."""
+LONG_MAX = (1 << 63) - 1
+"""The highest offset."""
 
 HOME_VARIABLE = "KLAMM_PIPELINE_HOME"
 VARIABLES = (
@@ -34,18 +41,70 @@ _MASTER = re.compile(
 _SECRET_SETTING = re.compile(r"(?i)secret|password|token|access[._]?key|credential")
 
 
+_EPOCH, _STEP = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_T = TypeVar("_T")
+
+
+class JobParser(CommandParser):
+    """The parser of jobs. It refuses empty texts: as a rule that is a variable of the shell that is not set."""
+
+    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - what argparse takes
+        super().__init__(**kwargs)
+        self.register("type", None, _text)
+        self.register("type", Path, lambda text: Path(_text(text)))
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the value is empty; give one, or leave the option out")
+    return text
+
+
+def checked(parse: Callable[[str], _T]) -> Callable[[str], _T]:
+    """A `type` for an argument: what `parse` refuses with a PipelineError is refused with the argument's name."""
+
+    def read(text: str) -> _T:
+        try:
+            # Python keeps bytes of other encodings as halves of surrogate pairs, which Spark does not take.
+            text.encode()
+            return parse(text)
+        except UnicodeEncodeError:
+            raise argparse.ArgumentTypeError(f"`{text}` is not UTF-8; write it in UTF-8") from None
+        except PipelineError as fault:
+            raise argparse.ArgumentTypeError(str(fault)) from None
+
+    return read
+
+
+def parse_time(text: str) -> datetime:
+    """A time with its zone, in UTC. Raises PipelineError, also for one without a zone, which is ambiguous."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise PipelineError(f"`{text}` is no time; write it as 2026-11-22T12:00:00Z") from None
+    if time.tzinfo is None:
+        raise PipelineError(f"`{text}` names no zone; add Z for UTC, or an offset as in {text}+01:00")
+    try:
+        time = time.astimezone(UTC)
+    except OverflowError:
+        time = _EPOCH - _STEP
+    if time < _EPOCH:
+        raise PipelineError(f"`{text}` is not of the years 1970 to 9999 in UTC, of which times are known")
+    return time
+
+
 class Service(Protocol):
     """The service's own database, which jobs read where no other one is named."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare how the service is named."""
+        """Declare the options that name the service."""
 
     def source(self, arguments: argparse.Namespace) -> JdbcSource:
         """Its database. Raises PipelineError if it is not there."""
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, service: Service | None) -> None:
-    """Declare what all jobs have."""
+    """Declare the options of all jobs."""
     where = parser.add_argument_group("where")
     where.add_argument(
         "--home",
@@ -100,7 +159,7 @@ def home_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:
 
 
 def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -> SessionOptions:
-    """How the session of these arguments is made. Raises PipelineError for what can't be."""
+    """How the session of these arguments is made. Raises PipelineError if they contradict each other."""
     if arguments.remote and arguments.master:
         raise PipelineError("--remote and --master are both given; Spark runs at one of them")
     if arguments.remote and not re.match(r"sc://[^/;\s]", arguments.remote):

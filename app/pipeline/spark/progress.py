@@ -1,22 +1,22 @@
-"""What a job says while it runs: steps with their seconds on one stream, results on another."""
+"""What a job prints while it runs: steps with their seconds on standard error, results on standard output."""
 
-import itertools
-import shutil
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-_TURN_S = 0.1
-_SIGNS = "|/-\\"
+from app.formats.arguments import one_line
+from app.pipeline.spark.row_output import Row, lines_of, terminal_table
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class Console:
     """Steps go to `steps` (standard error), what was asked for to `results` (standard output).
 
-    On a terminal the step under way has a sign that turns and its seconds; elsewhere a line is written as it is known.
+    On a terminal the step under way has a spinner and its time; elsewhere each step is a line.
     """
 
     def __init__(
@@ -33,100 +33,109 @@ class Console:
         self._steps = sys.stderr if steps is None else steps
         self._results = sys.stdout if results is None else results
         self._clock = clock
-        self._open = False
-        self._stage = ""
+        self._progress = _progress_on(self._steps) if not quiet and self._steps.isatty() else None
+        self._line_is_open = False
 
     @property
     def is_lively(self) -> bool:
-        """Whether somebody looks on: steps go to a terminal."""
-        return not self._quiet and self._steps.isatty()
+        """Whether steps are shown on a terminal while they last."""
+        return self._progress is not None
 
     def on_stage(self, text: str) -> None:
-        """How far the step under way has come; shown on a terminal only."""
-        self._stage = text
+        """How far Spark has come in the step under way; shown on a terminal only."""
+        if self._progress is not None and self._progress.tasks:
+            self._progress.update(self._progress.task_ids[-1], stage=text)
 
     def of(self, job: str) -> "Console":
-        """The same, in the name of another job; a terminal is told of Spark's stages through the first only."""
+        """The console of another job in this run. Spark's stages are still reported to the first one only."""
         return Console(job, quiet=self._quiet, steps=self._steps, results=self._results, clock=self._clock)
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Say that this begins, and at its end how long it took: `reading offsets 1 to 1,000,000`."""
+        """Print that this begins, and how long it took: `reading offsets 1 to 1,000,000 ... 4.2 s`."""
         began = self._clock()
-        self._stage = ""
         if self._quiet:
             yield
             return
-        self._begin(text)
-        ended = threading.Event()
-        turning = self._turn(text, began, ended)
+        line = f"{self._job:<9} {text} ... "
+        self._begin(line)
         how = "failed after "
         try:
             yield
             how = ""
         finally:
-            ended.set()
-            if turning is not None:
-                turning.join()
-            self._end(text, f"{how}{seconds(self._clock() - began)}")
+            self._end(line, f"{how}{seconds(self._clock() - began)}")
 
     def say(self, text: str) -> None:
-        """A line of the result."""
-        self._close_line()
-        self._results.write(f"{text}\n")
-        self._results.flush()
+        """Print a line of the result."""
+        self._write(self._results, text)
+
+    def rows(self, columns: Sequence[str], rows: Sequence[Row], output: str = "table") -> None:
+        """Print rows of the result in one of `row_output.OUTPUTS`."""
+        table = terminal_table(columns, rows, self._results) if output == "table" else None
+        for line in lines_of(columns, rows, output) if table is None else table:
+            self.say(line)
 
     def note(self, text: str) -> None:
-        """A line beside the result, which is not wanted when all is to be quiet."""
+        """Print a line beside the result, unless quiet."""
         if not self._quiet:
             self.warn(text)
 
     def warn(self, text: str) -> None:
-        """A line beside the result that is said even if all is to be quiet."""
-        self._close_line()
-        self._steps.write(f"{self._job:<9} {text}\n")
-        self._steps.flush()
+        """Print a line beside the result, even if quiet."""
+        self._write(self._steps, f"{self._job:<9} {text}")
 
-    def _begin(self, text: str) -> None:
+    def _begin(self, line: str) -> None:
         self._close_line()
-        self._steps.write(f"{self._job:<9} {text} ... ")
-        self._steps.flush()
-        self._open = True
+        if self._progress is not None:
+            self._progress.add_task(one_line(line), stage="")
+            self._progress.start()
+        else:
+            self._steps.write(line)
+            self._steps.flush()
+            self._line_is_open = True
 
-    def _end(self, text: str, how: str) -> None:
-        if self._steps.isatty():
-            self._steps.write("\r\x1b[K")
-            self._open = False
-        # Something else was said meanwhile: the line is said anew.
-        again = "" if self._open else f"{self._job:<9} {text} ... "
-        self._steps.write(f"{again}{how}\n")
-        self._steps.flush()
-        self._open = False
+    def _end(self, line: str, took: str) -> None:
+        if self._progress is not None:
+            self._progress.remove_task(self._progress.task_ids[-1])
+        # Something else was printed meanwhile: the line is printed again.
+        again = "" if self._line_is_open else line
+        self._line_is_open = False
+        self._write(self._steps, f"{again}{took}")
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        self._close_line()
+        if self._progress is not None:
+            self._progress.stop()
+        stream.write(f"{text}\n")
+        stream.flush()
+        if self._progress is not None and self._progress.tasks:
+            self._progress.start()
 
     def _close_line(self) -> None:
-        if self._open:
-            self._steps.write("\r\x1b[K" if self._steps.isatty() else "\n")
+        if self._line_is_open:
+            self._steps.write("\n")
             self._steps.flush()
-        self._open = False
+        self._line_is_open = False
 
-    def _turn(self, text: str, began: float, ended: threading.Event) -> threading.Thread | None:
-        if not self._steps.isatty():
-            return None
 
-        def turn() -> None:
-            for sign in itertools.cycle(_SIGNS):
-                if ended.wait(_TURN_S):
-                    return
-                told = f" {sign} {seconds(self._clock() - began)}"
-                room = shutil.get_terminal_size().columns - 1
-                line = f"{self._job:<9} {text}"[: max(0, room - len(told))] + told
-                self._steps.write(f"\r\x1b[K{f'{line}  {self._stage}'[:room]}")
-                self._steps.flush()
-                self._open = True
-
-        thread = threading.Thread(target=turn, name="klamm-progress", daemon=True)
-        thread.start()
-        return thread
+def _progress_on(stream: TextIO) -> "Progress | None":
+    """Spinners for steps; None without rich, which spark-submit may not have brought."""
+    try:
+        from rich.console import Console as Terminal  # noqa: PLC0415 - see above
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - see above
+    except ModuleNotFoundError:
+        return None
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        SpinnerColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[stage]}", markup=False),
+        console=Terminal(file=stream),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
 
 
 def seconds(duration_s: float) -> str:

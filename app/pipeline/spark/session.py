@@ -1,8 +1,12 @@
 """The Spark session of a job: here, where spark-submit says, or behind Spark Connect."""
 
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pyspark.errors import PySparkException
@@ -11,25 +15,32 @@ from pyspark.sql import SparkSession
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.java import Java, find_java
 from app.pipeline.spark.jdbc_driver import Driver, keep_driver
-from app.pipeline.spark.jvm_output import JvmOutput
 
 _RUNTIME: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    # Plans are turned into text at every run, which nobody reads, and long ones take all memory.
+    # Spark turns plans into text at every run, and long ones take all memory.
     "spark.sql.maxPlanStringLength": "20000",
-    # Rows of a batch that core works on in a worker: enough to be fast, little enough for the longest names.
+    # Rows that core works on at once in a worker: fast, and bounded even with the longest names.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
-"""What every job relies on, wherever it runs. Spark's ANSI mode (true) is among what it has by default."""
+"""What every job relies on, wherever it runs; besides Spark's ANSI mode, which is on by default."""
+
+_KEPT_LINES = 200
+_CLASS = re.compile(r'^(Exception in thread "[^"]*" )?((?:[\w$]+\.)+[\w$]*(?:Exception|Error): )?')
+_BAR = re.compile(r"\r?\[Stage (\d+):[=> ]*\((\d+) \+ \d+\) / (\d+)\][^\r\n]*|\r +\r")
+"""An update of Spark's progress bar, or the blanks that erase it."""
+_MEANINGFUL = re.compile(r"(Error|Exception|[Uu]nresolved|[Ii]nvalid|[Uu]nrecognized|not found|refused)")
+_STDERR = 2
+_LONGEST_LINE = 10_000
+_READ_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
     """How a session is made. Without master and remote Spark's own configuration decides, which means local[*].
 
-    `settings` are of Spark's, and stand over all others. `quiet` keeps what the JVM says to itself (Spark's log), and
-    tells `on_stage` how far it has come.
+    `settings` are Spark's own and override all others. `quiet` hides Spark's log, and reports its stages to `on_stage`.
     """
 
     app_name: str
@@ -45,7 +56,7 @@ class SessionOptions:
 
 
 def is_submitted(environ: Mapping[str, str]) -> bool:
-    """Whether spark-submit runs this process: then it has said already where and with what the job runs."""
+    """Whether spark-submit runs this process. It has already decided where and with what the job runs."""
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
@@ -72,11 +83,11 @@ def spark_session(options: SessionOptions) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in _of_this_machine(options).items():
         builder = builder.config(name, value)
-    return _kept(_begun(builder, options), options)
+    return _verified(_started(builder, options), options)
 
 
 def _of_this_machine(options: SessionOptions) -> dict[str, str]:
-    """What only whoever starts the JVM can say."""
+    """Settings that only count where the JVM is started."""
     wanted = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(options.on_stage is not None).lower(),
@@ -91,8 +102,8 @@ def _of_this_machine(options: SessionOptions) -> dict[str, str]:
     return {name: value for name, value in wanted.items() if name not in options.settings}
 
 
-def _begun(builder: SparkSession.Builder, options: SessionOptions) -> SparkSession:
-    output = JvmOutput(options.on_stage)
+def _started(builder: SparkSession.Builder, options: SessionOptions) -> SparkSession:
+    output = _JvmOutput(options.on_stage)
     try:
         if not options.quiet:
             return builder.getOrCreate()
@@ -105,8 +116,8 @@ def _begun(builder: SparkSession.Builder, options: SessionOptions) -> SparkSessi
         raise PipelineError(f"Spark does not start: {said}") from None
 
 
-def _kept(spark: SparkSession, options: SessionOptions) -> SparkSession:
-    """The session, once the driver that it may have fetched has turned out to be the right one."""
+def _verified(spark: SparkSession, options: SessionOptions) -> SparkSession:
+    """The session, once the driver that it may have fetched is verified."""
     if options.driver is not None and options.driver.jar is None:
         try:
             keep_driver(spark.conf.get("spark.jars", "") or "", os.environ)
@@ -114,3 +125,50 @@ def _kept(spark: SparkSession, options: SessionOptions) -> SparkSession:
             spark.stop()
             raise
     return spark
+
+
+class _JvmOutput:
+    """The standard error of a JVM, kept in case it fails to start. Its progress bar goes to `on_stage`."""
+
+    def __init__(self, on_stage: Callable[[str], None] | None = None) -> None:
+        self._on_stage = on_stage
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._reader: threading.Thread | None = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Let processes that are started in here write to a pipe instead of this process' standard error."""
+        sys.stderr.flush()
+        ours = os.dup(_STDERR)
+        reading, writing = os.pipe()
+        self._reader = threading.Thread(target=self._read, args=(reading,), name="klamm-jvm", daemon=True)
+        self._reader.start()
+        os.dup2(writing, _STDERR)
+        os.close(writing)
+        try:
+            yield
+        finally:
+            os.dup2(ours, _STDERR)
+            os.close(ours)
+
+    def last_words(self) -> str:
+        """The line that most likely says why the JVM did not start; empty if it wrote none. Call it after its end."""
+        if self._reader is not None:
+            self._reader.join(_READ_S)
+        lines = [line.strip() for line in self._lines if line.strip() and not line.lstrip().startswith("at ")]
+        said = next((line for line in lines if _MEANINGFUL.search(line)), lines[-1] if lines else "")
+        return _CLASS.sub("", said)
+
+    def _read(self, reading: int) -> None:
+        rest = ""
+        with os.fdopen(reading, "rb", buffering=0) as pipe:
+            while chunk := pipe.read(65_536):
+                text = rest + chunk.decode(errors="replace")
+                bars = [match for match in _BAR.finditer(text) if match[1]]
+                if bars and self._on_stage is not None:
+                    self._on_stage(f"stage {bars[-1][1]}: {bars[-1][2]} of {bars[-1][3]} tasks")
+                *lines, rest = _BAR.sub("", text).split("\n")
+                # The bar has no line end, so the rest needs a bound.
+                rest = rest[-_LONGEST_LINE:]
+                self._lines.extend(lines)
+        self._lines.append(rest)

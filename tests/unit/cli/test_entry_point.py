@@ -199,7 +199,7 @@ def test_the_help_of_every_job_fits_a_terminal_of_80_columns(
 ) -> None:
     jobs = pytest.importorskip("app.pipeline.jobs", exc_type=ImportError).JOBS
     monkeypatch.setenv("COLUMNS", "80")
-    for command in (["pipeline"], *(["pipeline", job.NAME] for job in jobs)):
+    for command in (["pipeline"], *(["pipeline", job.name] for job in jobs)):
         shown = _help(command, capsys)
         assert shown.startswith(" ".join(["usage: klamm", *command]))
         assert [line for line in shown.splitlines() if len(line) >= 80] == []

@@ -28,7 +28,7 @@ def test_every_variable_exists(path: Path) -> None:
 def test_the_page_names_every_variable_every_job_and_every_exit_code() -> None:
     text = PAGE.read_text()
     assert not [each for each in VARIABLES if f"`{each}`" not in text]
-    assert not [job.NAME for job in JOBS if f"`{job.NAME}`" not in text]
+    assert not [job.name for job in JOBS if f"`{job.name}`" not in text]
     assert not [code for code in (0, 1, 2, 3, 130) if f"\n| {code} |" not in text]
 
 

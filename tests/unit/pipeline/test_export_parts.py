@@ -14,14 +14,13 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record, record_hash
 from app.pipeline.history.export import BatchFacts, refuse_other_history
-from app.pipeline.history.hash_chain import ChainFacts
-from app.pipeline.history.reconcile import check_batches, check_chain, check_configs, check_manifests
+from app.pipeline.history.manifests import Base, Batch, Exported
+from app.pipeline.history.reconcile import ChainFacts, check_batches, check_chain, check_configs, check_manifests
 from app.pipeline.history.records import record_of
 from app.pipeline.history.source import ROWS_PER_RANGE, Head, moment, ranges, stretches
 from app.pipeline.jobs import export
-from app.pipeline.spark.alone import alone
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.manifests import Base, Batch, Exported
+from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.storage import Home
 from tests.chains import config, gone, put, transaction
 
@@ -78,7 +77,7 @@ def test_a_run_reads_at_least_one_range(ranges_at_once: str) -> None:
     export.add_arguments(parser)
     assert parser.parse_args([]).ranges == 8
     assert parser.parse_args(["--ranges", "3"]).ranges == 3
-    with pytest.raises(argparse.ArgumentError, match="a number from 1 on"):
+    with pytest.raises(argparse.ArgumentError, match="a whole number from 1 to"):
         parser.parse_args([f"--ranges={ranges_at_once}"])
 
 
@@ -203,16 +202,19 @@ def test_differences_are_counted_and_the_first_are_named() -> None:
 
 
 def test_one_export_at_a_time_into_a_home(tmp_path: Path) -> None:
-    with alone(Home(str(tmp_path))):
-        with pytest.raises(PipelineError, match="another export is at work"), alone(Home(f"file://{tmp_path}")):
+    with home_lock(Home(str(tmp_path)), "export"):
+        with (
+            pytest.raises(PipelineError, match="another export is at work"),
+            home_lock(Home(f"file://{tmp_path}"), "export"),
+        ):
             pass
-        with alone(Home(str(tmp_path / "other"))), alone(Home("s3a://bucket/klamm")):
+        with home_lock(Home(str(tmp_path / "other")), "export"), home_lock(Home("s3a://bucket/klamm"), "export"):
             pass
     left = tmp_path / "export" / "records" / ".spark-staging-1"
     kept = tmp_path / "export" / "records" / "day=2026-11-22"
     for folder in (left, kept):
         folder.mkdir(parents=True)
-    with alone(Home(str(tmp_path))):
+    with home_lock(Home(str(tmp_path)), "export"):
         assert (left.exists(), kept.exists()) == (False, True)
 
 

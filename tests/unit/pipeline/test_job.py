@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.pipeline import job as runner
-from app.pipeline.access.effective_tables import not_yet_at
+from app.pipeline.access.effective import not_effective_at
 from app.pipeline.context import Job, JobContext
 from app.pipeline.job import main
 from app.pipeline.jobs import JOBS, effective, export, ingest, nightly, report
@@ -21,22 +21,17 @@ from app.pipeline.spark.session import SessionOptions
 from app.pipeline.spark.storage import Home
 
 
-class Probe:
+def _probe(name: str, work: Callable[[JobContext], int]) -> Job:
     """A job that does what it is told."""
 
-    NAME = "probe"
-    HELP = "try it"
-
-    def __init__(self, name: str, work: Callable[[JobContext], int]) -> None:
-        self.NAME = name
-        self._work = work
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--depth", type=int, default=3)
 
-    def run(self, context: JobContext, arguments: argparse.Namespace) -> int:
+    def run(context: JobContext, arguments: argparse.Namespace) -> int:
         context.metrics.count("rows_read", arguments.depth)
-        return self._work(context)
+        return work(context)
+
+    return Job(name, "try it", add_arguments, run)
 
 
 @pytest.fixture
@@ -54,7 +49,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[SessionOptions]:
 
 
 def _with(monkeypatch: pytest.MonkeyPatch, work: Callable[[JobContext], int]) -> None:
-    monkeypatch.setattr(runner, "JOBS", (Probe("probe", work),))
+    monkeypatch.setattr(runner, "JOBS", (_probe("probe", work),))
 
 
 def _raising(fault: BaseException) -> Callable[[JobContext], int]:
@@ -150,13 +145,13 @@ def test_what_is_asked_for_wrongly_is_named(given: list[str], capsys: pytest.Cap
 @pytest.mark.parametrize("job", JOBS)
 def test_every_job_has_help_that_says_what_it_does(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        main([job.NAME, "--help"])
+        main([job.name, "--help"])
     assert end.value.code == 0
     said = capsys.readouterr().out
-    assert f"klamm pipeline {job.NAME}" in said
+    assert f"klamm pipeline {job.name}" in said
     assert "--home" in said
-    assert job.HELP[0].islower()
-    assert not job.HELP.endswith(".")
+    assert job.help[0].islower()
+    assert not job.help.endswith(".")
 
 
 def test_a_database_that_is_not_named_is_told_before_spark_starts(
@@ -177,7 +172,7 @@ def test_a_variable_that_is_misspelt_is_told_before_spark_starts(
 
 
 def _night(*works: Callable[[JobContext], int]) -> tuple[int | str, list[tuple[str, int]]]:
-    orders = [(Probe(f"job-{number}", work), ["--depth", str(number)]) for number, work in enumerate(works)]
+    orders = [(_probe(f"job-{number}", work), ["--depth", str(number)]) for number, work in enumerate(works)]
     context = JobContext(
         cast("SparkSession", None),
         Home("x"),
@@ -210,7 +205,7 @@ def test_a_night_before_the_first_decision_does_what_can_be_done() -> None:
 
 
 def test_a_first_night_ends_well_without_what_would_need_a_decision() -> None:
-    unmade = [_raising(NoDecisionsError("none yet")), _raising(not_yet_at(7))]
+    unmade = [_raising(NoDecisionsError("none yet")), _raising(not_effective_at(7))]
     assert _night(lambda _context: 0, *unmade) == (0, [("job-0", 0), ("job-1", 0), ("job-2", 0)])
 
 
@@ -235,11 +230,11 @@ def _crash(*_arguments: object, **_named: object) -> None:
 
 def test_a_night_tells_each_job_what_is_its_own() -> None:
     night = argparse.Namespace(decisions="/log", resources="r.csv", teams="t.csv", output=None)
-    assert nightly.options_of(ingest, night) == ["--decisions", "/log"]
-    assert nightly.options_of(effective, night) == ["--resources", "r.csv", "--seen"]
-    assert nightly.options_of(report, night) == ["--teams", "t.csv"]
-    assert nightly.options_of(export, night) == []
+    assert nightly.options_of(ingest.JOB, night) == ["--decisions", "/log"]
+    assert nightly.options_of(effective.JOB, night) == ["--resources", "r.csv", "--seen"]
+    assert nightly.options_of(report.JOB, night) == ["--teams", "t.csv"]
+    assert nightly.options_of(export.JOB, night) == []
     night = argparse.Namespace(decisions=None, resources=None, teams=None, output="o.html")
-    assert nightly.options_of(ingest, night) is None
-    assert nightly.options_of(effective, night) == []
-    assert nightly.options_of(report, night) == ["--output", "o.html"]
+    assert nightly.options_of(ingest.JOB, night) is None
+    assert nightly.options_of(effective.JOB, night) == []
+    assert nightly.options_of(report.JOB, night) == ["--output", "o.html"]

@@ -16,8 +16,8 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.formats.registry import FORMAT_NAMES, format_named
-from app.pipeline.access.candidates import Candidate, Fate, FilterSet, Step, new_id, refuse_excessive
 from app.pipeline.access.change_files import read_candidate
+from app.pipeline.access.changes import Candidate, Fate, FilterSet, Step, new_id, refuse_excessive
 from app.pipeline.spark.errors import PipelineError
 from tests.strategies import LAW, bindings, filters
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.core.kafka.hosts import parse_address
-from app.pipeline.access.who_and_what import Access, parse_resource, who_can
+from app.pipeline.access.lookup import Access, parse_resource, who_can
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.row_output import lines_of

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.pipeline.hygiene.coverage import Coverage, LoggedHour
+from app.pipeline.hygiene.evidence import Coverage, LoggedHour
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 

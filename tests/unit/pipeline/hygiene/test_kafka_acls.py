@@ -9,7 +9,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, ResourceType
 from app.core.kafka.operations import supported_operations
 from app.pipeline.history.schemas import BINDING_FIELDS
-from app.pipeline.hygiene.kafka_acls import KAFKA_ACLS, KLAMM, Removal, add_command, mend_of, remove_command
+from app.pipeline.hygiene.mending import KAFKA_ACLS, KLAMM, Removal, add_command, mend_of, remove_command
 
 
 def acl(**changes: str) -> AclBinding:

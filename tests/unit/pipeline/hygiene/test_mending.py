@@ -9,8 +9,7 @@ import pytest
 from app.core.kafka.bindings import AclBinding
 from app.formats.csv_cells import marked, unmarked
 from app.pipeline.history.schemas import BINDING_FIELDS, FINDINGS
-from app.pipeline.hygiene.kafka_acls import KAFKA_ACLS, KLAMM, Removal, remove_command
-from app.pipeline.hygiene.mending import csv_lines, script_lines
+from app.pipeline.hygiene.mending import KAFKA_ACLS, KLAMM, Removal, csv_lines, remove_command, script_lines
 
 MANIFEST = {"cluster_id": "x\ntouch hacked", "offset": 7}
 NASTY = "a'b $(touch hacked) ; `touch hacked` 😀"

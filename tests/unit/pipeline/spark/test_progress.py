@@ -73,7 +73,7 @@ def test_a_terminal_is_left_with_the_same_lines() -> None:
     assert console.is_lively
     with console.step("reading"):
         pass
-    assert steps.getvalue().endswith("\r\x1b[Kexport    reading ... 1.5 s\n")
+    assert steps.getvalue().endswith("\rexport    reading ... 1.5 s\n")
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from app.pipeline.spark.alone import alone
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.orphans import Child, await_end, children, children_from
+from app.pipeline.spark.home_lock import Child, await_end, children, children_from, home_lock
 from app.pipeline.spark.storage import Home
 
 PATIENCE_S = 60
 
 _RUN = """
 import subprocess, sys
-from app.pipeline.spark.alone import alone
+from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.storage import Home
 jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdout=subprocess.DEVNULL)
-with alone(Home(sys.argv[1])):
+with home_lock(Home(sys.argv[1]), "export"):
     print(jvm.pid, flush=True)
     sys.stdin.read()
 """
@@ -48,7 +47,7 @@ def killed_run(home: Path) -> Iterator[int]:
 
 
 def enter(home: Path, entered: threading.Event) -> None:
-    with alone(Home(str(home))):
+    with home_lock(Home(str(home)), "export"):
         entered.set()
 
 
@@ -84,7 +83,7 @@ def test_whoever_has_got_the_number_of_one_that_is_gone_is_not_waited_for(tmp_pa
 def test_runs_of_one_process_do_not_wait_for_its_own_children(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as jvm:
         for _ in range(2):
-            with alone(Home(str(tmp_path))):
+            with home_lock(Home(str(tmp_path)), "export"):
                 assert jvm.pid in [child.pid for child in left_in(tmp_path)]
         assert jvm.pid in [child.pid for child in children()]
         jvm.kill()
@@ -92,9 +91,9 @@ def test_runs_of_one_process_do_not_wait_for_its_own_children(tmp_path: Path) ->
 
 def test_a_second_run_at_the_same_time_is_refused_and_leaves_the_first_ones_note(tmp_path: Path) -> None:
     home = Home(str(tmp_path))
-    with alone(home):
+    with home_lock(home, "export"):
         (tmp_path / "export" / ".lock").write_text("1 2 3\n")
-        with pytest.raises(PipelineError, match="another export is at work"), alone(home):
+        with pytest.raises(PipelineError, match="another export is at work"), home_lock(home, "export"):
             pass
         assert left_in(tmp_path) == [Child(1, 2, 3)]
 
