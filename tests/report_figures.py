@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-from app.pipeline.report.access import QUESTIONS
 from app.pipeline.report.figures import (
     AccessFigures,
     Bucket,
@@ -16,7 +15,8 @@ from app.pipeline.report.figures import (
     Timeline,
     WhatIfFigures,
 )
-from app.pipeline.report.grouping import EVERYONE, OTHERS
+from app.pipeline.report.heat import OTHERS
+from app.pipeline.report.reach import EVERYONE, QUESTIONS
 
 AT = datetime(2026, 11, 22, 0, 14, 3, tzinfo=UTC)
 HOSTILE = (

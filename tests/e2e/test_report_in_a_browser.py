@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.pipeline.report.page import page, parts_of
+from app.pipeline.report.page import page
+from app.pipeline.report.sections import sections_of
 from tests.e2e.chromium import Visit, visit
 from tests.report_figures import HOSTILE, full
 
@@ -32,10 +33,10 @@ def seen(hostile: Path, folder: Path) -> Visit:
 def test_every_chart_is_drawn(seen: Visit) -> None:
     root = re.search(r"<html[^>]*>", seen.document)
     assert root is not None
-    assert f'data-drawn="{len(parts_of(full(HOSTILE)))}"' in root[0]
+    assert f'data-drawn="{len(sections_of(full(HOSTILE)))}"' in root[0]
     assert "data-fault" not in root[0]
     charts = re.split(r'(?=id="chart-)', seen.document)[1:]
-    assert len(charts) == len(parts_of(full(HOSTILE)))
+    assert len(charts) == len(sections_of(full(HOSTILE)))
     assert all("main-svg" in chart for chart in charts)
     assert 'class="hm"' in charts[0] or "<image" in charts[0]
     bars = {re.match(r'id="chart-([\w-]+)"', chart)[1]: len(re.findall(r'class="point"', chart)) for chart in charts}  # type: ignore[index]  # it was split there
@@ -75,7 +76,7 @@ def test_the_policy_stops_what_a_spoiled_page_would_do(hostile: Path, folder: Pa
 
 def test_dark_and_narrow_it_is_drawn_as_well(hostile: Path, folder: Path) -> None:
     seen = visit(hostile, folder, "--blink-settings=preferredColorScheme=0", "--window-size=390,800")
-    assert f'data-drawn="{len(parts_of(full(HOSTILE)))}"' in seen.document
+    assert f'data-drawn="{len(sections_of(full(HOSTILE)))}"' in seen.document
     assert seen.console == []
     # The card's colour of the dark look.
     assert "rgb(24, 30, 38)" in seen.document

@@ -20,11 +20,10 @@ from app.core.kafka.hosts import ClientAddress, parse_address
 from app.pipeline.access.effective import masks_of, nodes_of
 from app.pipeline.history.schemas import DECISIONS, FINDINGS, FLIPS, RECORDS
 from app.pipeline.report import heat
-from app.pipeline.report.access import QUESTIONS, AccessTables, open_by_default, reach
 from app.pipeline.report.figures import AccessFigures, Question
-from app.pipeline.report.grouping import EVERYONE, OTHERS, read_teams
-from app.pipeline.report.history import decision_figures, growth_figures
-from app.pipeline.report.trouble import hygiene_figures, what_if_figures
+from app.pipeline.report.heat import OTHERS
+from app.pipeline.report.reach import EVERYONE, QUESTIONS, AccessTables, open_by_default, reach, read_teams
+from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
 from app.pipeline.spark.errors import PipelineError
 from tests.images import image_of
 from tests.pipeline.random_stores import MORE_ADDRESSES, MORE_HOSTS, acl_frame, random_acls, resource_frame

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+from pyspark.sql import functions as sf
 
 from app.pipeline.access.effective import load_effective, not_effective_at
 from app.pipeline.access.replay import open_to_all
@@ -19,7 +19,6 @@ from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.hygiene.findings import load_findings
 from app.pipeline.jobs.inputs import add_offset
 from app.pipeline.jobs.what_if import change_name
-from app.pipeline.report.access import AccessTables, open_by_default, reach
 from app.pipeline.report.figures import (
     AccessFigures,
     DecisionFigures,
@@ -29,12 +28,11 @@ from app.pipeline.report.figures import (
     HygieneFigures,
     WhatIfFigures,
 )
-from app.pipeline.report.grouping import read_teams
 from app.pipeline.report.heat import heat_figures
-from app.pipeline.report.history import decision_figures, growth_figures
-from app.pipeline.report.page import page, parts_of
+from app.pipeline.report.reach import AccessTables, open_by_default, reach, read_teams
+from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import visible
-from app.pipeline.report.trouble import hygiene_figures, what_if_figures
+from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.options import checked, home_of
 from app.pipeline.spark.storage import existing
@@ -83,12 +81,22 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     supers = len(snapshot.config.super_users)
     head = Head(snapshot.cluster_id, snapshot.offset, snapshot.as_of, supers, counts)
     figures = Figures(head, access, growth, hygiene, what_if, decisions, why)
-    _write(output, page(figures))
+    text, titles = _drawn(figures)
+    _write(output, text)
     context.metrics.count("charts_drawn", 1 + sum(each is not None for each in (growth, hygiene, what_if, decisions)))
-    for part in [each for each in parts_of(figures) if each.chart is not None][:_TITLES_SHOWN]:
-        console.say(visible(part.title))
+    for title in titles[:_TITLES_SHOWN]:
+        console.say(visible(title))
     console.say(f"report: {output}")
     return 0
+
+
+def _drawn(figures: Figures) -> tuple[str, list[str]]:
+    """The page, and the titles of its charts."""
+    try:
+        from app.pipeline.report.page import page  # noqa: PLC0415 - executors and other jobs may lack jinja2
+    except ModuleNotFoundError as missing:
+        raise PipelineError(f"the report is drawn by the package {missing.name}; install it here") from None
+    return page(figures), [each.title for each in sections_of(figures) if each.chart is not None]
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -136,7 +144,9 @@ def _access(
     opened = open_by_default(tables).count() if allow_everyone else 0
     figures = heat_figures(reached, tables.resources, open_by_default=opened)
     reached.unpersist()
-    sums = snapshot.acls.agg(F.count("*").alias("acls"), F.countDistinct("principal").alias("principals")).collect()[0]
+    sums = snapshot.acls.agg(sf.count("*").alias("acls"), sf.countDistinct("principal").alias("principals")).collect()[
+        0
+    ]
     counts = {
         "ACLs": sums["acls"],
         "principals": sums["principals"],

@@ -155,7 +155,7 @@ def over_time(timeline: Timeline, line: tuple[str, Sequence[float]], stacks: Seq
         "showlegend": True,
         "xaxis": {"type": "date", "title": {"text": "time (UTC)"}, "anchor": "y2"},
         "yaxis": {"domain": [0.46, 1], "title": {"text": name}, "rangemode": "tozero"},
-        "yaxis2": {"domain": [0, 0.36], "title": {"text": f"per {spoken(timeline.step)}"}, "rangemode": "tozero"},
+        "yaxis2": {"domain": [0, 0.36], "title": {"text": f"per {in_words(timeline.step)}"}, "rangemode": "tozero"},
     }
     return {"data": [above, *below], "layout": layout}
 
@@ -169,7 +169,7 @@ def utc(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def spoken(step: int) -> str:
+def in_words(step: int) -> str:
     """The length of a bucket in words: `5 minutes`, `day`."""
     for size, word in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
         if step % size == 0:

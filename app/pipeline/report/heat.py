@@ -2,30 +2,32 @@
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's own pages use
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
 
 from app.core.kafka.codes import AclOperation
-from app.pipeline.report.access import QUESTIONS, watched
 from app.pipeline.report.figures import AccessFigures
-from app.pipeline.report.grouping import EVERYONE, OTHERS, largest, placed, prefix_of
+from app.pipeline.report.reach import EVERYONE, QUESTIONS, watched
 
 MOST_TEAMS, MOST_PREFIXES = 30, 40
+
+OTHERS = "\0others"
+"""The row or column of what there was no room for; no real name holds U+0000."""
 
 _OPERATIONS = sorted({question.operation for question in QUESTIONS})
 
 
 def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: int = 0) -> AccessFigures:
-    """The numbers of the heat map out of what `access.reach` says of these resources."""
-    asked = resources.where(watched(F.col("resource_type")) != 0)
-    asked = asked.withColumn("prefix", prefix_of(F.col("resource_name")))
+    """The numbers of the heat map, from what `reach` says of these resources."""
+    asked = resources.where(watched(sf.col("resource_type")) != 0)
+    asked = asked.withColumn("prefix", _prefix_of(sf.col("resource_name")))
     reached = reached.where("bits <> 0")
-    prefixes, more_prefixes = largest(_weights(asked, "prefix"), "prefix", MOST_PREFIXES)
-    named = reached.where(F.col("team") != EVERYONE)
-    teams, more_teams = largest(_weights(named, "team"), "team", MOST_TEAMS - 1)
+    prefixes, more_prefixes = _largest(_weights(asked, "prefix"), "prefix", MOST_PREFIXES)
+    named = reached.where(sf.col("team") != EVERYONE)
+    teams, more_teams = _largest(_weights(named, "team"), "team", MOST_TEAMS - 1)
     rows = [EVERYONE, *teams, *([OTHERS] if more_teams else [])]
     columns = [*prefixes, *([OTHERS] if more_prefixes else [])]
-    numbers = asked.groupBy("resource_type", placed("prefix", prefixes).alias("column")).count().collect()
+    numbers = asked.groupBy("resource_type", _placed("prefix", prefixes).alias("column")).count().collect()
     totals = {(row["resource_type"], row["column"]): int(row["count"]) for row in numbers}
     types = {kind for kind, _ in totals}
     cells = _cells(reached, teams, prefixes)
@@ -45,20 +47,20 @@ def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: i
 
 
 def _weights(table: DataFrame, key: str) -> DataFrame:
-    return table.groupBy(key).agg(F.count("*").alias("weight"))
+    return table.groupBy(key).agg(sf.count("*").alias("weight"))
 
 
 def _cells(
     reached: DataFrame, teams: list[str], prefixes: list[str]
 ) -> dict[tuple[str, str], dict[tuple[str, str], int]]:
     """(operation, resource type) -> (team, prefix) -> number of resources."""
-    by_team = reached.groupBy(placed("team", [EVERYONE, *teams]).alias("row"), "resource_type", "resource_name")
-    rows = by_team.agg(F.bit_or("bits").alias("bits")).withColumn("prefix", prefix_of(F.col("resource_name")))
+    by_team = reached.groupBy(_placed("team", [EVERYONE, *teams]).alias("row"), "resource_type", "resource_name")
+    rows = by_team.agg(sf.bit_or("bits").alias("bits")).withColumn("prefix", _prefix_of(sf.col("resource_name")))
     sums = [
-        F.count_if(F.col("bits").bitwiseAND(F.lit(1 << AclOperation[name])) != 0).alias(name) for name in _OPERATIONS
+        sf.count_if(sf.col("bits").bitwiseAND(sf.lit(1 << AclOperation[name])) != 0).alias(name) for name in _OPERATIONS
     ]
     cells: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
-    for row in rows.groupBy("row", "resource_type", placed("prefix", prefixes).alias("column")).agg(*sums).collect():
+    for row in rows.groupBy("row", "resource_type", _placed("prefix", prefixes).alias("column")).agg(*sums).collect():
         for name in _OPERATIONS:
             cells.setdefault((name, row["resource_type"]), {})[row["row"], row["column"]] = row[name]
     return cells
@@ -66,3 +68,26 @@ def _cells(
 
 def _grid(cells: dict[tuple[str, str], int], rows: Sequence[str], columns: Sequence[str]) -> list[list[int]]:
     return [[cells.get((row, column), 0) for column in columns] for row in rows]
+
+
+def _prefix_of(name: Column) -> Column:
+    """The resource's name up to the first of `.-_`; the whole name where that is nothing."""
+    prefix = sf.regexp_extract(name, r"^([^.\-_]+)[.\-_]", 1)
+    return sf.when(prefix == "", name).otherwise(prefix)
+
+
+def _largest(weights: DataFrame, key: str, most: int) -> tuple[list[str], int]:
+    """Up to `most` keys with the highest `weight`, and how many have to be summed up as others.
+
+    Where not all have room, one place is kept for the others.
+    """
+    rows = weights.orderBy(sf.desc("weight"), key).limit(most + 1).collect()
+    if len(rows) <= most:
+        return sorted(row[key] for row in rows), 0
+    kept = sorted(row[key] for row in rows[: most - 1])
+    return kept, weights.count() - len(kept)
+
+
+def _placed(column: str, kept: list[str]) -> Column:
+    """The column's value where it is among the kept ones, else OTHERS."""
+    return sf.when(sf.col(column).isin(kept), sf.col(column)).otherwise(sf.lit(OTHERS))

@@ -1,6 +1,7 @@
 """One HTML file that needs nothing else: no network, no fonts, no other file.
 
-Its Content-Security-Policy forbids every request, and every script but the two that are in it.
+Its Content-Security-Policy forbids every request, and every script but the two that are in it. Only the driver loads
+this module: jinja2 and plotly may be missing on executors.
 """
 
 import base64
@@ -8,54 +9,61 @@ import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from app import __version__
-from app.pipeline.report.access_part import access_part
-from app.pipeline.report.figures import Figures, Head
-from app.pipeline.report.history_parts import decision_parts, growth_part
-from app.pipeline.report.part import Part
-from app.pipeline.report.text import escaped, script_json
-from app.pipeline.report.trouble_parts import flips_part, hygiene_parts
+from app.pipeline.report.figures import Figures
+from app.pipeline.report.sections import sections_of
+from app.pipeline.report.text import script_json, visible
 
 
 def page(figures: Figures) -> str:
     """The report as the text of an HTML file."""
-    drawing, style, plotly = _resource("page.js"), _resource("page.css"), get_plotlyjs()
-    parts = parts_of(figures)
-    specs = {part.name: part.chart for part in parts if part.chart is not None}
-    title = f"Access report: {figures.head.cluster_id}"
-    return "\n".join(
-        [
-            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_policy([plotly, drawing])}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">',
-            f'<title>{escaped(title)}</title><link rel="icon" href="data:,">',
-            f"<style>{style}</style></head><body>",
-            _head(figures.head, parts),
-            "<main>",
-            *(_section(part) for part in parts),
-            "</main>",
-            f"<footer>Made by Klamm {escaped(__version__)}. This file loads nothing from anywhere.</footer>",
-            f'<script type="application/json" id="specs">{script_json(specs)}</script>',
-            f"<script>{plotly}</script>",
-            f"<script>{drawing}</script>",
-            "</body></html>",
-        ]
+    scripts = [get_plotlyjs(), _resource("page.js")]
+    sections = sections_of(figures)
+    specs = {each.name: each.chart for each in sections if each.chart is not None}
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            head=figures.head,
+            sections=sections,
+            policy=_policy(scripts),
+            style=_trusted(_resource("page.css")),
+            specs=_trusted(script_json(specs)),
+            scripts=[_trusted(each) for each in scripts],
+            version=__version__,
+        )
     )
 
 
-def parts_of(figures: Figures) -> list[Part]:
-    """All sections in their order."""
-    why = figures.asked_for
-    return [
-        access_part(figures.access),
-        flips_part(figures.what_if, why.get("what_if")),
-        *hygiene_parts(figures.hygiene, why.get("hygiene")),
-        growth_part(figures.growth, why.get("growth")),
-        *decision_parts(figures.decisions, why.get("decisions")),
-    ]
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_resource),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = _number
+    environment.tests["text"] = lambda value: isinstance(value, str)
+    return environment
+
+
+def _finalized(value: object) -> object:
+    # INVARIANT: every text that a template prints is made visible, and then escaped; only Markup of ours is neither.
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+def _trusted(text: str) -> Markup:
+    return Markup(text)  # noqa: S704 - our own files, plotly's script, and JSON in which `script_json` escapes tags
 
 
 def _resource(name: str) -> str:
@@ -73,51 +81,3 @@ def _policy(scripts: Sequence[str]) -> str:
 
 def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-_THEMES = (("", "as the system"), ("light", "light"), ("dark", "dark"))
-
-
-def _head(head: Head, parts: Sequence[Part]) -> str:
-    tiles = "".join(f"<div><dt>{escaped(label)}</dt><dd>{number:,}</dd></div>" for label, number in head.counts.items())
-    links = "".join(f'<li><a href="#{part.name}">{escaped(_SHORT_NAMES[part.name])}</a></li>' for part in parts)
-    themes = "".join(f'<option value="{value}">{label}</option>' for value, label in _THEMES)
-    supers = f" {head.super_users:,} super users may do all; they count nowhere." if head.super_users else ""
-    return "\n".join(
-        [
-            '<header><div class="title"><h1>Who may do what</h1>',
-            f'<label class="theme">Colours <select id="theme">{themes}</select></label></div>',
-            f"<p>Cluster <strong><bdi>{escaped(head.cluster_id)}</bdi></strong>, ACLs as of",
-            f"<strong>{head.as_of:%Y-%m-%d %H:%M:%S} UTC</strong> (offset {head.offset:,}).{supers}</p>",
-            f'<dl class="tiles">{tiles}</dl><nav aria-label="Charts"><ul>{links}</ul></nav>',
-            '<noscript><p class="notice">Without JavaScript there are no charts; the tables have their numbers.</p>',
-            '</noscript><p class="notice" id="fault" role="alert" hidden></p></header>',
-        ]
-    )
-
-
-_SHORT_NAMES = {
-    "access": "Access",
-    "what-if": "What if",
-    "hygiene": "Hygiene",
-    "offenders": "By principal",
-    "growth": "Growth",
-    "decisions": "Decisions",
-    "busiest": "Busiest",
-}
-
-
-def _section(part: Part) -> str:
-    chart = controls = ""
-    if part.chart is not None:
-        label = f"{part.title}. The same numbers follow as a table."
-        chart = (
-            '<div class="scroll" tabindex="0" role="region" aria-label="Chart, may be scrolled"><div class="chart" '
-            f'id="chart-{part.name}" role="img" aria-label="{escaped(label)}"></div></div>'
-        )
-    if part.controls:
-        controls = f'<div class="controls">{part.controls}</div>'
-    reading = f'<p class="{"reading" if part.chart else "empty"}">{escaped(part.reading)}</p>'
-    title = f'<h2 id="title-{part.name}">{escaped(part.title)}</h2>'
-    body = f"{title}{reading}{controls}{chart}{part.below}"
-    return f'<section id="{part.name}" aria-labelledby="title-{part.name}">{body}</section>'

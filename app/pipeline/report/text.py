@@ -1,17 +1,16 @@
-"""Names from the store on a page: whatever they hold, they stay text, and what can't be seen is spelled out."""
+"""Names from the store on a page: whatever they hold, they stay text, and characters that can't be seen are shown."""
 
 import html
 import json
 import unicodedata
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
-_LONGEST = 120
 
 
 def visible(text: str) -> str:
-    """The text with every character that can't be seen, or that turns others round, as its code point.
+    """The text with every character that can't be seen, or that reorders others, as its code point.
 
-    Two principals that differ by a zero-width space only must not look the same to whoever judges them.
+    Two principals that differ by a zero-width space only must not look the same.
     """
     return "".join(_seen(character) for character in text)
 
@@ -22,22 +21,18 @@ def _seen(character: str) -> str:
     return f"⟨U+{ord(character):04X}⟩"
 
 
-def shortened(text: str, longest: int = _LONGEST) -> str:
-    """The text, its middle left out where it is longer than this."""
+def shortened(text: str, longest: int = 40) -> str:
+    """The visible text, its middle left out where it is longer than this."""
+    text = visible(text)
     if len(text) <= longest:
         return text
     half = (longest - 1) // 2
     return f"{text[:half]}…{text[-half:]}"
 
 
-def escaped(text: str) -> str:
-    """The text for HTML, inside elements and inside quoted attributes."""
-    return html.escape(visible(text), quote=True)
-
-
 def plain_label(text: str, longest: int = 32) -> str:
-    """The text for plotly, which reads some HTML in labels: tags and entities in names are names all the same."""
-    return html.escape(shortened(visible(text), longest), quote=False)
+    """The text for plotly, which reads some HTML in labels: tags and entities in names must stay text."""
+    return html.escape(shortened(text, longest), quote=False)
 
 
 def distinct_labels(texts: list[str], longest: int = 32) -> list[str]:
@@ -54,6 +49,6 @@ def distinct_labels(texts: list[str], longest: int = 32) -> list[str]:
 
 
 def script_json(value: object) -> str:
-    """The value as JSON that may stand inside a script element."""
+    """The value as JSON that may be inside a script element."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

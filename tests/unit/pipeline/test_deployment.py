@@ -59,8 +59,9 @@ def test_the_submitted_job_exists() -> None:
     parser_of().parse_args(container["args"][script + 1 :])
 
 
-def test_workers_and_other_jobs_need_nothing_that_reads_files_of_acls() -> None:
-    blocked = "import sys; sys.modules.update(dict.fromkeys(('msgspec', 'yaml')))\n"
+def test_workers_and_other_jobs_need_no_package_that_reads_acls_or_draws() -> None:
+    needed_by_one_job = ("msgspec", "yaml", "jinja2", "markupsafe", "plotly", "rich")
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({needed_by_one_job}))\n"
     tried = f"""{blocked}
 from app.pipeline import job
 from app.pipeline.access import what_if

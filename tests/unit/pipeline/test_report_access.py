@@ -9,7 +9,7 @@ import pytest
 
 from app.core.index.masks import host_matches
 from app.core.kafka.hosts import parse_address
-from app.pipeline.report.access import _ALL_DENY, _ALLOW, _DENY, _surviving
+from app.pipeline.report.reach import _ALL_DENY, _ALLOW, _DENY, _surviving
 
 HOSTS = ("*", "10.0.0.1", "10.0.0.2", "10.0.0.0/30", "10.0.0.0/31", "0.0.0.0/0", "::/0", "not-an-address")
 ADDRESSES = [parse_address(text) for text in ("10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3", "9.9.9.9", "2001:db8::1")]

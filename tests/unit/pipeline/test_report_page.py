@@ -12,12 +12,12 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from app.pipeline.report import charts
-from app.pipeline.report.denials import Denials
 from app.pipeline.report.figures import AccessFigures, Figures, HygieneFigures, WhatIfFigures
-from app.pipeline.report.grouping import EVERYONE
-from app.pipeline.report.history import MOST_BUCKETS, step_for
-from app.pipeline.report.page import page, parts_of
+from app.pipeline.report.page import page
+from app.pipeline.report.reach import EVERYONE, Denials
+from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import distinct_labels, plain_label, script_json, visible
+from app.pipeline.report.totals import MOST_BUCKETS, step_for
 from tests.report_figures import HOSTILE, access, full, head
 
 
@@ -116,7 +116,7 @@ def test_the_file_is_small_enough_to_be_sent_by_mail(hostile: str) -> None:
 
 
 def test_every_chart_is_one_that_plotly_takes() -> None:
-    for part in parts_of(full()):
+    for part in sections_of(full()):
         assert part.chart is not None
         layout = {name: value for name, value in part.chart["layout"].items() if name != "meta"}
         data = [_without_roles(trace) for trace in part.chart["data"]]
@@ -133,9 +133,9 @@ def _without_roles(value: Any) -> Any:  # noqa: ANN401 - JSON
 def test_every_chart_has_its_numbers_as_a_table_and_a_name_for_screen_readers() -> None:
     figures = full()
     outline = Outline(page(figures))
-    assert len(outline.named("table")) >= len(parts_of(figures))
+    assert len(outline.named("table")) >= len(sections_of(figures))
     images = [each for each in outline.named("div") if each.get("role") == "img"]
-    assert len(images) == len(parts_of(figures))
+    assert len(images) == len(sections_of(figures))
     assert all(each["aria-label"] for each in images)
 
 
@@ -145,7 +145,7 @@ def test_what_is_not_there_says_which_job_brings_it() -> None:
     for job in ("what-if", "hygiene", "export"):
         assert f"Run: klamm pipeline {job}" in text
     assert "Nothing was ingested; run ingest." in text
-    assert [part.name for part in parts_of(figures) if part.chart is not None] == ["access"]
+    assert [part.name for part in sections_of(figures) if part.chart is not None] == ["access"]
 
 
 def test_without_any_resource_the_heat_map_says_where_to_get_them() -> None:
@@ -179,7 +179,7 @@ def test_what_has_no_room_is_said_to_be_summed_up() -> None:
 
 
 def test_growth_counts_from_what_was_there_before() -> None:
-    growth = next(part for part in parts_of(full()) if part.name == "growth")
+    growth = next(part for part in sections_of(full()) if part.name == "growth")
     assert growth.title == "From 10 to 12 ACLs: 5 were created, 3 removed"
     assert growth.chart is not None
     assert growth.chart["data"][0]["y"] == [13, 12, 12]
@@ -208,7 +208,7 @@ def test_however_long_the_history_its_buckets_are_few(seconds: int) -> None:
 
 @pytest.mark.parametrize(("step", "words"), [(1, "second"), (300, "5 minutes"), (86_400, "day"), (604_800, "7 days")])
 def test_a_bucket_is_named_in_words(step: int, words: str) -> None:
-    assert charts.spoken(step) == words
+    assert charts.in_words(step) == words
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,272 @@
+"""The sections of the page: for all figures a title that says what they show, a chart, and the numbers as tables."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.pipeline.report import charts
+from app.pipeline.report.figures import (
+    AccessFigures,
+    DecisionFigures,
+    Figures,
+    Finding,
+    GrowthFigures,
+    HygieneFigures,
+    Question,
+    WhatIfFigures,
+)
+from app.pipeline.report.heat import OTHERS
+from app.pipeline.report.reach import EVERYONE
+from app.pipeline.report.text import shortened
+
+KINDS = {
+    "UNUSED": "decided nothing in the log, nor was it needed",
+    "REDUNDANT": "another ACL already says it",
+    "VOID": "has no effect: a DENY covers it, or no client can match it",
+    "OVER_BROAD": "a small share of what it opens is used",
+    "DETACHED": "names a resource that does not exist",
+}
+_KIND_ROLES = {kind: f"@kind{at}" for at, kind in enumerate(KINDS)}
+_TYPES = {"TOPIC": "topics", "GROUP": "groups", "TRANSACTIONAL_ID": "transactional ids"}
+_NUMBERS = "The numbers as a table"
+
+Cell = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that is folded away under its summary."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Iterable[Sequence[Cell]]
+    summary: str = _NUMBERS
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """`chart` is None where there is nothing to draw, and `reading` then says why."""
+
+    name: str
+    link: str
+    title: str
+    reading: str
+    chart: charts.Spec | None = None
+    tables: Sequence[Table] = ()
+    questions: Sequence[tuple[str, str]] = ()
+    """The choices for the heat map: key and label."""
+    findings: Sequence[Finding] = ()
+
+
+def sections_of(figures: Figures) -> list[Section]:
+    """All sections in their order."""
+    why = figures.asked_for
+    return [
+        _access(figures.access),
+        _what_if(figures.what_if, why.get("what_if")),
+        *_hygiene(figures.hygiene, why.get("hygiene")),
+        _growth(figures.growth, why.get("growth")),
+        *_decisions(figures.decisions, why.get("decisions")),
+    ]
+
+
+def _access(access: AccessFigures) -> Section:
+    """The heat map, which shows READ on topics first."""
+    if not access.reach or not access.prefixes:
+        reading = (
+            "No topic, group or transactional id is known. Run effective with --resources FILE, or ingest decisions."
+        )
+        return Section("access", "Access", "Who can reach what", reading)
+    labels = {EVERYONE: "everyone (User:*)", OTHERS: f"others ({access.teams_in_others:,} teams)"}
+    teams = [labels.get(key, key) for key in access.teams]
+    prefixes = [f"others ({access.prefixes_in_others:,})" if key == OTHERS else key for key in access.prefixes]
+    chart = charts.heat_map(access, teams, prefixes)
+    chart["titles"] = {charts.key_of(each): _reach_title(access, each, teams) for each in access.reach}
+    questions = [(charts.key_of(each), _asked(each)) for each in access.reach]
+    heads = ["team", "prefix", *(f"{label}, of" for _, label in questions)]
+    reading = (
+        "A cell is one team and the resources whose names begin alike; the brighter, the more of them somebody of the"
+        " team can use so from at least one address. Every DENY has been taken off. Blank: none. What User:* may do"
+        " counts in the row everyone only."
+    )
+    if access.teams_in_others or access.prefixes_in_others:
+        reading += (
+            f" {access.teams_in_others:,} teams and {access.prefixes_in_others:,} prefixes with the least are summed up"
+            " as others."
+        )
+    if access.open_by_default:
+        reading += (
+            f" {access.open_by_default:,} resources have no ACL: allow.everyone.if.no.acl.found opens them to everyone."
+        )
+    table = Table("Resources in reach", heads, _reach_rows(access, teams, prefixes))
+    return Section("access", "Access", chart["titles"][questions[0][0]], reading, chart, [table], questions)
+
+
+def _asked(question: Question) -> str:
+    return f"{question.operation} {_TYPES[question.resource_type]}"
+
+
+def _reach_title(access: AccessFigures, question: Question, teams: Sequence[str]) -> str:
+    total = sum(access.totals[question.resource_type])
+    sums = [sum(line) for line in access.reach[question]]
+    named = [(n, team) for key, n, team in zip(access.teams, sums, teams, strict=True) if key not in (EVERYONE, OTHERS)]
+    most, team = max(named, key=lambda each: each[0], default=(0, ""))
+    what = f"{question.operation.lower()} {most:,} of {total:,} {_TYPES[question.resource_type]}"
+    reach = f"{shortened(team)} can {what}, more than any other team" if most else ""
+    everybody = f"everyone can {question.operation.lower()} {sums[0]:,}" if sums and sums[0] else ""
+    return "; ".join(each for each in (reach, everybody) if each) or f"Nobody can {_asked(question)}"
+
+
+def _reach_rows(access: AccessFigures, teams: Sequence[str], prefixes: Sequence[str]) -> Iterable[Sequence[Cell]]:
+    for at, team in enumerate(teams):
+        for column, prefix in enumerate(prefixes):
+            numbers = [grid[at][column] for grid in access.reach.values()]
+            if any(numbers):
+                totals = [access.totals[each.resource_type][column] for each in access.reach]
+                yield [team, prefix, *(f"{n:,} of {of:,}" for n, of in zip(numbers, totals, strict=True))]
+
+
+def _what_if(what_if: WhatIfFigures | None, why: str | None) -> Section:
+    """Decisions that a candidate change would turn."""
+    name: tuple[str, str] = ("what-if", "What if")
+    if what_if is None:
+        text = why or "No change was tried. Run: klamm pipeline what-if, with the change as a file"
+        return Section(*name, "What a change would break", text)
+    change = shortened(what_if.name)
+    if not what_if.lost and not what_if.opened:
+        return Section(
+            *name, f"The change {change} would flip no decision", "Every decision of the log stays as it was."
+        )
+    sides = ((what_if.lost, "deny {:,} decisions that were allowed"), (what_if.opened, "allow {:,} that were denied"))
+    turned = " and ".join(text.format(number) for number, text in sides if number)
+    names = list(what_if.principals)
+    lost, opened = ([each[side] for each in what_if.principals.values()] for side in (0, 1))
+    series = {"would be DENIED": lost, "would be ALLOWED": opened}
+    flips = [
+        (each.principal, each.action, f"{each.before} → {each.after}", each.decisions, f"{each.last_time:%F %T}")
+        for each in what_if.worst
+    ]
+    return Section(
+        *name,
+        f"The change {change} would {turned}",
+        f"The principals most concerned (up to {len(names)}): how many of their decisions in the log would turn round."
+        f" Tried on the ACLs at offset {what_if.offset:,}.",
+        charts.bars(names, series, {"would be DENIED": "@lost", "would be ALLOWED": "@allowed"}, "decisions"),
+        [
+            Table("Flips by principal", ["principal", *series], list(zip(names, lost, opened, strict=True))),
+            Table(
+                "Flips",
+                ["principal", "action", "turns", "decisions", "last seen (UTC)"],
+                flips,
+                "The most frequent flips",
+            ),
+        ],
+    )
+
+
+def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
+    """Findings by kind, and by principal."""
+    left_out = f" {hygiene.left_out}." if hygiene is not None and hygiene.left_out else ""
+    if hygiene is None or not hygiene.kinds:
+        empty = why or "Not looked for yet. Run: klamm pipeline hygiene"
+        if hygiene is not None:
+            empty = f"Hygiene found nothing to mend.{left_out}"
+        return [Section("hygiene", "Hygiene", "What could be tidied up", empty)]
+    kinds = sorted(hygiene.kinds, key=lambda kind: -hygiene.kinds[kind])
+    counted = [hygiene.kinds[kind] for kind in kinds]
+    meaning = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds if kind in KINDS)
+    roles = {kind: _KIND_ROLES.get(kind, "@kind0") for kind in kinds}
+    names = list(hygiene.principals)
+    series = {kind: [hygiene.principals[name].get(kind, 0) for name in names] for kind in kinds}
+    first = [(name, sum(hygiene.principals[name].values())) for name in names[:1]]
+    by_principal: list[list[Cell]] = [[name, *(series[kind][at] for kind in kinds)] for at, name in enumerate(names)]
+    return [
+        Section(
+            "hygiene",
+            "Hygiene",
+            f"{sum(counted):,} findings to tidy up, most of them {kinds[0]} ({counted[0]:,})",
+            f"A bar is a kind of finding, its length how many ACLs it concerns. {meaning}.{left_out}",
+            charts.bars(kinds, {"findings": counted}, {"findings": "@kind0"}, "findings"),
+            [Table("Findings", ["kind", "findings"], list(zip(kinds, counted, strict=True)))],
+            findings=hygiene.worst,
+        ),
+        Section(
+            "offenders",
+            "By principal",
+            "; ".join(f"{shortened(name)} has {n:,} of the findings" for name, n in first),
+            f"The {len(names)} principals with most findings; an ACL may have findings of several kinds.",
+            charts.bars(names, series, roles, "findings"),
+            [Table("Findings by principal", ["principal", *kinds], by_principal)],
+        ),
+    ]
+
+
+def _growth(growth: GrowthFigures | None, why: str | None) -> Section:
+    """How many ACLs there were, and how many were created and removed."""
+    if growth is None:
+        text = why or "No change was exported. Run: klamm pipeline export"
+        return Section("growth", "Growth", "How the store grew", text)
+    buckets, step = growth.timeline.buckets, charts.in_words(growth.timeline.step)
+    totals, total = [], growth.before
+    for bucket in buckets:
+        total += int(bucket.first - bucket.second)
+        totals.append(total)
+    created, removed = int(sum(b.first for b in buckets)), int(sum(b.second for b in buckets))
+    bars = [("created", "@created", 1), ("removed", "@removed", -2)]
+    rows = [
+        (charts.utc(bucket.start), int(bucket.first), int(bucket.second), total)
+        for bucket, total in zip(buckets, totals, strict=True)
+    ]
+    return Section(
+        "growth",
+        "Growth",
+        f"From {growth.before:,} to {total:,} ACLs: {created:,} were created, {removed:,} removed",
+        f"Above, how many ACLs there were; below, how many came (up) and went (down) per {step}.",
+        charts.over_time(growth.timeline, ("ACLs", totals), bars),
+        [Table(f"ACLs per {step}", ["from (UTC)", "created", "removed", "ACLs at its end"], rows)],
+    )
+
+
+def _decisions(decisions: DecisionFigures | None, why: str | None) -> list[Section]:
+    """What was decided over time, and who asked most."""
+    if decisions is None:
+        text = why or "No decision was ingested. Set decision.log.path for the service, then run: klamm pipeline ingest"
+        return [Section("decisions", "Decisions", "What was asked and denied", text)]
+    total = decisions.allowed + decisions.denied
+    about = "about " if decisions.estimated else ""
+    note = " Only a share of the requests was logged; the numbers are estimates." if decisions.estimated else ""
+    buckets, step = decisions.timeline.buckets, charts.in_words(decisions.timeline.step)
+    sums = [bucket.first + bucket.second for bucket in buckets]
+    names = list(decisions.principals)
+    allowed, denied = ([each[side] for each in decisions.principals.values()] for side in (0, 1))
+    rows = [(charts.utc(bucket.start), bucket.first, bucket.second) for bucket in buckets]
+    colours = {"allowed": "@allowed", "denied": "@denied"}
+    return [
+        Section(
+            "decisions",
+            "Decisions",
+            f"{about}{100 * decisions.denied / total:.1f} % of {total:,.0f} decisions were denied".capitalize(),
+            f"Above, all decisions per {step}; below, those denied.{note}",
+            charts.over_time(decisions.timeline, ("decisions", sums), [("denied", "@denied", 2)]),
+            [Table(f"Decisions per {step}", ["from (UTC)", "allowed", "denied"], rows)],
+        ),
+        Section(
+            "busiest",
+            "Busiest",
+            f"{shortened(names[0])} asks most",
+            f"The {len(names)} busiest principals of the log, and how many of their decisions were denied.{note}",
+            charts.bars(names, {"allowed": allowed, "denied": denied}, colours, "decisions"),
+            [
+                Table(
+                    "Decisions by principal",
+                    ["principal", "allowed", "denied"],
+                    list(zip(names, allowed, denied, strict=True)),
+                ),
+                Table(
+                    "Denied by principal",
+                    ["principal", "denied"],
+                    list(decisions.denied_most.items()),
+                    "Who is denied most",
+                ),
+            ],
+        ),
+    ]

@@ -1,0 +1,153 @@
+"""Totals for the page: how the store grew, what was decided, what hygiene found, and what a change would break."""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from app.pipeline.history.records import CREATED, REMOVED
+from app.pipeline.report.figures import (
+    Bucket,
+    DecisionFigures,
+    Finding,
+    Flip,
+    GrowthFigures,
+    HygieneFigures,
+    Timeline,
+    WhatIfFigures,
+)
+
+MOST_BUCKETS = 120
+MOST_PRINCIPALS = 15
+MOST_FINDINGS = 5
+"""Of each kind."""
+MOST_FLIPS = 20
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_STEPS = (1, 2, 5, 10, 30, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY)
+
+
+def step_for(seconds: int) -> int:
+    """How long a bucket is, in seconds, so that there are at most about 120 of them."""
+    for step in _STEPS:
+        if seconds <= step * MOST_BUCKETS:
+            return step
+    return -(-seconds // (MOST_BUCKETS * _DAY)) * _DAY
+
+
+def timeline(table: DataFrame, time: str, first: Column, second: Column) -> Timeline | None:
+    """Sums of two columns over time; None where the table has no row."""
+    seconds = sf.unix_seconds(time)
+    ends = table.agg(sf.min(seconds).alias("first"), sf.max(seconds).alias("last")).collect()[0]
+    if ends["first"] is None:
+        return None
+    step = step_for(ends["last"] - ends["first"])
+    start = sf.floor(seconds / sf.lit(step)) * sf.lit(step)
+    sums = table.groupBy(start.cast("long").alias("start")).agg(sf.sum(first).alias("one"), sf.sum(second).alias("two"))
+    known = {row["start"]: (row["one"], row["two"]) for row in sums.collect()}
+    starts = range(min(known), max(known) + 1, step)
+    return Timeline(step, [Bucket(start, *known.get(start, (0, 0))) for start in starts])
+
+
+def growth_figures(records: DataFrame, acls: int, offset: int) -> GrowthFigures | None:
+    """How the ACLs grew to be so many at this offset; None if no change of an ACL is among the records.
+
+    How many there were before the first record follows from how many there are now.
+    """
+    changes = records.where((sf.col("offset") <= sf.lit(offset)) & sf.col("kind").isin(CREATED, REMOVED))
+    created = (sf.col("kind") == sf.lit(CREATED)).cast("long")
+    line = timeline(changes, "recorded_at", created, 1 - created)
+    if line is None:
+        return None
+    gained = sum(bucket.first - bucket.second for bucket in line.buckets)
+    return GrowthFigures(line, int(acls - gained))
+
+
+def decision_figures(decisions: DataFrame) -> DecisionFigures | None:
+    """What was decided, for whom and when; None without a decision. A sampled request counts for the unlogged, too."""
+    weight = sf.lit(1.0) / sf.col("sampled")
+    denied = sf.when(sf.col("result") == sf.lit("DENIED"), weight).otherwise(sf.lit(0.0))
+    allowed = weight - denied
+    line = timeline(decisions, "time", allowed, denied)
+    if line is None:
+        return None
+    by_principal = decisions.groupBy("principal").agg(
+        sf.sum(allowed).alias("allowed"), sf.sum(denied).alias("denied"), sf.min("sampled").alias("sampled")
+    )
+    by_principal = by_principal.cache()
+    busiest = by_principal.orderBy(sf.desc(sf.col("allowed") + sf.col("denied")), "principal").limit(MOST_PRINCIPALS)
+    refused = by_principal.where("denied > 0").orderBy(sf.desc("denied"), "principal").limit(MOST_PRINCIPALS)
+    principals = {row["principal"]: (row["allowed"], row["denied"]) for row in busiest.collect()}
+    denied_most = {row["principal"]: row["denied"] for row in refused.collect()}
+    least = by_principal.agg(sf.min("sampled")).collect()[0][0]
+    by_principal.unpersist()
+    return DecisionFigures(
+        allowed=round(sum(bucket.first for bucket in line.buckets)),
+        denied=round(sum(bucket.second for bucket in line.buckets)),
+        principals=principals,
+        denied_most=denied_most,
+        timeline=line,
+        estimated=least < 1.0,
+    )
+
+
+def hygiene_figures(findings: DataFrame, left_out: str = "") -> HygieneFigures:
+    """How many findings of which kind, who has most of them, and the widest of each kind."""
+    counts = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
+    top = findings.groupBy("principal").count().orderBy(sf.desc("count"), "principal").limit(MOST_PRINCIPALS).collect()
+    principals: dict[str, dict[str, int]] = {row["principal"]: {} for row in top}
+    theirs = findings.where(sf.col("principal").isin(list(principals))).groupBy("principal", "kind").count()
+    for row in theirs.collect():
+        principals[row["principal"]][row["kind"]] = row["count"]
+    return HygieneFigures(dict(sorted(counts.items())), principals, _worst(findings, sorted(counts)), left_out)
+
+
+def _worst(findings: DataFrame, kinds: list[str]) -> list[Finding]:
+    if not kinds:
+        return []
+    unused = sf.coalesce("covered", sf.lit(0)) - sf.coalesce("used", sf.lit(0))
+    widest = [
+        findings.where(sf.col("kind") == sf.lit(kind))
+        .orderBy(sf.desc(unused), "principal", "acl_id")
+        .limit(MOST_FINDINGS)
+        for kind in kinds
+    ]
+    return [
+        Finding(
+            kind=row["kind"],
+            principal=row["principal"],
+            acl=f"{row['permission_type']} {row['operation']} on {row['resource_type']} {row['pattern_type']} "
+            f"{row['resource_name']} from {row['host']}",
+            why=row["why"],
+            mend=tuple(row["mend"]),
+        )
+        for row in reduce(DataFrame.unionByName, widest).collect()
+    ]
+
+
+def what_if_figures(name: str, offset: int, flips: DataFrame) -> WhatIfFigures:
+    """How many decisions a change would turn, whose, and which most often."""
+    is_lost = sf.col("after") == sf.lit("DENIED")
+    lost = sf.sum(sf.when(is_lost, sf.col("decisions")).otherwise(0)).alias("lost")
+    opened = sf.sum(sf.when(is_lost, 0).otherwise(sf.col("decisions"))).alias("opened")
+    both = flips.agg(lost, opened).collect()[0]
+    top = flips.groupBy("principal").agg(lost, opened).orderBy(sf.desc(sf.col("lost") + sf.col("opened")), "principal")
+    worst = flips.orderBy(sf.desc("decisions"), "principal", "resource_type", "resource_name", "operation")
+    return WhatIfFigures(
+        name=name,
+        offset=offset,
+        lost=both["lost"] or 0,
+        opened=both["opened"] or 0,
+        principals={row["principal"]: (row["lost"], row["opened"]) for row in top.limit(MOST_PRINCIPALS).collect()},
+        worst=[
+            Flip(
+                principal=row["principal"],
+                action=f"{row['operation']} on {row['resource_type']} {row['resource_name']}",
+                before=row["before"],
+                after=row["after"],
+                decisions=row["decisions"],
+                last_time=row["last_time"],
+            )
+            for row in worst.limit(MOST_FLIPS).collect()
+        ],
+    )
