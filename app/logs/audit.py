@@ -8,11 +8,9 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from queue import Empty, SimpleQueue
-from threading import Event, Thread
 
 import msgspec
 
@@ -21,6 +19,7 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.logs.api_keys import API_KEY_NAMES, request_name
 from app.logs.json_text import json_content, written_bytes
+from app.logs.lines import REPEATED_BYTES, LineLog, json_stamp
 from app.metrics.declared import Metrics
 from app.settings.log_format import LogFormat
 
@@ -37,10 +36,6 @@ _RESOURCE_TYPES = tuple(
     "".join(word.capitalize() for word in each.name.split("_")) + ":LITERAL:" for each in ResourceType
 )
 _DECIDED = {True: "Allowed operation = ", False: "Denied operation = "}
-_AT_ONCE_CHARS = 64 * 1024
-REPEATED_BYTES = 1024
-"""A principal that takes more than this in a line stands in full in the first of a request's lines, and no more."""
-
 _SHOWN_OF_LONG = 64
 
 # C0 and C1 controls, DEL, line and paragraph separator, and the marks that reorder text on a screen.
@@ -71,10 +66,6 @@ class AuditSource(msgspec.Struct, gc=False):
     """The name of who made the request, which is not the principal that it asked about."""
 
 
-_Item = tuple[float, AuditSource, Sequence[AuditEntry], int]
-"""When it was decided, who asked, what was decided, and the room that it takes."""
-
-
 def level_of(verdict: Verdict, log_if_allowed: object, log_if_denied: object) -> int:
     """The level of Kafka's StandardAuthorizer for this decision. Flags count as true unless they are False."""
     if verdict.allowed:
@@ -82,12 +73,16 @@ def level_of(verdict: Verdict, log_if_allowed: object, log_if_denied: object) ->
     return INFO if log_if_denied is not False else TRACE
 
 
-class AuditLog:
-    """Takes decided actions on the event loop and writes their lines, in this form, from a daemon thread.
+_Request = tuple[AuditSource, Sequence[AuditEntry]]
 
-    `write` gets whole lines, several at once. At most `capacity` bytes wait, counted as they will be written, and what
-    comes on top is counted in `audit_lines_dropped`.
+
+class AuditLog(LineLog[_Request]):
+    """Writes decided actions, chosen by their level before, in one of two layouts. `write` gets whole lines.
+
+    What can't be written is lost and counted: a standard output that is gone does not come back.
     """
+
+    retries = False
 
     def __init__(
         self,
@@ -98,39 +93,16 @@ class AuditLog:
         capacity: int = 16 * 1024 * 1024,
         linger_s: float = 0.02,
     ) -> None:
-        self._write = write
+        super().__init__("klamm-audit", capacity=capacity, linger_s=linger_s)
+        self._sink = write
         self._metrics = metrics
-        self._lines = _json_lines if form == "JSON" else _kafka_lines
-        self._line_bytes = len("".join(self._lines(0.0, _WIDEST_SOURCE, [_WIDEST_ENTRY])).encode())
+        self._layout = _json_lines if form == "JSON" else _kafka_lines
+        self._line_bytes = len("".join(self._layout(0.0, _WIDEST_SOURCE, [_WIDEST_ENTRY], slice(1))).encode())
         """Of a line all of whose names are empty."""
-        self._capacity = capacity
-        self._linger_s = linger_s
-        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
-        self._closing = Event()
-        self._thread = Thread(target=self._run, name="klamm-audit", daemon=True)
-        # INVARIANT: each counter has one writer (event loop, thread), so the difference needs no lock.
-        self._size_in = 0
-        self._size_out = 0
-
-    def start(self) -> None:
-        """Start the thread that writes."""
-        self._thread.start()
 
     def log(self, source: AuditSource, entries: Sequence[AuditEntry]) -> None:
-        """Take the actions of one request, already chosen by level."""
-        size = self._room(source, entries)
-        if self._closing.is_set() or self._size_in - self._size_out + size > self._capacity:
-            self._metrics.audit_lines_dropped += len(entries)
-            return
-        self._size_in += size
-        self._queue.put((time.time(), source, entries, size))
-
-    def close(self, timeout_s: float = 5.0) -> None:
-        """Write what waits and stop; blocks for at most the timeout, so not for the event loop."""
-        self._closing.set()
-        self._queue.put(None)
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
+        """Take the actions of one request."""
+        self._put((source, entries), len(entries), self._room(source, entries))
 
     def _room(self, source: AuditSource, entries: Sequence[AuditEntry]) -> int:
         """How many bytes the lines of these take at most."""
@@ -148,85 +120,83 @@ class AuditLog:
         # The first line names a principal of its own twice where an ACL decided.
         return size + principal - again
 
-    def _run(self) -> None:
-        while True:
-            item = self._queue.get()
-            if item is None:
-                return
-            # Under load, lines that come within the linger share one write and one wake-up.
-            self._closing.wait(self._linger_s)
-            batch = [item, *self._waiting()]
-            self._write_batch(batch)
+    def _lines_of(self, time_s: float, request: _Request, part: slice) -> Iterable[str]:
+        return self._layout(time_s, *request, part)
 
-    def _waiting(self) -> list[_Item]:
-        items: list[_Item] = []
-        while True:
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                return items
-            if item is None:
-                self._queue.put(None)
-                return items
-            items.append(item)
+    def _write(self, text: str) -> None:
+        self._sink(text)
 
-    def _write_batch(self, batch: Sequence[_Item]) -> None:
-        lines: list[str] = []
-        size = 0
-        for time_s, source, entries, _ in batch:
-            for line in self._lines(time_s, source, entries):
-                lines.append(line)
-                size += len(line)
-                if size >= _AT_ONCE_CHARS:
-                    self._write_lines(lines)
-                    lines, size = [], 0
-        if lines:
-            self._write_lines(lines)
-        self._size_out += sum(room for _, _, _, room in batch)
+    def _count_written(self, lines: int) -> None:
+        self._metrics.audit_lines_written += lines
 
-    def _write_lines(self, lines: Sequence[str]) -> None:
-        try:
-            self._write("".join(lines))
-        except Exception:  # noqa: BLE001 - whatever the sink raises, the thread has to live on
-            # A full disk or a closed stream costs these lines, never the thread.
-            self._metrics.audit_lines_failed += len(lines)
-            _LOG.exception("audit_write_failed", extra={"lines": len(lines)})
-        else:
-            self._metrics.audit_lines_written += len(lines)
+    def _count_dropped(self, lines: int) -> None:
+        self._metrics.audit_lines_dropped += lines
+
+    def _count_lost(self, lines: int) -> None:
+        self._metrics.audit_lines_failed += lines
+
+    def _on_failure(self, fault: Exception, *, is_news: bool) -> None:
+        if is_news:
+            extra = {"lines_lost_so_far": self._metrics.audit_lines_failed}
+            _LOG.error("audit_write_failed", exc_info=fault, extra=extra)
+
+    def _on_recovery(self) -> None:
+        _LOG.warning("audit_written_again", extra={"lines_lost_so_far": self._metrics.audit_lines_failed})
 
 
 def audit_message(source: AuditSource, entry: AuditEntry) -> str:
     """The message of Kafka's StandardAuthorizer, control characters escaped."""
-    return next(_KAFKA.lines("", source, [entry]))[len(_LEVEL_NAMES[entry.level]) + 1 : -len(_KAFKA.end)]
+    [line] = _lines(source, [entry], slice(1), _printable, ("", "", ""))
+    return line.removeprefix(_LEVEL_NAMES[entry.level])
 
 
-class _Form:
-    """One layout of a line; `shown` is how it shows what others have named."""
+def _kafka_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry], part: slice) -> Iterator[str]:
+    """Kafka's log4j layout: [%d] %p %m (%c)%n."""
+    seconds = int(time_s)
+    stamp = f"[{_stamp(seconds)},{int((time_s - seconds) * 1000):03d}] "
+    return _lines(source, entries, part, _printable, (stamp, " ", " (kafka.authorizer.logger)\n"))
 
-    def __init__(self, before: str, end: str, shown: Callable[[str], str]) -> None:
-        self.end = end
-        self._before = f"{before}Principal = "
-        self._shown = shown
 
-    def lines(self, stamp: str, source: AuditSource, entries: Sequence[AuditEntry], ids: str = "") -> Iterator[str]:
-        """A line for each of a request's actions; what they share is worded once."""
-        shown = self._shown
-        principal = shown(source.principal)
-        # What would be repeated; None if it may be.
-        short = None if len(entries) == 1 or len(principal.encode()) <= REPEATED_BYTES else _short(source.principal)
-        where = f" from host = {shown(source.host)} on resource = "
-        request = f" for request = {request_name(source.request_type)} with resourceRefCount = "
-        end = f"{ids}{self.end}"
-        for at, entry in enumerate(entries):
-            verdict, acl = entry.verdict, entry.acl
-            if at and short is not None:
-                principal, acl = shown(short), _shortened(acl, source.principal, short)
-            rule = verdict.rule_word if acl is None else shown(f"{verdict.rule_word}(acl={acl})")
-            yield (
-                f"{stamp}{_LEVEL_NAMES[entry.level]}{self._before}{principal} is {_DECIDED[verdict.allowed]}"
-                f"{_OPERATIONS[entry.operation]}{where}{_RESOURCE_TYPES[entry.resource_type]}"
-                f"{shown(entry.resource_name)}{request}{entry.resource_reference_count} based on rule {rule}{end}"
-            )
+def _json_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry], part: slice) -> Iterator[str]:
+    """Kafka's sentence as it is, character by character, escaped as JSON has it."""
+    seconds = int(time_s)
+    stamp = f'{json_stamp(seconds)}{int((time_s - seconds) * 1000):03d}Z","level":"'
+    end = '"' if source.request_id is None else f'","request_id":"{json_content(source.request_id)}"'
+    if source.trace_id is not None:
+        end += f',"trace_id":"{json_content(source.trace_id)}"'
+    if source.caller is not None:
+        end += f',"caller":"{json_content(source.caller)}"'
+    before = '","logger":"kafka.authorizer.logger","event":"decision","message":"'
+    return _lines(source, entries, part, json_content, (stamp, before, f"{end}}}\n"))
+
+
+def _lines(
+    source: AuditSource,
+    entries: Sequence[AuditEntry],
+    part: slice,
+    shown: Callable[[str], str],
+    around: tuple[str, str, str],
+) -> Iterator[str]:
+    """A line for each of these actions; what they share is worded once.
+
+    `shown` is how a layout shows what others have named; `around` stands before and after the level, and at the end.
+    """
+    stamp, before, end = around
+    principal = shown(source.principal)
+    # What would be repeated; None if it may be.
+    short = None if len(entries) == 1 or len(principal.encode()) <= REPEATED_BYTES else _short(source.principal)
+    where = f" from host = {shown(source.host)} on resource = "
+    request = f" for request = {request_name(source.request_type)} with resourceRefCount = "
+    for at, entry in enumerate(entries[part], part.start or 0):
+        verdict, acl = entry.verdict, entry.acl
+        if at and short is not None:
+            principal, acl = shown(short), _shortened(acl, source.principal, short)
+        rule = verdict.rule_word if acl is None else shown(f"{verdict.rule_word}(acl={acl})")
+        yield (
+            f"{stamp}{_LEVEL_NAMES[entry.level]}{before}Principal = {principal} is {_DECIDED[verdict.allowed]}"
+            f"{_OPERATIONS[entry.operation]}{where}{_RESOURCE_TYPES[entry.resource_type]}"
+            f"{shown(entry.resource_name)}{request}{entry.resource_reference_count} based on rule {rule}{end}"
+        )
 
 
 def _short(principal: str) -> str:
@@ -246,36 +216,9 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
 
 
-# Kafka's log4j layout: [%d] %p %m (%c)%n
-_KAFKA = _Form(" ", " (kafka.authorizer.logger)\n", _printable)
-# Kafka's sentence as it is, character by character, escaped as JSON has it.
-_JSON = _Form('","logger":"kafka.authorizer.logger","event":"decision","message":"', "}\n", json_content)
-
-
-def _kafka_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> Iterator[str]:
-    seconds = int(time_s)
-    return _KAFKA.lines(f"[{_stamp(seconds)},{int((time_s - seconds) * 1000):03d}] ", source, entries)
-
-
-def _json_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry]) -> Iterator[str]:
-    seconds = int(time_s)
-    stamp = f'{_json_stamp(seconds)}{int((time_s - seconds) * 1000):03d}Z","level":"'
-    ids = '"' if source.request_id is None else f'","request_id":"{json_content(source.request_id)}"'
-    if source.trace_id is not None:
-        ids += f',"trace_id":"{json_content(source.trace_id)}"'
-    if source.caller is not None:
-        ids += f',"caller":"{json_content(source.caller)}"'
-    return _JSON.lines(stamp, source, entries, ids)
-
-
 @lru_cache(maxsize=4)
 def _stamp(seconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
-
-
-@lru_cache(maxsize=4)
-def _json_stamp(seconds: int) -> str:
-    return time.strftime('{"time":"%Y-%m-%dT%H:%M:%S.', time.gmtime(seconds))
 
 
 def _escaped(found: re.Match[str]) -> str:

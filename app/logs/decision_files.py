@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.formats.command_errors import UsageError
+from app.logs.lines import OncePerMinute
 from app.metrics.declared import Metrics
 
 _LOG = logging.getLogger(__name__)
 _OPEN, _CLOSED, _END = "_decisions-", "decisions-", ".jsonl"
 _FILE_MODE, _FOLDER_MODE = 0o640, 0o750
 _ATTEMPTS = 100
-_SELDOM_S = 60.0
 # What the smallest file takes on most disks, so that a great many small ones count for what they are.
 _LEAST_BYTES = 4_096
 _LOOKS_PER_KEPT = 64
@@ -37,22 +37,6 @@ class FileBounds:
     rotate_bytes: int
     rotate_s: float
     retention_bytes: int
-
-
-class Seldom:
-    """Says once a minute at most that something may be told."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._next = float("-inf")
-
-    def is_due(self) -> bool:
-        """Whether it may be told now; then not again for a minute."""
-        now = self._clock()
-        if now < self._next:
-            return False
-        self._next = now + _SELDOM_S
-        return True
 
 
 class _OpenFile:
@@ -110,7 +94,7 @@ class DecisionFiles:
         self._closed_bytes = bounds.retention_bytes
         """What was closed since the last look at all closed files; at first, enough to look."""
         self._deleted = 0
-        self._may_tell = Seldom(clock)
+        self._may_tell = OncePerMinute(clock)
 
     def append(self, lines: bytes) -> None:
         """Write whole lines, to a new file if none is open. Raises OSError; then they are not written."""

@@ -8,11 +8,11 @@ import asyncio
 import logging
 import os
 import threading
-import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from app.formats.command_errors import UsageError
+from app.logs.lines import OncePerMinute
 from app.logs.redaction import conceal
 from app.logs.service import REQUEST_MARK
 
@@ -25,7 +25,6 @@ SHUTDOWN_TIMEOUT_S = 2.0
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
 _HEADERS_VARIABLES = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
 _LOUD = ("opentelemetry.sdk._shared_internal", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
-_QUIET_S = 60.0
 _FIRST_SERVER_ERROR = 500
 # Asked every few seconds by machines; as traces they would bury those of callers.
 _UNTRACED = frozenset({"/livez", "/readyz", "/startupz", "/metrics"})
@@ -144,15 +143,11 @@ class _Seldom(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._again_at: dict[str, float] = {}
+        self._due: dict[str, OncePerMinute] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is to be written. The library's templates are its keys, so they are few."""
-        now = time.monotonic()
-        if now < self._again_at.get(str(record.msg), now):
-            return False
-        self._again_at[str(record.msg)] = now + _QUIET_S
-        return True
+        return self._due.setdefault(str(record.msg), OncePerMinute()).is_due()
 
 
 _SELDOM = _Seldom()

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from app.formats.command_errors import UsageError
-from app.logs.decision_files import DecisionFiles, FileBounds, Seldom, prepare_folder
+from app.logs.decision_files import DecisionFiles, FileBounds, prepare_folder
+from app.logs.lines import OncePerMinute
 from app.metrics.declared import Metrics
 
 LINE = b'{"n":1}\n'
@@ -358,7 +359,7 @@ def test_a_folder_that_can_not_be_used_refuses_the_start(path: str, tmp_path: Pa
 
 def test_what_is_told_seldom_is_told_once_a_minute() -> None:
     clock = Clock()
-    seldom = Seldom(clock)
+    seldom = OncePerMinute(clock)
     told = []
     for clock.now in (0, 1, 59.9, 60, 61, 120):
         told.append(seldom.is_due())

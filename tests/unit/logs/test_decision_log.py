@@ -17,7 +17,7 @@ from msgspec import UNSET
 from app.core.authorize import Verdict
 from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig
-from app.logs import decision_log
+from app.logs import lines as lines_log
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import Asker, Decided, DecisionLog, Stand
 from app.metrics.declared import Metrics
@@ -242,8 +242,8 @@ def test_a_sample_has_about_its_share_and_all_is_all(make: Callable[..., Decisio
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision_log, "_FIRST_RETRY_S", 0.01)
-    monkeypatch.setattr(decision_log, "_LAST_RETRY_S", 0.02)
+    monkeypatch.setattr(lines_log, "_FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr(lines_log, "_LAST_RETRY_S", 0.02)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -301,7 +301,7 @@ def test_waiting_for_a_disk_is_not_busy(
     log = make()
     monkeypatch.setattr(log, "_closing", Waiting())
     (tmp_path / "log").rmdir()
-    log._pending.append((0.0, decided("a"), 0))
+    log._pending.append((0.0, decided("a"), 1, 0))
     log._run()
     assert waits[0] is not None
     bounds = [min(0.5 * 2**number, 30.0) for number in range(12)]
