@@ -1,91 +1,150 @@
-"""The command line's door: whatever a command needs is loaded behind it, so that Ctrl-C is an order from the start."""
+"""The script `klamm`. It loads nothing but the command that was asked for, and obeys Ctrl-C from the start."""
 
+import argparse
+import codecs
+import errno
+import io
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module  # noqa: TID251 - each command is loaded alone, by its name in the table
 from pathlib import Path
+from typing import NoReturn
 
-from app.client.names import COMMANDS, MEANT, OTHERS
+from app import __version__
+from app.cli.commands import COMMANDS, MEANT, SETTINGS_HELP, Command, Run
+from app.core.kafka.errors import ApiException
 from app.core.spelling import nearest
-from app.formats.arguments import one_line
+from app.formats.arguments import USAGE_STATUS, CommandParser, one_line
+from app.formats.command_errors import CommandError
 
-_ASKED_WRONGLY = 2
 _INTERRUPTED = 130
+_PIPE_BROKEN = 141
+"""The exit code that shells report for a command whose reader has gone."""
+
 _SHOWN = 100
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command.
+    """Runs one command and returns the exit code.
 
-    0: done, or `serve` ended by SIGTERM or Ctrl-C; 1: PostgreSQL refused, or workers can't run; 2: it was asked for
-    wrongly; 130: whatever else ended by SIGTERM or Ctrl-C. Jobs have codes of their own besides (`app.pipeline.job`),
-    and so have commands that speak to a service (`app.cli.client`).
+    0: done, or `serve` was ended by SIGTERM or Ctrl-C; 1: refused or failed; 2: asked for wrongly; 130: another command
+    was ended by SIGTERM or Ctrl-C; 141: the reader of its output has gone. Further codes are the command's own.
     """
-    given = sys.argv[1:] if arguments is None else arguments
-    # Only `serve` is over when it is told to end; of all else it must not be taken for done (a Job that migrates).
-    interrupted = 0 if given[:1] == ["serve"] else _INTERRUPTED
-    _open_what_is_closed()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # Only `serve` is over when it is told to end. A Job that migrates must not be taken for done.
+    interrupted = 0 if words[:1] == ["serve"] else _INTERRUPTED
+    _prepare_streams()
+    if words[:1] == ["help"]:
+        words = [*(word for word in words[1:2] if word != "help"), "--help"]
     try:
-        if given[:1] == ["help"]:
-            given = [*(word for word in given[1:2] if word != "help"), "--help"]
-        if given[:1] and not given[0].startswith("-") and given[0] not in (*COMMANDS, *OTHERS):
-            return _unknown(given[0])
-        if given[:1] == ["pipeline"]:
-            with _nothing_begun(interrupted):
-                from app.cli.pipeline import run_pipeline  # noqa: PLC0415 - as below
-
-            return run_pipeline(given[1:])
-        if given[:1] and given[0] in COMMANDS:
-            with _nothing_begun(interrupted):
-                from app.cli.client import run_client  # noqa: PLC0415 - as below
-
-            return run_client(given)
-        with _nothing_begun(interrupted):
-            from app.cli.command_line import answer_for_none, parse_command  # noqa: PLC0415 - as below
-
-            if not given[:1] or given[0] not in OTHERS:
-                answer_for_none(given)
-            parsed = parse_command(given)
-            from app.cli.commands import run_command  # noqa: PLC0415 - takes a second, which may be interrupted as well
-
-        return run_command(parsed)
+        if not words or words[0].startswith("-"):
+            _answer_without_command(words)
+        command = COMMANDS.get(words[0])
+        if command is None:
+            return _refuse_unknown(words[0])
+        with _exit_at_once(interrupted):
+            run = load(command, words[1:])
+        return _run(command, run)
     except KeyboardInterrupt:
         return interrupted
 
 
-@contextmanager
-def _nothing_begun(code: int) -> Iterator[None]:
-    """Ends the process with this code at once on SIGTERM or Ctrl-C. Afterwards both unwind, as Ctrl-C does.
-
-    An exception could come out of whatever is being loaded as another one, with a stack.
-    """
-    ends = (signal.SIGTERM, signal.SIGINT)
-    # Who started it with Ctrl-C ignored meant it so.
-    heard = [each for each in ends if each is signal.SIGTERM or signal.getsignal(each) is not signal.SIG_IGN]
-    for each in heard:
-        signal.signal(each, lambda *_: os._exit(code))
-    yield
-    for each in heard:
-        # So that whatever has been started is stopped in order.
-        signal.signal(each, signal.default_int_handler)
+def load(command: Command, words: list[str]) -> Callable[[], int]:
+    """Imports the command and reads its words. What is slow to import comes last: help and refusals need none of it."""
+    module = import_module(command.module)
+    if command.own_parser:
+        return lambda: module.main(words, sys.stdout)
+    parser = CommandParser(prog=f"klamm {command.name}", description=module.DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    module.add_arguments(parser)
+    parsed: argparse.Namespace = parser.parse_args(words)
+    run: Run = module.load() if hasattr(module, "load") else module.run
+    return lambda: run(parsed, sys.stdout)
 
 
-def _unknown(word: str) -> int:
-    """Says so in one line, with the command that was probably meant."""
+def _run(command: Command, run: Callable[[], int]) -> int:
+    try:
+        status = run()
+        sys.stdout.flush()
+    except CommandError as error:
+        return _failed(command, str(error), error.exit_code)
+    except ApiException as error:
+        return _failed(command, error.message)
+    except BrokenPipeError:
+        # Nobody reads what is still buffered; the interpreter must not try to write it again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_BROKEN
+    except OSError as error:
+        if error.filename is not None or error.errno not in _CANNOT_WRITE:
+            raise
+        return _failed(command, f"standard output can't be written ({error.strerror})")
+    return status
+
+
+def _failed(command: Command, text: str, status: int = 1) -> int:
+    sys.stderr.write(f"klamm {command.name}: {text}\n")
+    return status
+
+
+def _answer_without_command(words: Sequence[str]) -> NoReturn:
+    """`klamm --help`, `klamm --version`, and the refusal of anything else that names no command."""
+    parser = CommandParser(
+        prog="klamm",
+        description="Apache Kafka's Authorizer as a REST/JSON service. klamm help COMMAND shows what a command takes.",
+        epilog=SETTINGS_HELP,
+    )
+    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for each in COMMANDS.values():
+        commands.add_parser(each.name, help=each.help)
+    parser.parse_args(words)
+    parser.error("the command comes first")
+
+
+def _refuse_unknown(word: str) -> int:
     meant = nearest(word, MEANT)
     question = "" if meant is None else f"did you mean `klamm {MEANT[meant]}`? "
     sys.stderr.write(f"klamm: there is no command `{one_line(word)[:_SHOWN]}`; {question}see klamm --help\n")
-    return _ASKED_WRONGLY
+    return USAGE_STATUS
 
 
-def _open_what_is_closed() -> None:
-    """Python has no object for a standard stream that was closed before it began, and much asks one for a terminal."""
-    # They stay open for as long as the process lives.
+@contextmanager
+def _exit_at_once(code: int) -> Iterator[None]:
+    """Inside, SIGTERM and Ctrl-C end the process with this code at once. Afterwards they raise KeyboardInterrupt.
+
+    While a module is being imported, an exception could come out of it as another one, with a traceback.
+    """
+    # Whoever started the process with Ctrl-C ignored meant it so.
+    caught = [
+        each
+        for each in (signal.SIGTERM, signal.SIGINT)
+        if each is signal.SIGTERM or signal.getsignal(each) is not signal.SIG_IGN
+    ]
+    for each in caught:
+        signal.signal(each, lambda *_: os._exit(code))
+    yield
+    for each in caught:
+        signal.signal(each, signal.default_int_handler)
+
+
+def _prepare_streams() -> None:
+    """Opens standard streams that were closed before Python began, and writes UTF-8 whatever the locale.
+
+    A terminal that can't show UTF-8 gets escapes.
+    """
     if sys.stdin is None:
-        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - as said above
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - open for as long as the process lives
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as said above
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the same
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as said above
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the same
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and codecs.lookup(out.encoding).name != "utf-8":
+        if out.isatty():
+            out.reconfigure(errors="backslashreplace")
+        else:
+            out.reconfigure(encoding="utf-8")

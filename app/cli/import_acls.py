@@ -7,10 +7,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from typing import TextIO
 
 from app.cli.acl_files import AclFile, open_acls
+from app.cli.commands import SETTINGS_HELP, add_data_dir
+from app.cli.database import EachSecond, database, named_database, settings_of
 from app.cli.progress import ProgressDisplay
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError
@@ -22,9 +24,9 @@ from app.core.kafka.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from app.formats.arguments import whole_number
 from app.formats.command_errors import CommandError, UsageError
-from app.formats.database_url import DatabaseUrl
 from app.formats.registry import FORMAT_NAMES, AclFormat, format_named
 from app.runtime.importing import ImportCounts, Importer, ImportOptions
+from app.settings.model import Settings
 from app.store.writing.bulk import PostgresBulkStore
 
 DESCRIPTION = (
@@ -34,10 +36,18 @@ DESCRIPTION = (
     "is written, and its DENYs go first. An import that was cut off is carried on by giving it again."
 )
 
-EachSecond = Callable[[], None] | None
-Database = Callable[[], AbstractContextManager[tuple[DatabaseUrl, EachSecond]]]
-"""Opens the store's PostgreSQL: its DSN, and what is to be called once a second meanwhile."""
 
+_EPILOG = f"""{SETTINGS_HELP} Without --klamm the ACLs go to
+KLAMM_DATABASE_URL's database, else to the embedded one.
+
+Exit codes:
+
+  0    all ACLs of the file are in the store
+  1    PostgreSQL or the service refused; the line says how far it came
+  2    a flag, a setting or the file can't be used
+  130  interrupted; the same command carries on from there"""
+
+_HELD = "; or say --klamm URL, and the service that runs there gets the ACLs"
 _AGAIN = "the same command, given again, carries on from there"
 _MENDED = "once that is mended, the same command carries on from there"
 _MAX_RATE = 1_000_000
@@ -52,8 +62,9 @@ class ImportInterruptedError(CommandError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
     parser.usage = "%(prog)s FILE [OPTIONS]"
+    parser.epilog = _EPILOG
+    add_data_dir(parser)
     defaults = ImportOptions()
     parser.add_argument("file", metavar="FILE", help="the file; - for standard input")
     parser.add_argument(
@@ -87,8 +98,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_access_arguments(parser, without="the ACLs go to the store itself")
 
 
-def is_over_http(arguments: argparse.Namespace) -> bool:
-    """Whether the ACLs go to a running service. Raises UsageError for flags that go with the other way only."""
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Imports the file and prints what came of it. Errors say how far it came."""
+    if _is_over_http(arguments):
+        out.write(f"{run_import_over_http(arguments)}\n")
+        return 0
+    with settings_of(arguments) as settings, named_database(settings):
+        out.write(f"{run_import(arguments, settings)}\n")
+    return 0
+
+
+def _is_over_http(arguments: argparse.Namespace) -> bool:
+    """Whether the ACLs go to a running service. Raises UsageError for flags of the other way."""
     service = ("as_principal", "command_config", "token_file", "ca", "timeout")
     if arguments.klamm is None:
         if any(getattr(arguments, each) is not None for each in service):
@@ -152,7 +173,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
     )
 
 
-def run_import(arguments: argparse.Namespace, open_database: Database) -> str:
+def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
     """Runs it to its end; what came of it, for standard output.
 
     Raises UsageError, ImportInterruptedError, or an ApiException if PostgreSQL refused; each says how far it came.
@@ -168,7 +189,7 @@ def run_import(arguments: argparse.Namespace, open_database: Database) -> str:
         ):
             progress.stage("checking", file.size)
             total = file.check(progress.done)
-            with open_database() as (database_url, each_second):
+            with database(settings, held=_HELD) as (database_url, each_second):
                 progress.stage("importing", total)
                 importer = Importer(
                     PostgresBulkStore(database_url),

@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from app.formats.database_url import DatabaseUrl
 from app.settings.model import read_settings
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 _EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "plotly"})
 _MISSING = (
-    "klamm: `klamm pipeline` needs the extra `spark`; in a clone `make setup` installs it, as does "
+    "klamm pipeline: it needs the extra `spark`; in a clone `make setup` installs it, as does "
     ".venv/bin/pip install -e '.[spark]'\n"
 )
 _CONNECT_S = 2.0
 
 
-def run_pipeline(arguments: Sequence[str]) -> int:
+def main(words: Sequence[str], _out: TextIO) -> int:
     """Runs one job; the exit code is that of `app.pipeline.job`, 2 if the extra is not installed."""
     try:
-        from app.pipeline.job import main  # noqa: PLC0415 - from an extra that may not be installed
+        from app.pipeline.job import main as run_job  # noqa: PLC0415 - from an extra that may not be installed
     except ImportError as fault:
         if isinstance(fault, ModuleNotFoundError) and (fault.name or "").partition(".")[0] in _EXTRA:
             sys.stderr.write(_MISSING)
             return 2
         # Not 1, which is what a job says that has found something.
-        sys.stderr.write(f"klamm: `klamm pipeline` can't be loaded ({fault}); install klamm[spark] anew\n")
+        sys.stderr.write(f"klamm pipeline: it can't be loaded ({fault}); install klamm[spark] anew\n")
         return 3
-    return main(arguments, service=ServiceDatabase())
+    return run_job(words, service=ServiceDatabase())
 
 
 class ServiceDatabase:

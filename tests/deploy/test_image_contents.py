@@ -112,7 +112,7 @@ def test_it_has_no_package_manager_no_embedded_postgresql_and_nothing_to_test_wi
 def test_without_a_database_it_ends_with_one_line(image: Path) -> None:
     done = _says(image, "klamm", "serve")
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("klamm: ")
+    assert done.stderr.splitlines()[-1].startswith("klamm serve: ")
     assert "Traceback" not in done.stderr
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from app.cli import credentials
-from app.cli.command_line import parse_command
+from app.cli.commands import COMMANDS
+from app.cli.entry_point import load
 from app.pipeline.spark.options import VARIABLES
 from app.process.supervisor import END_TIMEOUT_S
 from app.rest.openapi import build_openapi
@@ -120,7 +121,8 @@ def test_the_sidecar_is_reached_by_its_own_pod_only(monkeypatch: pytest.MonkeyPa
 def test_what_is_started_exists(container: Container) -> None:
     if container.spec.get("command", ["klamm"])[0] == "klamm" and "command" not in container.spec:
         if "args" in container.spec:
-            parse_command(container.spec["args"])
+            name, *words = container.spec["args"]
+            load(COMMANDS[name], words)
     else:
         assert container.spec["command"][0] in {"klamm", "klamm-pipeline-entrypoint"}
 

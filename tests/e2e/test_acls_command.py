@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.client.acls.command import run_acls
+from app.client.acls.command import main as run_acls
 from app.core.kafka.bindings import AclBinding
 from app.formats.registry import format_named, read_entries
 from tests.e2e.service import ADMIN, Service, binding
@@ -21,7 +21,7 @@ from tests.kafka_acls_tool import FAILED, ordered, story
 KLAMM = [
     sys.executable,
     "-c",
-    "import sys; from app.client.acls.command import run_acls; sys.exit(run_acls(sys.argv[1:], sys.stdout))",
+    "import sys; from app.client.acls.command import main; sys.exit(main(sys.argv[1:], sys.stdout))",
 ]
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0

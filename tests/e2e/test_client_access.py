@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.client.acls.command import run_acls
+from app.client.acls.command import main as run_acls
 from app.client.http.access import AccessFlags, make_access
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service as Client

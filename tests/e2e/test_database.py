@@ -87,7 +87,7 @@ def test_migrator_and_app_each_do_their_part_and_no_more(roles: DatabaseRoles, t
     code, said = klamm(roles.serve, "migrate")
     assert code == 1
     assert said.startswith(
-        f"klamm: {DatabaseUrl.parse(roles.serve).shown}: the role of `database.url` lacks a privilege"
+        f"klamm migrate: {DatabaseUrl.parse(roles.serve).shown}: the role of `database.url` lacks a privilege"
     )
     assert klamm(roles.migrate, "migrate") == (0, "")
 
@@ -177,7 +177,9 @@ def test_the_service_over_verified_tls(store: Store, tmp_path: Path) -> None:
         dsn = relay.dsn(sslmode="verify-full", sslrootcert=str(root))
         code, said = klamm(dsn, "migrate")
         assert (code, said.count("\n")) == (1, 1)
-        assert said.startswith(f"klamm: {DatabaseUrl.parse(dsn).shown}: PostgreSQL's certificate is not trusted (")
+        assert said.startswith(
+            f"klamm migrate: {DatabaseUrl.parse(dsn).shown}: PostgreSQL's certificate is not trusted ("
+        )
         with replica_on(dsn) as service:
             eventually(lambda: "not trusted" in "\n".join(service.lines), "the log says why")
             assert service.http.get("/readyz").status_code == 503

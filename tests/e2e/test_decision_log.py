@@ -216,5 +216,5 @@ def test_a_folder_that_can_not_be_used_refuses_the_start(tmp_path: Path) -> None
     )
     hear(f"{done.stdout}\n{done.stderr}")
     assert done.returncode == 2
-    assert "klamm: KLAMM_DECISION_LOG_PATH: can't make, lock and rename files in" in done.stderr
+    assert "klamm serve: KLAMM_DECISION_LOG_PATH: can't make, lock and rename files in" in done.stderr
     assert not (tmp_path / "data").exists()

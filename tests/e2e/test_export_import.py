@@ -128,7 +128,7 @@ def test_a_principal_without_the_right_is_told_so(service: Service, tmp_path: Pa
     assert done.returncode == 1
     assert done.stdout == b""
     told = done.stderr.decode().splitlines()[-1]
-    assert told.startswith("klamm: CLUSTER_AUTHORIZATION_FAILED")
+    assert told.startswith("klamm import: CLUSTER_AUTHORIZATION_FAILED")
     assert "; 0 of the 1 ACLs in " in told
     done = command("export", *access(service, "User:nobody"))
     assert (done.returncode, done.stdout) == (1, b"")
@@ -142,7 +142,7 @@ def test_a_bad_file_is_told_before_the_service_is_asked(tmp_path: Path) -> None:
     done = command("import", str(source), "--klamm", "http://127.0.0.1:1", "--as", ADMIN)
     assert done.returncode == 2
     assert done.stderr.decode().splitlines()[-2:] == [
-        "klamm: nothing was written; mend this first:",
+        "klamm import: nothing was written; mend this first:",
         f"{source}:1: `name`: `A` is no name of Kubernetes",
     ]
 
@@ -153,7 +153,7 @@ def test_nobody_there_is_told_with_how_far_it_came(tmp_path: Path) -> None:
     done = command("import", str(source), "--klamm", "http://127.0.0.1:1", "--as", ADMIN, "--timeout", "2")
     assert done.returncode == 1
     told = done.stderr.decode().splitlines()[-1]
-    assert told.startswith("klamm: can't reach Klamm at `http://127.0.0.1:1`")
+    assert told.startswith("klamm import: can't reach Klamm at `http://127.0.0.1:1`")
     assert told.endswith("once that is mended, the same command carries on from there")
 
 
@@ -170,7 +170,7 @@ def test_an_import_that_was_cut_off_is_carried_on(sig: signal.Signals, service: 
     process.send_signal(sig)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
-    found = re.search(rb"klamm: interrupted; at least ([0-9,]+) of the 2,000 ACLs in ", err)
+    found = re.search(rb"klamm import: interrupted; at least ([0-9,]+) of the 2,000 ACLs in ", err)
     assert found is not None, err
     there = len(service.acls())
     assert int(found[1].replace(b",", b"")) <= there < 2_000

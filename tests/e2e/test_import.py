@@ -149,7 +149,9 @@ def test_ctrl_c_ends_it_after_the_batch_under_way(path: Path, migrated_database_
     assert (code, out) == (130, "")
     history = outside.history()
     assert 0 < history.last_offset < COUNT
-    assert f"klamm: interrupted; {history.last_offset:,} of the 12,000 ACLs in `{path}` are in the store; " in err
+    assert (
+        f"klamm import: interrupted; {history.last_offset:,} of the 12,000 ACLs in `{path}` are in the store; " in err
+    )
     assert outside.acls() == history.acls
 
 
@@ -193,7 +195,7 @@ def test_a_bad_file_changes_nothing(path: Path, migrated_database_url: str, outs
     code, out, err = ended(start(str(path), KLAMM_DATABASE_URL=migrated_database_url))
 
     assert (code, out) == (2, "")
-    assert err.splitlines()[0] == "klamm: nothing was written; mend this first:"
+    assert err.splitlines()[0] == "klamm import: nothing was written; mend this first:"
     assert err.splitlines()[1].startswith(f"{path}:2000: `operation`: `Read` is none of Kafka's words; write one of ")
     assert err.splitlines()[2] == f"{path}:2500: `ressource`: there is no such field; remove it"
     assert outside.head().last_offset == 0

@@ -255,7 +255,7 @@ def test_workers_that_die_before_they_can_serve_end_the_service_with_a_reason(cl
     eventually(kill_the_next, "the service gives up")
     assert service.stop() == 1
     assert re.fullmatch(
-        "klamm: worker [12] ended 5 times in a row before it could serve, "
+        "klamm serve: worker [12] ended 5 times in a row before it could serve, "
         "the last time by signal SIGKILL; the log says more",
         service.lines[-1],
     )
@@ -310,9 +310,9 @@ def test_a_port_that_is_taken_is_told_before_any_worker_starts(store: Store) -> 
         other.listen()
         port = other.getsockname()[1]
         told = refused(["--workers", "2", "--port", str(port)], store)
-    assert f"klamm: can't serve on 127.0.0.1 port {port} (Address already in use);" in told
+    assert f"klamm serve: can't serve on 127.0.0.1 port {port} (Address already in use);" in told
     assert "worker_started" not in told
 
 
 def test_a_number_of_workers_that_is_none_is_refused_by_name(store: Store) -> None:
-    assert "klamm: --workers: it should be less than or equal to 64" in refused(["--workers", "65"], store)
+    assert "klamm serve: --workers: it should be less than or equal to 64" in refused(["--workers", "65"], store)

@@ -80,7 +80,7 @@ def test_a_port_that_is_taken_is_told_before_a_database_is_made(tmp_path: Path) 
         port = other.getsockname()[1]
         told = _refused("--port", str(port), "--data-dir", str(tmp_path / "data"))
     assert told == (
-        f"klamm: can't serve on 127.0.0.1 port {port} (Address already in use); "
+        f"klamm serve: can't serve on 127.0.0.1 port {port} (Address already in use); "
         "choose another with --host and --port (KLAMM_HOST, KLAMM_PORT)"
     )
     assert not (tmp_path / "data").exists()
@@ -116,6 +116,6 @@ def test_the_example_is_loaded_once_and_shown_each_time(tmp_path: Path) -> None:
 def test_an_example_that_may_not_be_loaded_is_told_and_serving_goes_on(tmp_path: Path) -> None:
     arguments = ["--data-dir", str(tmp_path / "data"), "--example", str(ROOT / "examples" / "acls.json")]
     with Service(arguments, {"KLAMM_SUPER_USERS": "User:nobody"}) as service:
-        told = "klamm: --example: /v1/acls answered 403: "
+        told = "klamm serve: --example: /v1/acls answered 403: "
         eventually(lambda: any(line.startswith(told) for line in service.lines), "why it is not loaded")
         service.ready()

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from app.cli.command_line import parse_command
-from app.cli.commands import run_command
+from app.cli.entry_point import main
 from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from tests.newborn import new_folder
@@ -50,11 +49,11 @@ def _sql(dsn: str, statements: str) -> None:
 def _refusal(dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     """What migrate says, without the place that it has to begin with."""
     monkeypatch.setenv("KLAMM_DATABASE_URL", dsn)
-    assert run_command(parse_command(["migrate"])) == 1
+    assert main(["migrate"]) == 1
     said = capsys.readouterr().err
     url = urlsplit(dsn)
     assert DatabaseUrl.parse(dsn).shown == f"database `{url.hostname}:{url.port}/{url.path[1:]}`, user `{url.username}`"
-    assert said.startswith(f"klamm: {DatabaseUrl.parse(dsn).shown}: ")
+    assert said.startswith(f"klamm migrate: {DatabaseUrl.parse(dsn).shown}: ")
     assert said.count("\n") == 1
     assert str(url.password) not in said
     return said
@@ -155,5 +154,5 @@ async def _while_it_shuts_down(
 
 def _said_of(dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     monkeypatch.setenv("KLAMM_DATABASE_URL", dsn)
-    run_command(parse_command(["migrate"]))
+    main(["migrate"])
     return capsys.readouterr().err

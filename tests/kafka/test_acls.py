@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.client.acls.command import run_acls
+from app.client.acls.command import main as run_acls
 from tests.e2e.service import ADMIN, Service, eventually
 from tests.kafka.acls_tool import AclsTool
 from tests.kafka.broker import Broker, new_cluster_id

@@ -1,16 +1,14 @@
 """`klamm acls`: kafka-acls' options, rules, texts and exit codes over a running Klamm.
 
-A door of its own, with no parser of argparse's: kafka-acls reads its options by other rules, and refuses in its own
-words.
+It has a parser of its own: kafka-acls reads its options by other rules than argparse, and refuses in its own words.
 """
 
-import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from app import __version__
-from app.client.acls.help import DESCRIPTION, help_text
+from app.client.acls.help import help_text
 from app.client.acls.meaning import (
     acls_to_add,
     acls_to_remove,
@@ -31,25 +29,11 @@ from app.core.kafka.bindings import AclBinding
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
-__all__ = ["DESCRIPTION", "add_arguments", "run", "run_acls"]
-
 _NAME = "klamm acls"
 _FAILED = 1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Take every word as it comes, `--help` and `--version` too: `run` reads them by the rules of kafka-acls."""
-    # To argparse no word is an option then.
-    parser.prefix_chars = "\0"
-    parser.add_argument("words", nargs=argparse.REMAINDER)
-
-
-def run(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Runs the command; the exit codes are those of `run_acls`."""
-    return run_acls(arguments.words, out)
-
-
-def run_acls(words: Sequence[str], out: TextIO, err: TextIO | None = None, answers: TextIO | None = None) -> int:
+def main(words: Sequence[str], out: TextIO, err: TextIO | None = None, answers: TextIO | None = None) -> int:
     """Runs the command of these words. 0: done, or not wanted after all; 1: refused or failed, as kafka-acls has it.
 
     `err` and `answers`, to what is asked back, are the standard error and the standard input if they are not given.

@@ -1,20 +1,22 @@
 """What the commands that run on settings say to whoever types them."""
 
 import asyncio
+import io
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app.cli import commands
-from app.cli.commands import _started, _warn_of_super_users
+from app.cli import import_acls, serving
 from app.cli.entry_point import main
 from app.cli.example import Example
+from app.cli.serving import _check, _started
 from app.core.kafka.errors import InconsistentClusterIdException
 from app.process.sockets import listening
 from app.settings.model import read_settings
 from app.store.embedded.server import EmbeddedPostgres
+from tests.client_runs import Terminal
 from tests.surroundings import of_a_command
 
 DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/acls"
@@ -33,7 +35,7 @@ def _told(capsys: pytest.CaptureFixture[str]) -> str:
     text = capsys.readouterr().err
     assert text.count("\n") == 1
     assert "planted" not in text
-    return text.removeprefix("klamm: ").rstrip("\n")
+    return text.partition(": ")[2].rstrip("\n")
 
 
 def test_a_database_that_is_not_there_is_named_with_the_way_out(
@@ -60,7 +62,7 @@ def test_an_import_names_the_database_as_well(
     def refuse(*_: object) -> str:
         raise InconsistentClusterIdException("another cluster's")
 
-    monkeypatch.setattr(commands, "run_import", refuse)
+    monkeypatch.setattr(import_acls, "run_import", refuse)
     assert main(["import", "acls.jsonl"]) == 1
     assert _told(capsys) == f"{PLACE}: another cluster's"
 
@@ -71,7 +73,7 @@ def test_an_embedded_database_has_no_name_to_tell(
     def refuse(*_: object) -> str:
         raise InconsistentClusterIdException("another cluster's")
 
-    monkeypatch.setattr(commands, "run_import", refuse)
+    monkeypatch.setattr(import_acls, "run_import", refuse)
     assert main(["import", "acls.jsonl"]) == 1
     assert _told(capsys) == "another cluster's"
 
@@ -104,50 +106,31 @@ def test_help_tells_settings_and_exit_codes_within_80_columns(
         assert told in text
 
 
-class _Terminal:
-    """Standard output at a terminal, or not."""
-
-    def __init__(self, *, is_terminal: bool) -> None:
-        self.text = ""
-        self._is_terminal = is_terminal
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-    def flush(self) -> None:
-        pass
-
-    def isatty(self) -> bool:
-        return self._is_terminal
-
-
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_terminal_is_told_where_it_serves_in_one_line(
     is_terminal: bool,  # noqa: FBT001 - a test's parameter
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    screen = _Terminal(is_terminal=is_terminal)
-    monkeypatch.setattr("sys.stdout", screen)
+    screen = Terminal() if is_terminal else io.StringIO()
     with listening("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        asyncio.run(_started(listener, None, tls=True))
+        settings = read_settings().model_copy(update={"tls_certificate": Path("tls.crt")})
+        asyncio.run(_started(settings, listener, None, screen))
     lines = [f"Klamm serves at https://127.0.0.1:{port}; Ctrl-C ends it."] if is_terminal else []
-    assert [line[: len(lines[0])] for line in screen.text.splitlines()] == lines
+    assert [line[: len(lines[0])] for line in screen.getvalue().splitlines()] == lines
 
 
 def test_an_example_ends_with_where_it_serves_and_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = _Terminal(is_terminal=False)
-    monkeypatch.setattr("sys.stdout", screen)
+    screen = io.StringIO()
 
     async def shown(_example: Example, address: str, write: object) -> None:
         assert callable(write)
         write(f"asked {address}")
 
-    monkeypatch.setattr(commands, "show_example", shown)
+    monkeypatch.setattr(serving, "show_example", shown)
     with listening("127.0.0.1", 0) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        asyncio.run(_started(listener, Example({}, []), tls=False))
-    asked, blank, greeting = screen.text.splitlines()
+        asyncio.run(_started(read_settings(), listener, Example({}, []), screen))
+    asked, blank, greeting = screen.getvalue().splitlines()
     assert (asked, blank) == (f"asked {address}", "")
     assert greeting.startswith(f"Klamm serves at {address}; Ctrl-C ends it. ")
     assert "README.md" in greeting
@@ -170,7 +153,7 @@ def test_super_users_with_the_wrong_sign_between_them_are_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("KLAMM_SUPER_USERS", "User:a,User:b;user:c;User:CN=d,O=e")
-    _warn_of_super_users(read_settings())
+    _check(read_settings())
     assert [record.msg for record in caplog.records] == ["super_user_in_doubt"] * 2
     first, second = (str(vars(record)["why"]) for record in caplog.records)
     assert "`User:a,User:b` is one principal" in first

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from app import __version__
-from app.cli import commands
+from app.cli.commands import COMMANDS, MEANT
 from app.cli.entry_point import main
-from app.client.names import COMMANDS, MEANT, OTHERS
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.rest.openapi import build_openapi
+from app.store import migrate as store_migrate
 from tests.surroundings import of_a_command
 
 DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/klamm"
@@ -46,8 +46,9 @@ def _told(capsys: pytest.CaptureFixture[str]) -> str:
     """The one line for the operator."""
     text = capsys.readouterr().err
     assert text.count("\n") == 1
-    assert text.startswith("klamm: ")
-    return text.removeprefix("klamm: ").rstrip("\n")
+    program, _, line = text.rstrip("\n").partition(": ")
+    assert program.split()[0] == "klamm"
+    return line
 
 
 def test_openapi_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +71,7 @@ def test_a_file_that_can_not_be_written_is_named(tmp_path: Path, capsys: pytest.
 
 def test_migrate_works_on_the_given_database(monkeypatch: pytest.MonkeyPatch) -> None:
     migrations = _Migrations()
-    monkeypatch.setattr(commands, "migrate", migrations)
+    monkeypatch.setattr(store_migrate, "migrate", migrations)
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
     monkeypatch.setenv("KLAMM_CLUSTER_ID", "lkc-1")
     assert main(["migrate"]) == 0
@@ -80,14 +81,14 @@ def test_migrate_works_on_the_given_database(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_database_that_refuses_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(commands, "migrate", _Migrations(StoreUnavailableException("PostgreSQL can't be reached")))
+    monkeypatch.setattr(store_migrate, "migrate", _Migrations(StoreUnavailableException("PostgreSQL can't be reached")))
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
     assert main(["migrate"]) == 1
     assert _told(capsys) == "database `127.0.0.1:1/klamm`, user `klamm`: PostgreSQL can't be reached"
 
 
 def test_a_migration_that_was_interrupted_is_not_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "migrate", _Migrations(KeyboardInterrupt()))
+    monkeypatch.setattr(store_migrate, "migrate", _Migrations(KeyboardInterrupt()))
     monkeypatch.setenv("KLAMM_DATABASE_URL", DSN)
     assert main(["migrate"]) == 130
 
@@ -166,7 +167,7 @@ def test_a_misspelt_command_is_asked_about(word: str, told: str, capsys: pytest.
 
 
 def _commands() -> list[str]:
-    return [*OTHERS, *COMMANDS]
+    return [*COMMANDS]
 
 
 def test_the_door_knows_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,7 +220,7 @@ def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int
         "import os, sys\n"
         "class Interrupts:\n"
         "    def find_spec(self, name, *_):\n"
-        f"        if name == 'app.cli.commands': os.kill(os.getpid(), {int(order)})\n"
+        f"        if name == 'pydantic': os.kill(os.getpid(), {int(order)})\n"
         "sys.meta_path.insert(0, Interrupts())\n"
         "from app.cli.entry_point import main\n"
         f"sys.exit(main({['import', 'acls.csv'] if command == 'import' else [command]}))\n"
@@ -232,7 +233,7 @@ def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int
 
 @pytest.mark.slow
 def test_nothing_embedded_is_imported_before_it_is_needed() -> None:
-    code = "import sys, app.cli.commands; print([name for name in sys.modules if 'embedded' in name])"
+    code = "import sys, app.cli.serving; print([name for name in sys.modules if 'embedded' in name])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
@@ -253,7 +254,7 @@ _SLOW = (
         ["help"],
         ["srve"],
         ["help", "why"],
-        *([name, "--help"] for name in [*COMMANDS, *OTHERS] if name not in ("import", "pipeline")),
+        *([name, "--help"] for name in COMMANDS if name not in ("import", "pipeline")),
         ["serve", "--prot", "1"],
         ["acls", "--list", "--topik", "orders"],
     ],

@@ -103,12 +103,12 @@ def test_a_file_that_is_missing_or_bad_is_told_and_nothing_is_written(
     path: Path, store: FakeStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", "missing"]) == 2
-    assert capsys.readouterr().err == "klamm: can't read `missing` (No such file or directory)\n"
+    assert capsys.readouterr().err == "klamm import: can't read `missing` (No such file or directory)\n"
     path.write_text("{", encoding="utf-8")
     assert main(["import", str(path)]) == 2
     said = capsys.readouterr().err
     fault = "not JSON: Expecting property name enclosed in double quotes (column 2)"
-    assert said == f"klamm: nothing was written; mend this first:\n{path}:1: {fault}\n"
+    assert said == f"klamm import: nothing was written; mend this first:\n{path}:1: {fault}\n"
     assert store.batches == []
 
 
@@ -118,7 +118,7 @@ def test_a_store_that_refuses_is_told_with_how_far_it_came(
     store.unreachable = True
     assert main(["import", str(path)]) == 1
     assert capsys.readouterr().err == (
-        "klamm: database `127.0.0.1:1/klamm`, user `klamm`: "
+        "klamm import: database `127.0.0.1:1/klamm`, user `klamm`: "
         f"PostgreSQL can't be reached; retry; 0 of the 2 ACLs in `{path}` are in the store; "
         "once that is mended, the same command carries on from there\n"
     )
@@ -138,7 +138,9 @@ def test_a_file_that_changes_underneath_is_told_with_how_far_it_came(
     monkeypatch.setattr(Importer, "run", run)
     assert main(["import", str(path)]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"klamm: {path}:1: the file was changed while it was read (`resource_type`: the field is ")
+    assert said.startswith(
+        f"klamm import: {path}:1: the file was changed while it was read (`resource_type`: the field is "
+    )
     assert "; 0 of the 2 ACLs in " in said
     assert store.batches == []
 
@@ -151,7 +153,7 @@ def test_ctrl_c_while_the_file_is_checked_writes_nothing(
 
     monkeypatch.setattr("app.cli.acl_files.AclFile.check", interrupted)
     assert main(["import", str(path)]) == 130
-    assert capsys.readouterr().err == "klamm: interrupted; nothing was written\n"
+    assert capsys.readouterr().err == "klamm import: interrupted; nothing was written\n"
     assert store.batches == []
 
 
@@ -172,7 +174,7 @@ def test_a_signal_ends_it_after_the_batch_under_way_and_a_second_one_within(
     store.add = add_and_be_told  # type: ignore[method-assign, assignment]  # the same, with a signal in its midst
     assert main(["import", str(path), "--batch", "10"]) == 130
     written = 10 if len(signals) == 1 else 0
-    assert f"klamm: interrupted; {written} of the 25 ACLs" in capsys.readouterr().err
+    assert f"klamm import: interrupted; {written} of the 25 ACLs" in capsys.readouterr().err
     assert store.tables.last_offset == written
 
 
@@ -207,7 +209,7 @@ def test_timeouts_are_told_as_the_stores(
     monkeypatch.setattr(Importer, "run", run)
     assert main(["import", str(path)]) == 1
     assert capsys.readouterr().err.startswith(
-        "klamm: database `127.0.0.1:1/klamm`, user `klamm`: PostgreSQL does not answer in time; 0 of the 2 ACLs"
+        "klamm import: database `127.0.0.1:1/klamm`, user `klamm`: PostgreSQL does not answer in time; 0 of the 2 ACLs"
     )
 
 

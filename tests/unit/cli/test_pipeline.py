@@ -79,7 +79,7 @@ def test_without_the_extra_it_is_said_which_one() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr == (
-        "klamm: `klamm pipeline` needs the extra `spark`; in a clone `make setup` installs it, as does "
+        "klamm pipeline: it needs the extra `spark`; in a clone `make setup` installs it, as does "
         ".venv/bin/pip install -e '.[spark]'\n"
     )
 
@@ -91,7 +91,7 @@ def test_what_can_not_be_loaded_is_no_find_of_a_job() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 3
-    assert ended.stderr.startswith("klamm: `klamm pipeline` can't be loaded (")
+    assert ended.stderr.startswith("klamm pipeline: it can't be loaded (")
     assert len(ended.stderr.splitlines()) == 1
 
 

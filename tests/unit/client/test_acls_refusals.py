@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from app.client.acls.command import run_acls
+from app.client.acls.command import main as run_acls
 from app.client.acls.options import OPTIONS
 from tests.kafka_acls_tool import FAILED, Said, ordered_words, refusals
 

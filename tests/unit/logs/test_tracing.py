@@ -250,7 +250,7 @@ async def test_what_the_exporter_says_again_and_again_is_logged_once_a_minute(
 @pytest.mark.slow
 def test_nothing_is_imported_while_it_is_off() -> None:
     program = (
-        "import sys, app.cli.commands, app.cli.main, app.cli.worker, app.logs.tracing\n"
+        "import sys, app.cli.serving, app.cli.main, app.cli.worker, app.logs.tracing\n"
         "ours = ('opentelemetry.sdk', 'opentelemetry.exporter', 'opentelemetry.proto', 'google', 'requests')\n"
         "print([name for name in sys.modules if name.startswith(ours)])"
     )

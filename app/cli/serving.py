@@ -1,0 +1,133 @@
+"""What `klamm serve` does: checks settings, takes the address, starts a PostgreSQL if it needs one, and serves."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+from app.cli.credentials import callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
+from app.cli.database import EachSecond, database, settings_of
+from app.cli.example import Example, read_example, show_example
+from app.cli.main import create_app
+from app.cli.server import serve
+from app.core.doubts import doubts_of_principal
+from app.formats.command_errors import UsageError
+from app.formats.database_url import DatabaseUrl
+from app.logs.decision_files import prepare_folder
+from app.logs.tracing import check_tracing
+from app.metrics.declared import Metrics
+from app.process.output import output_lock
+from app.process.processes import WorkerLauncher
+from app.process.sockets import address_of, listening
+from app.process.supervisor import Drain, Supervisor
+from app.settings.model import Settings
+
+_log = logging.getLogger(__name__)
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Serves until SIGTERM or Ctrl-C."""
+    with settings_of(arguments) as settings:
+        _check(settings)
+        example = _example(arguments.example, settings)
+        _log.info("settings", extra=settings.redacted() if settings.log_format == "JSON" else settings.given())
+        with _listener_and_database(settings) as (listener, database_url, each_second):
+            complete = settings.model_copy(update={"database_url": database_url})
+            _serve(complete, listener, each_second, partial(_started, settings, listener, example, out))
+            # What is left is bounded in time; a second signal must not leave it half done.
+            for each in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(each, signal.SIG_IGN)
+    return 0
+
+
+def _check(settings: Settings) -> None:
+    """Refuses and warns here, once, and not in each worker."""
+    refuse_open_doors(settings)
+    if settings.otel_enabled:
+        check_tracing()
+    callers_of(settings, Metrics())
+    warn_of_the_idle(settings)
+    # Kafka takes a super user that no client can be, which leaves the operator without rights.
+    for name in sorted(settings.super_users):
+        for doubt in doubts_of_principal(name):
+            _log.warning("super_user_in_doubt", extra={"why": f"{doubt}; super.users has `;` between principals"})
+    certificate_of(settings)
+    if settings.decision_log_path is not None:
+        prepare_folder(settings.decision_log_path)
+
+
+def _serve(
+    settings: Settings, listener: socket.socket, each_second: EachSecond, once_started: Callable[[], Awaitable[None]]
+) -> None:
+    drain_s = settings.drain_ms / 1000
+    if settings.workers == 1:
+        app = create_app(settings)
+        serve(
+            app,
+            listener,
+            answer=app.answer,
+            connections=app.connections,
+            each_second=each_second,
+            once_started=once_started,
+            drain_s=drain_s,
+            tls=app.tls,
+            draining=app.draining,
+        )
+        return
+    with output_lock() as lock:
+        supervisor = Supervisor(
+            settings.workers,
+            WorkerLauncher(listener, lock.fileno(), settings),
+            each_second=each_second,
+            once_serving=once_started,
+            drain=Drain(drain_s, over=listener.close),
+        )
+        asyncio.run(supervisor.run())
+
+
+@contextmanager
+def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, DatabaseUrl, EachSecond]]:
+    # The address first: if it is taken, no PostgreSQL is made or started. At the end the socket goes first as well, so
+    # that nobody connects to a service whose database is being stopped.
+    with ExitStack() as early:
+        listener = early.enter_context(listening(settings.host, settings.port, settings.uds))
+        with database(settings) as (database_url, each_second), early.pop_all():
+            yield listener, database_url, each_second
+
+
+def _example(path: Path | None, settings: Settings) -> Example | None:
+    if path is None:
+        return None
+    if settings.uds is not None:
+        raise UsageError("--example speaks to host and port; leave out --uds (KLAMM_UDS)")
+    if settings.callers or settings.tls_certificate is not None:
+        raise UsageError(
+            "--example asks over plain HTTP and shows no credentials; leave out callers and tls.certificate"
+        )
+    return read_example(path)
+
+
+async def _started(settings: Settings, listener: socket.socket, example: Example | None, out: TextIO) -> None:
+    address = address_of(listener, tls=settings.tls_certificate is not None)
+    _log.info("serving", extra={"address": address})
+    greeting = f"Klamm serves at {address}; Ctrl-C ends it. See README.md, docs/ and openapi.json (klamm openapi)."
+
+    def say(text: str) -> None:
+        out.write(f"{text}\n")
+        out.flush()
+
+    if example is not None:
+        try:
+            await show_example(example, address, say)
+        except UsageError as error:
+            sys.stderr.write(f"klamm serve: --example: {error}\n")
+        say(f"\n{greeting}")
+    elif out.isatty():
+        say(greeting)
