@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def load() -> Run:
     import asyncio  # noqa: PLC0415 - slow to load, as is all below
 
-    from app.cli.database import database, named_database, settings_of  # noqa: PLC0415
-    from app.store.migrate import migrate  # noqa: PLC0415
+    from app.cli.database import database, named_database, settings_of  # noqa: PLC0415 - as above
+    from app.store.migrate import migrate  # noqa: PLC0415 - as above
 
     def run(arguments: argparse.Namespace, _out: TextIO) -> int:
         with settings_of(arguments) as settings:

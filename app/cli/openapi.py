@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def load() -> Run:
     from app.rest.openapi import build_openapi  # noqa: PLC0415 - slow to load, as is the next
-    from app.rest.pages.routes import document_text  # noqa: PLC0415
+    from app.rest.pages.routes import document_text  # noqa: PLC0415 - as above
 
     def run(arguments: argparse.Namespace, out: TextIO) -> int:
         text = document_text(build_openapi())

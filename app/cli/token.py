@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def load() -> Run:
     from app.cli.database import settings_of  # noqa: PLC0415 - slow to load, as is the next
-    from app.rest.callers.token_file import add_token, retire_tokens  # noqa: PLC0415
+    from app.rest.callers.token_file import add_token, retire_tokens  # noqa: PLC0415 - as above
 
     def run(arguments: argparse.Namespace, out: TextIO) -> int:
         name: str = arguments.caller
