@@ -23,7 +23,7 @@ from app.rest.app import RestApp, Surroundings, create_rest_app
 from app.rest.callers.authentication import Callers
 from app.rest.callers.certificates import CertificateWatch
 from app.rest.http.admission import Admission
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from app.rest.openapi import build_openapi
 from app.runtime.authorizer import Authorizer
 from app.runtime.collection import Collector

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from app.process.sockets import AcceptedProtocol, Acceptor
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from app.rest.http.protocol import Answer, KlammProtocol, nothing_at_once
 
 _IN_FLIGHT_TIMEOUT_S = 10

@@ -31,7 +31,7 @@ from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import hash_of
 from app.rest.http.admission import Admission
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from app.runtime.authorizer import Authorizer
 from tests.bench.workload import realistic, rows_in_slices
 

@@ -17,8 +17,8 @@ from app.metrics.declared import Metrics
 from app.process import sockets
 from app.process.sockets import listening
 from app.rest.callers.certificates import server_context
-from app.rest.http import timed_protocol
-from app.rest.http.bounds import Connections
+from app.rest.http import bounds
+from app.rest.http.connections import Connections
 from tests.certificates import Authority, Certified
 
 LOOPBACK = "127.0.0.1"
@@ -120,7 +120,7 @@ async def hung_up(streams: Streams) -> bool:
 
 @pytest.fixture
 def long_handshakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timed_protocol, "_TLS_TIMEOUT_S", 300.0)
+    monkeypatch.setattr(bounds, "TLS_TIMEOUT_S", 300.0)
 
 
 @pytest.mark.usefixtures("long_handshakes")
@@ -145,7 +145,7 @@ def test_handshakes_that_never_end_make_room_for_whoever_comes(tmp_path: Path, *
 
 
 def test_a_handshake_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timed_protocol, "_TLS_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(bounds, "TLS_TIMEOUT_S", 0.01)
     server = Server(tmp_path)
 
     async def wait() -> None:

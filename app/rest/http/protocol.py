@@ -1,82 +1,76 @@
-"""The HTTP protocol of `klamm serve`: uvicorn's within bounds, with three differences (DESIGN: hot path).
+"""The HTTP protocol of `klamm serve`: uvicorn's, within the bounds of `bounds`.
 
-A request of authorize or of the OPA door that is complete and plain is answered at once, without a task, a scope and
-their messages: that is most of what a request costs. Whatever is not plain (a refusal, `at_least`, a pipeline, a slow
-reader) takes uvicorn's way through the ASGI application, which answers it as if it had come there first.
+A request of authorize or of OPA's endpoint that is complete and plain is answered at once, without a task, a scope and
+ASGI messages, which are most of what a request costs. Every other one (a refusal, `at_least`, a pipeline, a client that
+doesn't read) goes through the ASGI application, which gives the same answer.
 
-Clients that keep a connection send the same head again and again. The head of a plain request, once parsed, is
-remembered byte for byte; the same bytes with as long a body as they say need no parser.
-
-Head and body of a reply that comes through the application leave together: each write of its own wakes the client.
-So do head and body of a short request come there together: whoever is slow to send holds up nobody who is served.
-
-An offer to upgrade the connection (Java's HttpClient makes one: `Upgrade: h2c`) is declined. httptools would stop
-reading at the body of such a request; so its head is read once more without the offer.
+The body of a short request is held back until it is complete: a client that sends slowly takes no place from others.
+An offer to upgrade the connection is declined (`heads.without_offer`).
 """
 
 import asyncio
 from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httptools
 
 from app.rest.bodies.opa import OPA_DEADLINE_S, OPA_PATH
-from app.rest.bodies.strict_json import BODY_TIMEOUT_S, OFF_LOOP_BYTES
-from app.rest.http.bounded_protocol import BoundedProtocol
-from app.rest.http.bounds import Connections, Refusal
-from app.rest.http.target import AUTHORIZE_TARGET, is_opa_question
+from app.rest.bodies.strict_json import BODY_TIMEOUT_S
+from app.rest.http import bounds
+from app.rest.http.bounds import Refusal
+from app.rest.http.connection import TimedConnection
+from app.rest.http.connections import Connections
+from app.rest.http.framing import BadLineError, Framing, HeadTooLargeError
+from app.rest.http.heads import (
+    Headers,
+    PlainHead,
+    asks_to_continue,
+    body_length,
+    header_of,
+    is_plain,
+    plain_head,
+    refusal_of_head,
+    without_offer,
+)
+from app.rest.http.target import AUTHORIZE_TARGET, target_in
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
-
-_Headers = list[tuple[bytes, bytes]]
 
 
 class Answer(Protocol):
     """What decides plain requests."""
 
     def __call__(
-        self, headers: _Headers, body: bytes, names: Sequence[str], target: bytes = AUTHORIZE_TARGET, /
+        self, headers: Headers, body: bytes, names: Sequence[str], target: bytes = AUTHORIZE_TARGET, /
     ) -> bytes | None:
-        """The reply (200, JSON) to these headers, this body, the names of the client's certificate, and this target.
+        """The reply (200, JSON), from its own headers on: `content-length: 2`, an empty line, the body.
 
-        From its own headers on: `content-length: 2`, an empty line, the body. None if it takes more than that.
+        `names` are those of the client's certificate. None if only the application can answer.
         """
 
 
 def nothing_at_once(
-    _headers: _Headers, _body: bytes, _names: Sequence[str], _target: bytes = AUTHORIZE_TARGET, /
+    _headers: Headers, _body: bytes, _names: Sequence[str], _target: bytes = AUTHORIZE_TARGET, /
 ) -> None:
-    """Decides nothing: all requests are the application's."""
+    """Leaves all requests to the application."""
 
 
-class _Plain(NamedTuple):
-    """A head as the parser reads it."""
-
-    headers: _Headers
-    length: int
-    """Of the body."""
-    target: bytes
-
-
-_LINES = (b"POST %b HTTP/1.1\r\n" % AUTHORIZE_TARGET, f"POST {OPA_PATH}".encode())
-"""How a request begins that may be plain."""
+_PLAIN_LINES = (b"POST %b HTTP/1.1\r\n" % AUTHORIZE_TARGET, f"POST {OPA_PATH}".encode())
+"""The beginnings of requests that may be plain."""
+_MAX_PLAIN_HEAD = 2 * 1024
 _END = b"\r\n\r\n"
-_OFFERS = (b"upgrade", b"http2-settings")
-_MAX_HEAD_BYTES = 2 * 1024
-_MAX_HEADS = 1_024
-_MAX_HELD_BYTES = 64 * 1024
-"""Of one connection: as much as uvicorn reads for an application that doesn't."""
-
-# INVARIANT: what stands here is a function of its key alone: the parser's reading of a head that was plain.
-_PLAIN_HEADS: dict[bytes, _Plain] = {}
-"""By the head's own bytes."""
+_PROBES = (b"/livez", b"/readyz", b"/startupz", b"/metrics")
 
 
-class KlammProtocol(BoundedProtocol):
-    """One connection. `answer` decides plain requests."""
+class _RefusedError(Exception):
+    """Stops the parser."""
+
+
+class KlammProtocol(TimedConnection):
+    """A connection. `answer` decides plain requests."""
 
     def __init__(
         self,
@@ -90,170 +84,201 @@ class KlammProtocol(BoundedProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop, shared=shared)
         self._answer = answer
+        self._framing = Framing()
+        self._is_new = True
+        """Whether no request has been read yet."""
+        self._why: Refusal | None = None
         self._held: bytearray | None = None
-        """The body so far of a request that is held back; None for one that takes uvicorn's way."""
+        """The body so far of a request that is held back."""
         self._charged = 0
-        """How much of it is known to all connections as held."""
+        """The part of it that all connections together count."""
         self._segment = 0
-        """The length of what came last."""
+        """The length of the data received last."""
         self._may_be_plain = False
         self._is_asked = False
-        """Whether what came last is a request that `answer` has seen."""
-        self._plain: list[_Plain] = []
-        """The plain requests among what came last."""
+        """Whether `answer` has seen the data received last, and left it to the application."""
+
+    # received data
 
     def data_received(self, data: bytes) -> None:
-        """Read on; an offer to upgrade is declined, however the segments were cut."""
         if not self.shared.began:
             self.shared.begin_turn(self.loop)
-        head = self._head_of(data)
-        known = _PLAIN_HEADS.get(head)
-        self._is_asked = known is not None and len(data) == len(head) + known.length
-        if self._is_asked and self._replies(known, data, len(head)):  # type: ignore[arg-type]  # it is known
+        if self._answers_all_of(data):
             return
-        self._plain.clear()
-        self._segment = len(data)
-        super().data_received(data)
-        if self._held is not None and not self.deaf:
-            self._charge(self._held)
-        if head:
-            self._remember(head, len(data) - len(head))
+        if self.may_read(data):
+            self._segment = len(data)
+            self._parse(data)
+            if self._held is not None and not self.ending:
+                self._charge(self._held)
 
-    def _head_of(self, data: bytes) -> bytes:
-        """The head of a request that may be answered without the parser; empty if there is none."""
-        if self.between and data.startswith(_LINES) and not self.pieces.carry and self._is_free():
-            end = data.find(_END)
-            return data[: end + len(_END)] if end > 0 else b""
-        return b""
+    def _answers_all_of(self, data: bytes) -> bool:
+        """Answer at once if the data is exactly one plain request."""
+        self._is_asked = False
+        if not (self.between and data.startswith(_PLAIN_LINES) and not self._framing.carry and self._is_free()):
+            return False
+        length = data.find(_END) + len(_END)
+        if not len(_END) < length <= _MAX_PLAIN_HEAD or length == len(data):
+            return False
+        head = plain_head(data[:length])
+        self._is_asked = head is not None and len(data) == length + head.length
+        return self._is_asked and self._replies(head, data[length:])  # type: ignore[arg-type]  # it is not None
 
-    def _remember(self, head: bytes, length: int) -> None:
-        # The parser may have taken lines that end otherwise for the end of the head, or have read more requests than
-        # one: only if a single plain one makes up all that came, this is its head.
-        if len(head) > _MAX_HEAD_BYTES or len(self._plain) != 1 or self._plain[0].length != length:
+    def _parse(self, data: bytes) -> None:
+        at = 0
+        try:
+            while at < len(data) and not self.ending and self._refused is None:
+                begin = self._framing.skip(data, at)
+                at = self._framing.end(data, begin) if begin < len(data) else begin
+                if begin < at:
+                    self._parse_piece(data[begin:at])
+        except (BadLineError, HeadTooLargeError) as error:
+            if self.between:
+                self.previous_url = self.url or self.previous_url
+            self.url = target_in(bytes(self._framing.line))
+            self.refuse(bounds.MALFORMED if isinstance(error, BadLineError) else bounds.HEAD_TOO_LARGE)
+
+    def _parse_piece(self, piece: bytes) -> None:
+        try:
+            self._feed(piece)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            if not self.ending:
+                # The parser doesn't report a target that it doesn't accept, nor any target after a bad method.
+                self.url = self.url or target_in(bytes(self._framing.line))
+                self.refuse(self._why or bounds.MALFORMED)
             return
-        if len(_PLAIN_HEADS) >= _MAX_HEADS:
-            _PLAIN_HEADS.clear()
-        _PLAIN_HEADS[head] = self._plain[0]
+        if not self.between and not self.ending and self._framing.has_large_chunks():
+            self.refuse(bounds.HEAD_TOO_LARGE)
 
-    def feed(self, data: bytes) -> None:
-        """Feed the parser. Raises HttpParserUpgrade for what is still an offer without its headers (CONNECT, PRI)."""
+    def _feed(self, data: bytes) -> None:
+        """Raises HttpParserError; HttpParserUpgrade for an upgrade that no header asks for (CONNECT, PRI)."""
         while data:
             try:
-                super().feed(data)
+                self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as offer:
-                head = self._without_offer()
+                head = without_offer(self.parser, self.url, self.headers)
                 self.parser = httptools.HttpRequestParser(self)
-                self.pieces.begin_again()
+                self._framing.repeat_head()
                 self.parser.feed_data(head)
                 # INVARIANT: each turn has less to read than the one before, so this ends.
                 data = data[offer.args[0] :]
             else:
                 return
 
+    def _stop(self, why: Refusal) -> None:
+        """Refuse the message that is being parsed. For callbacks of the parser, which end with this."""
+        self._why = why
+        raise _RefusedError
+
+    # callbacks of the parser
+
+    def on_message_begin(self) -> None:
+        if not self._framing.begin_message():
+            self._stop(bounds.MALFORMED)
+        self.between, self.in_head = False, True
+        if not self._is_new and not self.has_work():
+            self.wait(bounds.HEAD_TIMEOUT_S)
+        self.previous_url = self.url or self.previous_url
+        super().on_message_begin()
+        self.scope["klamm.names"] = self.names  # type: ignore[typeddict-unknown-key]  # an extension of ours
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.in_head:
+            # A trailer says nothing about the request.
+            return
+        if len(self.headers) >= bounds.MAX_HEAD_LINES:
+            self._stop(bounds.HEAD_TOO_LARGE)
+        header = header_of(name, value)
+        if header[0] == b"content-length" and len(header[1]) > bounds.MAX_LENGTH_DIGITS:
+            self._stop(bounds.MALFORMED)
+        self.expect_100_continue |= asks_to_continue(*header)
+        self.headers.append(header)
+
     def on_headers_complete(self) -> None:
-        """Hold back a request that is short; uvicorn gets it later, or never."""
         if self.parser.should_upgrade():
             return
-        self.check_head()
+        self._check_head()
         if self._is_to_be_held():
             self._held, self.in_head = bytearray(), False
-            self.wait(OPA_DEADLINE_S if self.is_asked_plainly() else BODY_TIMEOUT_S)
+            self.wait(OPA_DEADLINE_S if self.asks_opa() else BODY_TIMEOUT_S)
         else:
             self.begin_cycle()
 
+    def _check_head(self) -> None:
+        if self.ending:
+            raise _RefusedError
+        if len(self.pipeline) >= bounds.MAX_PIPELINED:
+            self._stop(bounds.OVERLOADED)
+        is_old = self.parser.get_http_version() == "1.0"
+        why = refusal_of_head(self.headers, is_old=is_old)
+        if self.surplus and why is not bounds.REPEATED_HEADER and not self.url.partition(b"?")[0].startswith(_PROBES):
+            why = bounds.TOO_MANY_CONNECTIONS
+        if why is not None:
+            self._stop(why)
+        if is_old:
+            # HTTP/1.0 has no reply before the reply (RFC 9110, 10.1.1).
+            self.expect_100_continue = False
+        self._framing.end_head(body_length(self.headers))
+        self._is_new = False
+
     def on_body(self, body: bytes) -> None:
-        """Collect the body of a held request; it can't be longer than its head said."""
+        self._framing.add_body(len(body))
         if self._held is None:
             super().on_body(body)
         else:
-            self.count_body(len(body))
+            # It can't become longer than its head says.
             self._held += body
 
     def on_message_complete(self) -> None:
-        """Answer a held request, or let it go uvicorn's way."""
+        self.between = True
         if self.parser.should_upgrade():
-            self.between = True
             return
+        self._framing.end_message()
         if self._held is not None:
             body = bytes(self._held)
-            if self._may_be_plain and not self._is_asked:
-                self.between = True
-                self.pieces.end_message()
-                plain = _Plain(self.headers, len(body), self.url)
-                if self._replies(plain, body, 0):
-                    self._hold_no_more()
-                    self._plain.append(plain)
-                    return
+            head = PlainHead(self.headers, len(body), self.url)
+            if self._may_be_plain and not self._is_asked and self._replies(head, body):
+                self._hold_no_more()
+                return
             self._let_go()
         super().on_message_complete()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget what was held back: nobody waits for it any more."""
-        self._hold_no_more()
-        super().connection_lost(exc)
-
-    def refuse(self, why: Refusal) -> None:
-        """Refuse what came last; nothing more of it is held."""
-        self._hold_no_more()
-        super().refuse(why)
-
-    def end(self) -> None:
-        """Close, or let the request that is on its way end first."""
-        if self._held is not None and not self.deaf:
-            self._let_go()
-        super().end()
+    # bodies that are held back
 
     def _is_free(self) -> bool:
-        """Whether an answer may be written now: none is on its way, and the client reads."""
+        """Whether an answer may be written now: no other one is under way, and the client reads."""
         return (
             (self.cycle is None or self.cycle.response_complete)
             and not self.pipeline
             and not self.flow.write_paused
             and self.joined.held is None
-            and not self.deaf
+            and not self.ending
             and not self.surplus
             and not self.root_path
         )
 
     def _is_to_be_held(self) -> bool:
-        """Whether the request can be held back until all of it is here; and whether it may be plain."""
+        """Whether the request is held back until it is complete; also finds out whether it may be plain."""
         self._may_be_plain = False
-        if self.expect_100_continue or not self._is_free():
+        field = dict(self.headers).get(b"content-length")
+        if field is None or self.expect_100_continue or not self._is_free():
             return False
-        for name, value in self.headers:
-            if name == b"content-length":
-                length = int(value) if value.isdigit() else OFF_LOOP_BYTES + 1
-                self._may_be_plain = (
-                    length <= OFF_LOOP_BYTES
-                    and self._is_plain_target()
-                    and self.parser.get_method() == b"POST"
-                    and self.parser.should_keep_alive()
-                )
-                # A long body may be plain if all of it can be here already.
-                if length > _MAX_HELD_BYTES and not (self._may_be_plain and length < self._segment):
-                    return False
-                self._check_target()
-                return True
-        return False
-
-    def _is_plain_target(self) -> bool:
-        # Replies of HTTP/1.0 end their connection, which only the application says.
-        return self.url == AUTHORIZE_TARGET or (
-            is_opa_question(self.url) is not None and self.parser.get_http_version() == "1.1"
-        )
-
-    def _check_target(self) -> None:
-        """Raise what uvicorn would about the target, as long as the parser makes a refusal of it."""
+        length = int(field or 0)
+        self._may_be_plain = is_plain(self.parser, self.url, length)
+        # A long body may be plain if all of it can be here already.
+        if length > bounds.MAX_HELD_BYTES and not (self._may_be_plain and length < self._segment):
+            return False
         if self.url != AUTHORIZE_TARGET:
+            # Raises what uvicorn would raise, while the parser still makes a refusal of it.
             httptools.parse_url(self.url).path.decode("ascii")
+        return True
 
     def _charge(self, held: bytearray) -> None:
-        """Keep what is held within its bounds; else the application decides whether it reads the rest.
+        """Count what is held; if it is too much, the application gets it, and decides whether it reads the rest.
 
-        What comes in one piece is never charged.
+        What comes in one piece is never counted.
         """
         more = len(held) - self._charged
-        if len(held) <= _MAX_HELD_BYTES and self.shared.hold(more):
+        if len(held) <= bounds.MAX_HELD_BYTES and self.shared.hold(more):
             self._charged += more
         else:
             self._let_go()
@@ -261,7 +286,7 @@ class KlammProtocol(BoundedProtocol):
     def _hold_no_more(self) -> None:
         self._held = None
         if self._charged:
-            self.shared.give_back(self._charged)
+            self.shared.release(self._charged)
             self._charged = 0
 
     def _let_go(self) -> None:
@@ -271,42 +296,45 @@ class KlammProtocol(BoundedProtocol):
         if body:
             super().on_body(bytes(body))
 
-    def _replies(self, asked: _Plain, data: bytes, start: int) -> bool:
-        """Reply to a plain request, whose body begins there in the data, and say whether it was one."""
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._hold_no_more()
+        super().connection_lost(exc)
+
+    def refuse(self, why: Refusal) -> None:
+        self._hold_no_more()
+        super().refuse(why)
+
+    def finish(self) -> None:
+        if self._held is not None and not self.ending:
+            self._let_go()
+        super().finish()
+
+    # plain answers
+
+    def _replies(self, head: PlainHead, body: bytes) -> bool:
+        """Reply to a request if it is plain, and say whether it is."""
         shared = self.shared
         if self.server_state.default_headers is not shared.dated:
             shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)
         is_late = monotonic() > shared.until and shared.is_spent()
-        if (is_late or shared.draining) and asked.target != AUTHORIZE_TARGET:
-            # How OPA's client is refused, and what it is told of the end, is the application's to say.
+        if (is_late or shared.draining) and head.target != AUTHORIZE_TARGET:
+            # What OPA's clients are told then is up to the application.
             return False
         if is_late:
             shared.note_shed()
             reply = shared.shed_replies[self.known]
         else:
-            answer = self._answer(asked.headers, data[start:], self.names, asked.target)
+            answer = self._answer(head.headers, body, self.names, head.target)
             if answer is None:
                 return False
             reply = shared.head + answer
             if not self.known:
                 self.become_known()
-        # As in `wait`, by the clock that the turn has looked at. To write may set another one.
+        # As in `wait`, by the clock that the turn has read. To write may set another one.
         self.deadline = shared.began + self.timeout_keep_alive
-        self.url, self.is_new = asked.target, False
+        self.url, self._is_new = head.target, False
         self.transport.write(reply)
         self.server_state.total_requests += 1
         if shared.draining:
             self.hang_up()
         return True
-
-    def _without_offer(self) -> bytes:
-        """The head of the request as it was parsed, without what offers to upgrade."""
-        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
-        for name, value in self.headers:
-            kept = value
-            if name == b"connection":
-                tokens = [token.strip() for token in value.split(b",")]
-                kept = b", ".join(token for token in tokens if token.lower() not in _OFFERS)
-            if name not in _OFFERS and (kept or not value):
-                lines.append(b"%b: %b" % (name, kept))
-        return b"\r\n".join((*lines, b"", b""))

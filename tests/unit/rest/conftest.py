@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.metrics.declared import Metrics
-from app.rest.http import bounds, protocol, timed_protocol
-from app.rest.http.bounds import Connections
+from app.rest.http import connection, connections, heads, protocol
+from app.rest.http.connections import Connections
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.wires import Clock
 
@@ -28,10 +28,10 @@ async def unloaded() -> AsyncIterator[Service]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (bounds, protocol, timed_protocol):
+    for module in (connection, connections, protocol):
         monkeypatch.setattr(module, "monotonic", clock)
-    monkeypatch.setattr(bounds, "thread_time", clock.on_core)
-    monkeypatch.setattr(protocol, "_PLAIN_HEADS", {})
+    monkeypatch.setattr(connections, "thread_time", clock.on_core)
+    heads.plain_head.cache_clear()
     return clock
 
 

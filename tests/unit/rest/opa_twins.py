@@ -28,7 +28,7 @@ from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import add_token
 from app.rest.http import correlation
 from app.rest.http.admission import Admission
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 from app.runtime.authorizer import Authorizer
 from tests.unit.regressions.guarded import CALLERS
@@ -109,7 +109,7 @@ class Twin:
         for _ in range(10):
             await asyncio.sleep(0)
         written, self.wire.written = _GENERATED_ID.sub(b"ID", self.wire.written), b""
-        keeps = (connection.known, connection.timeout_keep_alive, connection.deaf, connection.between)
+        keeps = (connection.known, connection.timeout_keep_alive, connection.ending, connection.between)
         return written, self.wire.closed, keeps, self.counts()
 
     def counts(self) -> tuple[object, ...]:

@@ -9,8 +9,9 @@ from starlette.types import Receive, Scope, Send
 from app.core.kafka.errors import OverloadedException
 from app.metrics.declared import Metrics
 from app.rest.errors import problem_response
-from app.rest.http import bounds, timed_protocol
-from app.rest.http.bounds import OVERLOADED, Connections
+from app.rest.http import connections
+from app.rest.http.bounds import OVERLOADED
+from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 from tests.unit.rest.wires import (
     HEAD,
@@ -191,7 +192,7 @@ async def test_the_names_of_a_certificate_come_with_every_request(
     monkeypatch: pytest.MonkeyPatch, shared: Connections
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(timed_protocol, "names_of", lambda transport: (f"DNS:{transport.peercert}",))
+    monkeypatch.setattr("app.rest.http.connection.names_of", lambda transport: (f"DNS:{transport.peercert}",))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         asked.append(scope["klamm.names"])
@@ -226,7 +227,7 @@ async def test_a_server_that_ends_waits_for_the_first_request_of_who_has_just_co
     assert asks[1].gone
     now = is_silent[0].deadline + 0.001
     assert now < monotonic() + 2
-    monkeypatch.setattr(bounds, "monotonic", lambda: now)
+    monkeypatch.setattr(connections, "monotonic", lambda: now)
     shared._sweep(asyncio.get_running_loop())
     assert is_silent[1].gone
     assert is_silent[1].written == b""

@@ -3,7 +3,7 @@
 import pytest
 
 from app.rest.http import bounds
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from tests.unit.rest.wires import (
     HEAD,
     LINE,
@@ -20,7 +20,7 @@ from tests.unit.rest.wires import (
 async def test_bodies_that_are_still_coming_have_a_budget_in_all(
     monkeypatch: pytest.MonkeyPatch, shared: Connections
 ) -> None:
-    monkeypatch.setattr(bounds, "_MAX_HELD_BYTES", 100)
+    monkeypatch.setattr(bounds, "MAX_HELD_BYTES_OF_ALL", 100)
     head = HEAD.replace(b": 5", b": 90")
     first, first_wire = connected(shared=shared)
     second, second_wire = connected(shared=shared)
@@ -58,7 +58,7 @@ async def test_what_was_held_is_given_back(clock: Clock, shared: Connections, en
         connection.shutdown()
     await turns()
     if end in ("late", "refused"):
-        assert connection.deaf
+        assert connection.ending
     assert shared._held_bytes == 0
 
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from tests.unit.rest.wires import (
     HEAD,
     LINE,
@@ -33,7 +33,7 @@ async def test_a_target_that_means_nothing_is_refused_before_its_body_is_here(sh
     assert wire.closed
 
 
-@pytest.mark.parametrize("step", ["end", "leave", "overdue"])
+@pytest.mark.parametrize("step", ["finish", "drain", "time_out"])
 async def test_a_connection_that_fails_is_the_end_of_no_other_one(
     clock: Clock,
     shared: Connections,
@@ -45,17 +45,17 @@ async def test_a_connection_that_fails_is_the_end_of_no_other_one(
         raise ValueError("broken")
 
     made = [connected(unread, shared) for _ in range(5)]
-    if step == "end":
+    if step == "finish":
         for connection, _ in made:
             connection.data_received(HEAD + b"plain")
     broken = made[2]
     monkeypatch.setattr(broken[0], step, fails)
     others = [each for each in made if each is not broken]
     with caplog.at_level(logging.ERROR):
-        if step == "end":
+        if step == "finish":
             for connection, _ in made:
                 connection.shutdown()
-        elif step == "overdue":
+        elif step == "time_out":
             later(clock, shared, 10.1)
         else:
             shared.drain()

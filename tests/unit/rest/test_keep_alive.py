@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.metrics.declared import Metrics
 from app.rest.bodies.opa import OPA_PATH
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, Clock, Wire, connected, later, request, turns, unread
 
 OPA = request(b"{}", line=f"POST {OPA_PATH} HTTP/1.1".encode())

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.rest.http import protocol
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
+from app.rest.http.heads import plain_head
 from tests.unit.rest.wires import (
     CHUNKED,
     HEAD,
@@ -107,7 +107,7 @@ async def test_what_must_be_said_once_is_refused_when_said_twice(shared: Connect
     await turns()
     assert statuses(wire) == [400]
     assert wire.closed
-    assert protocol._PLAIN_HEADS.get(request(b"plain", name + b": 5", name.lower() + b": 5")[:-5]) is None
+    assert plain_head(request(b"plain", name + b": 5", name.lower() + b": 5")[:-5]) is None
 
 
 async def test_a_refusal_waits_for_the_replies_to_what_came_before(shared: Connections) -> None:

@@ -36,7 +36,7 @@ from app.rest.callers.jwt_tokens import _glance
 from app.rest.callers.roles import TokenRefusedError
 from app.rest.errors import problem_response
 from app.rest.http.correlation import mark_of_headers
-from app.rest.http.pieces import BadLineError, Pieces
+from app.rest.http.framing import BadLineError, Framing, HeadTooLargeError
 from app.rest.http.target import asks_opa, path_of, target_in
 from app.runtime.cursors import decode_cursor
 from tests.linear import is_linear
@@ -50,7 +50,7 @@ STRUCT_BYTES = 110_000
 Parser = Callable[[Any], object]
 Shape = Callable[[int], Any]
 Row = tuple[Parser, dict[str, Shape], int]
-REFUSALS = (ApiException, TokenRefusedError, BadLineError)
+REFUSALS = (ApiException, TokenRefusedError, BadLineError, HeadTooLargeError)
 URL = "/v1/data"
 
 
@@ -77,7 +77,7 @@ def octets(*units: bytes, begin: bytes = b"", end: bytes = b"") -> dict[str, Sha
 
 def cut(data: bytes) -> list[int]:
     """Where a connection cuts what comes."""
-    pieces, at, ends = Pieces(), 0, []
+    pieces, at, ends = Framing(), 0, []
     while at < len(data):
         begin = pieces.skip(data, at)
         at = pieces.end(data, begin) if begin < len(data) else begin

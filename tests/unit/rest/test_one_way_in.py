@@ -15,7 +15,7 @@ import pytest
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 from app.rest.openapi import build_openapi
 from tests.unit.regressions.guarded import CALLERS, Guarded, guarded

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.core.kafka.codes import AclOperation
-from app.rest.http import protocol
+from app.rest.http.heads import plain_head
 from app.rest.routes import opa
 from tests.unit.rest.harness import Service, allow, serving
 from tests.unit.rest.opa_bodies import HEADER, OPA_PATH, asked, by_type, spoiled, with_context
@@ -340,7 +340,8 @@ async def test_heads_of_the_door_are_remembered(service: Service, tmp_path: Path
         whole = plain(asked(), *OFFER)
         await it.say(whole)
         head = whole[: whole.index(b"\r\n\r\n") + 4]
-        known = protocol._PLAIN_HEADS[head]
+        known = plain_head(head)
+        assert known is not None
         assert (known.target, known.length) == (OPA_PATH.encode(), len(whole) - len(head))
         assert all(name not in (b"upgrade", b"http2-settings") for name, _ in known.headers)
         it.end()

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.metrics.declared import Metrics
 from app.rest.bodies.opa import OPA_DEADLINE_S
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from tests.unit.rest.opa_bodies import NEAR_PATHS, OPA_PATH, check_plain
 from tests.unit.rest.wires import TYPE, Clock, Wire, connected, later, request, statuses, turns
 

@@ -6,8 +6,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.rest.bodies.opa import OPA_PATH
-from app.rest.http import protocol
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
+from app.rest.http.heads import plain_head
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, connected, request, statuses, turns, unread
 
 OPA_LINE = f"POST {OPA_PATH} HTTP/1.1".encode()
@@ -107,7 +107,7 @@ async def test_a_head_that_may_be_read_in_two_ways_is_refused(
         assert came[-1:] == [400], segments
         assert len(came) == 1 + bool(before), segments
         assert closed, segments
-    assert bad not in protocol._PLAIN_HEADS
+    assert plain_head(bad) is None
 
 
 @pytest.mark.parametrize("target", [b"http://", b"http://h", b"/\xff"])

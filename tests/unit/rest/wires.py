@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from app.rest.http.protocol import KlammProtocol
 
 LINE = b"POST /v1/authorize HTTP/1.1"

@@ -6,7 +6,7 @@ import resource
 from starlette.types import Receive, Scope, Send
 
 from app.metrics.declared import Metrics
-from app.rest.http.bounds import Connections
+from app.rest.http.connections import Connections
 from tests.unit.rest.wires import (
     HEAD,
     PROBE,

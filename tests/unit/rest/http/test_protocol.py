@@ -1,16 +1,14 @@
-"""The protocol's short cut: a remembered head changes what a request costs, never what is answered."""
+"""Plain requests: to answer them at once changes what a request costs, never what is answered."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-import httptools
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.rest.http import protocol
-from app.rest.http.protocol import KlammProtocol
+from app.rest.http.heads import plain_head
 from tests.unit.rest.wires import HOST, LINE, TYPE, connected, plain_reply, request, turns
 
 
@@ -71,44 +69,33 @@ def test_a_remembered_head_changes_no_answer(messages: list[bytes], places: list
     # Segments are requests (as a rule they are), or pieces of any size.
     segments = messages if whole else list(cut(b"".join(messages), places))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(protocol, "_PLAIN_HEADS", {})
-        patch.setattr(KlammProtocol, "_remember", lambda *_: None)
+        # As if no head were plain by itself.
+        patch.setattr(protocol, "plain_head", lambda _: None)
         expected = asyncio.run(conversation(segments))
-        assert protocol._PLAIN_HEADS == {}
     first = asyncio.run(conversation(segments))
     again = asyncio.run(conversation(segments))
     assert first == expected
     assert again == expected
-    for head, known in protocol._PLAIN_HEADS.items():
-        assert read_anew(head) == known[:2]
 
 
-class Reading:
-    """A head as httptools reads it."""
-
-    def __init__(self) -> None:
-        self.headers: list[tuple[bytes, bytes]] = []
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name.lower(), value.rstrip(b" \t")))
-
-
-def read_anew(head: bytes) -> tuple[Any, int]:
-    reading = Reading()
-    httptools.HttpRequestParser(reading).feed_data(head)
-    return reading.headers, int(dict(reading.headers)[b"content-length"])
+def test_a_head_is_plain_only_if_it_ends_with_its_bytes() -> None:
+    good = request(b"a")[:-1]
+    found = plain_head(good)
+    assert found is not None
+    assert (found.headers[0], found.length, found.target) == ((b"host", b"k"), 1, b"/v1/authorize")
+    smuggled = b"%b\r\nHost: k\r\nContent-Length: 0\n\n%b" % (LINE, good)
+    for bad in (good[:-2], good + b"\r\n", good + good, smuggled, good.replace(b"\r\n", b"\n"), b"\r\n" + good):
+        assert plain_head(bad) is None, bad
 
 
-async def test_heads_are_remembered_and_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_PLAIN_HEADS", {})
-    monkeypatch.setattr(protocol, "_MAX_HEADS", 3)
-    sizes = []
-    for at in range(8):
-        await conversation([request(b"a", b"X: %d" % at)])
-        sizes.append(len(protocol._PLAIN_HEADS))
-    assert sizes == [1, 2, 3, 1, 2, 3, 1, 2]
-    await conversation([request(b"a", b"X: " + b"x" * 2_048)])
-    assert all(len(head) <= 2_048 for head in protocol._PLAIN_HEADS)
+async def test_the_number_and_size_of_remembered_heads_are_bounded() -> None:
+    plain_head.cache_clear()
+    for at in range(1_100):
+        plain_head(request(b"a", b"X: %d" % at)[:-1])
+    assert plain_head.cache_info().currsize == 1_024
+    plain_head.cache_clear()
+    assert (await conversation([request(b"a", b"X: " + b"x" * 2_048)]))[0].startswith(b"HTTP/1.1 200 OK")
+    assert plain_head.cache_info().currsize == 0
 
 
 async def test_head_and_body_of_a_reply_are_written_together() -> None:

@@ -1,14 +1,16 @@
-"""Where messages begin and end in what comes, so that the parser gets each request line only after it was looked at.
+"""Where messages begin and end in the received bytes, and how much of them is not body.
 
-The parser forgives a request line much that other servers read otherwise, and tells nobody. So what comes is cut at
-the end of each message, and the line that a message begins with must have its exact form (RFC 9112, 3). All else is
-the parser's to judge. Should it find a message's beginning where there was no cut, the message is refused.
+The parser accepts request lines that other servers read otherwise, and doesn't say so. So the bytes are cut at the end
+of each head and each message, and each request line must have its exact form (RFC 9112, 3). The parser judges
+everything else. If it finds the beginning of a message where there was no cut, the message is refused.
 """
 
 import re
 from enum import Enum, auto
 
-_is_request_line = re.compile(rb"[!-~]+ [!-~]+ HTTP/1\.[01]\r\n").fullmatch
+from app.rest.http.bounds import MAX_CHUNK_OVERHEAD, MAX_HEAD_BYTES
+
+is_request_line = re.compile(rb"[!-~]+ [!-~]+ HTTP/1\.[01]\r\n").fullmatch
 _EMPTY_LINES = re.compile(rb"(?:\r\n)*+")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[^\r\n]*+)?\r\n")
 _SMALL_CHUNKS = re.compile(
@@ -21,10 +23,14 @@ _END = b"\r\n\r\n"
 
 
 class BadLineError(Exception):
-    """What should be a request line is none."""
+    """There is something else where a request line should be."""
 
 
-class _Stands(Enum):
+class HeadTooLargeError(Exception):
+    """More than MAX_HEAD_BYTES of a message are head or trailers."""
+
+
+class _State(Enum):
     BEFORE_MESSAGE = auto()
     IN_LINE = auto()
     IN_HEAD = auto()
@@ -33,48 +39,62 @@ class _Stands(Enum):
     IN_TRAILERS = auto()
 
 
-class Pieces:
-    """Cuts what comes on one connection."""
+class Framing:
+    """Follows the messages of one connection."""
 
     def __init__(self) -> None:
         self.carry = b""
         """A CR before a message, whose LF has not come yet."""
         self.line = bytearray()
         """The request line, as far as it has come."""
-        self._stands = _Stands.BEFORE_MESSAGE
+        self._state = _State.BEFORE_MESSAGE
         self._may_begin = False
         self._tail = b""
-        """The end of the head so far."""
+        """The last three bytes of the head so far."""
         self._left = 0
         """Bytes of the body, or of the chunk with its end of line, that have not come yet."""
         self._part = bytearray()
         """A line between chunks or among trailers, as far as it has come."""
+        self._head_bytes = 0
+        """Of the head and the trailers."""
+        self._chunked_bytes = 0
+        """Of chunks, with everything around them."""
+        self._body_bytes = 0
 
     # what the parser finds
 
-    def begins(self) -> bool:
-        """Whether the message that the parser sees beginning does so where one may."""
+    def begin_message(self) -> bool:
+        """The parser sees a message begin; False if there can be none."""
         may, self._may_begin = self._may_begin, False
         return may
 
-    def begin_again(self) -> None:
-        """Know that the same message will be read once more."""
+    def repeat_head(self) -> None:
+        """The parser will be given the head of this message once more."""
         self._may_begin = True
 
     def end_head(self, length: int | None) -> None:
-        """Know how long the body is; None if it comes in chunks."""
-        self._stands = _Stands.IN_CHUNKS if length is None else _Stands.IN_BODY
+        """`length` is the length of the body; None if it comes in chunks."""
+        self._state = _State.IN_CHUNKS if length is None else _State.IN_BODY
         self._left = length or 0
+        self._chunked_bytes = self._body_bytes = 0
+
+    def add_body(self, size: int) -> None:
+        self._body_bytes += size
 
     def end_message(self) -> None:
-        """Know that the message is complete."""
-        self._stands = _Stands.BEFORE_MESSAGE
+        self._state = _State.BEFORE_MESSAGE
+
+    def has_large_chunks(self) -> bool:
+        """Whether there is too much around the chunks of a message that is not complete."""
+        if self._state not in (_State.IN_CHUNKS, _State.IN_TRAILERS):
+            return False
+        return self._chunked_bytes - self._body_bytes > MAX_HEAD_BYTES + MAX_CHUNK_OVERHEAD * self._body_bytes
 
     # cuts
 
     def skip(self, data: bytes, at: int) -> int:
         """Where, from there on, a message begins or goes on: empty lines before it are ignored (RFC 9112, 2.2)."""
-        if self._stands is not _Stands.BEFORE_MESSAGE:
+        if self._state is not _State.BEFORE_MESSAGE:
             return at
         if self.carry:
             self.carry = b""
@@ -86,27 +106,39 @@ class Pieces:
             self.carry = b"\r"
             return len(data)
         if at < len(data):
-            self._stands, self._may_begin = _Stands.IN_LINE, True
-            self._tail, self.line = b"", bytearray()
+            self._state, self._may_begin = _State.IN_LINE, True
+            self._tail, self.line, self._head_bytes = b"", bytearray(), 0
         return at
 
     def end(self, data: bytes, at: int) -> int:
-        """Where the piece ends that begins there, in or before a message's end. Raises BadLineError."""
-        if self._stands is _Stands.IN_LINE:
+        """Where the piece ends that begins there: at the end of a head or a message, or of the data.
+
+        Raises BadLineError, HeadTooLargeError.
+        """
+        if self._state is _State.IN_LINE:
             self._read_line(data, at)
-        if self._stands in (_Stands.IN_LINE, _Stands.IN_HEAD):
-            return self._end_of_head(data, at)
-        if self._stands is _Stands.IN_BODY:
-            return self._through(data, at)
-        return self._end_of_chunks(data, at)
+        if self._state in (_State.IN_LINE, _State.IN_HEAD):
+            end = self._end_of_head(data, at)
+            self._count_head(end - at)
+        elif self._state is _State.IN_BODY:
+            end = self._through(data, at)
+        else:
+            end = self._end_of_chunks(data, at)
+            self._chunked_bytes += end - at
+        return end
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise HeadTooLargeError
 
     def _read_line(self, data: bytes, at: int) -> None:
         end = data.find(b"\n", at) + 1
         self.line += data[at : end or len(data)]
         if end:
-            if not _is_request_line(self.line):
+            if not is_request_line(self.line):
                 raise BadLineError
-            self._stands = _Stands.IN_HEAD
+            self._state = _State.IN_HEAD
 
     def _end_of_head(self, data: bytes, at: int) -> int:
         before = self._tail
@@ -128,11 +160,13 @@ class Pieces:
         while at < len(data):
             if self._left:
                 at = self._through(data, at)
-            elif self._part or self._stands is _Stands.IN_TRAILERS:
-                end = data.find(b"\n", at) + 1
-                self._part += data[at : end or len(data)]
-                at = end or len(data)
-                if end and self._ends_message():
+            elif self._part or self._state is _State.IN_TRAILERS:
+                end = data.find(b"\n", at) + 1 or len(data)
+                self._part += data[at:end]
+                if self._state is _State.IN_TRAILERS:
+                    self._count_head(end - at)
+                at = end
+                if self._part.endswith(b"\n") and self._ends_message():
                     break
             elif small := _SMALL_CHUNKS.match(data, at):
                 at = small.end()
@@ -146,7 +180,7 @@ class Pieces:
 
     def _ends_message(self) -> bool:
         line, self._part = self._part, bytearray()
-        if self._stands is _Stands.IN_TRAILERS:
+        if self._state is _State.IN_TRAILERS:
             return line == _EMPTY_LINE
         chunk = _CHUNK.match(line)
         # If it is none, the parser refuses it.
@@ -157,4 +191,4 @@ class Pieces:
         length = int(size, 16)
         self._left = length + len(_EMPTY_LINE) if length else 0
         if not length:
-            self._stands = _Stands.IN_TRAILERS
+            self._state = _State.IN_TRAILERS

@@ -1,0 +1,146 @@
+"""The head of a request: what is refused in it, and whether the request may be answered without the application."""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import NamedTuple
+
+import httptools
+
+from app.rest.bodies.strict_json import OFF_LOOP_BYTES
+from app.rest.http import bounds
+from app.rest.http.bounds import MAX_HEAD_LINES, MAX_LENGTH_DIGITS, Refusal
+from app.rest.http.framing import is_request_line
+from app.rest.http.target import AUTHORIZE_TARGET, is_opa_question
+
+Headers = list[tuple[bytes, bytes]]
+
+_ONCE = (b"authorization", b"content-length", b"host")
+_OFFERS = (b"upgrade", b"http2-settings")
+_is_host = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?").fullmatch
+"""Whether it has the form of a host and its port (RFC 9110, 7.2), which may be empty."""
+_MAX_REMEMBERED = 1_024
+
+
+class PlainHead(NamedTuple):
+    """The head of a plain request: one that may be answered at once."""
+
+    headers: Headers
+    length: int
+    """Of the body."""
+    target: bytes
+
+
+def header_of(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """A header as the application gets it; the parser leaves blanks behind a value (RFC 9110, 5.5)."""
+    return name.lower(), value.rstrip(b" \t")
+
+
+def asks_to_continue(name: bytes, value: bytes) -> bool:
+    return name == b"expect" and value.lower() == b"100-continue"
+
+
+def refusal_of_head(headers: Headers, *, is_old: bool) -> Refusal | None:
+    """Why a head is refused: others might read it otherwise (RFC 9112, 3.2 and 6.1). `is_old`: it is HTTP/1.0."""
+    fields = dict(headers)
+    if len(fields) < len(headers):
+        names = [name for name, _ in headers]
+        if any(names.count(each) > 1 for each in _ONCE):
+            return bounds.REPEATED_HEADER
+    host, coding, length = (fields.get(name) for name in (b"host", b"transfer-encoding", b"content-length"))
+    if host is None and not is_old:
+        return bounds.NO_HOST
+    if host is not None and not _is_host(host):
+        return bounds.MALFORMED
+    if coding is not None and (is_old or length is not None or coding.lower() != b"chunked"):
+        return bounds.MALFORMED
+    return None
+
+
+def body_length(headers: Headers) -> int | None:
+    """The length of the body by a good head; None if it comes in chunks."""
+    fields = dict(headers)
+    return None if b"transfer-encoding" in fields else int(fields.get(b"content-length") or 0)
+
+
+def is_plain(parser: httptools.HttpRequestParser, target: bytes, length: int) -> bool:
+    """Whether a request with a body of this length may be answered at once; the parser stands behind its head."""
+    # Replies to HTTP/1.0 close the connection, which only the application's replies say.
+    is_for_us = target == AUTHORIZE_TARGET or (
+        is_opa_question(target) is not None and parser.get_http_version() == "1.1"
+    )
+    return is_for_us and length <= OFF_LOOP_BYTES and parser.get_method() == b"POST" and parser.should_keep_alive()
+
+
+@lru_cache(_MAX_REMEMBERED)
+def plain_head(head: bytes) -> PlainHead | None:
+    """What these bytes say if they are exactly the head of a plain request; otherwise None.
+
+    Clients that keep a connection send the same head again and again: remembered, it costs 10 us less.
+    """
+    # INVARIANT: this depends on the bytes alone, and nothing is plain that `KlammProtocol` would refuse.
+    parser, found = _read(head)
+    if found.is_complete and parser.should_upgrade():
+        parser, found = _read(without_offer(parser, found.target, found.headers))
+    length = dict(found.headers).get(b"content-length", b"")
+    if (
+        not found.is_complete
+        or parser.should_upgrade()
+        or len(found.headers) > MAX_HEAD_LINES
+        or len(length) > MAX_LENGTH_DIGITS
+        or not length.isdigit()
+        or any(asks_to_continue(*each) for each in found.headers)
+        or refusal_of_head(found.headers, is_old=parser.get_http_version() == "1.0") is not None
+        or not is_plain(parser, found.target, int(length))
+    ):
+        return None
+    return PlainHead(found.headers, int(length), found.target)
+
+
+class _Found:
+    """What a parser has found in one head."""
+
+    def __init__(self) -> None:
+        self.headers: Headers = []
+        self.target = b""
+        self.may_end = False
+        self.is_complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append(header_of(name, value))
+
+    def on_headers_complete(self) -> None:
+        if not self.may_end:
+            raise ValueError("the head ends before the bytes do")
+        self.is_complete = True
+
+
+def _read(head: bytes) -> tuple[httptools.HttpRequestParser, _Found]:
+    found = _Found()
+    parser = httptools.HttpRequestParser(found)
+    if is_request_line(head[: head.find(b"\n") + 1]):
+        with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
+            parser.feed_data(head[:-1])
+            found.may_end = True
+            parser.feed_data(head[-1:])
+    return parser, found
+
+
+def without_offer(parser: httptools.HttpRequestParser, target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The head that the parser has read, without the offer to upgrade the connection.
+
+    Java's HttpClient makes one (`Upgrade: h2c`). httptools would stop reading at the body of such a request.
+    """
+    lines = [b"%b %b HTTP/%b" % (parser.get_method(), target, parser.get_http_version().encode())]
+    for name, value in headers:
+        kept = value
+        if name == b"connection":
+            tokens = [token.strip() for token in value.split(b",")]
+            kept = b", ".join(token for token in tokens if token.lower() not in _OFFERS)
+        if name not in _OFFERS and (kept or not value):
+            lines.append(b"%b: %b" % (name, kept))
+    return b"\r\n".join((*lines, b"", b""))
