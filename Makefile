@@ -117,12 +117,19 @@ check-deploy: $(STAMP) ## Check all in deploy/ by the tools of those who run it 
 migrate: $(SERVES) ## Bring the database of KLAMM_DATABASE_URL to this version
 	$(BIN)/klamm migrate
 
+# One worker more than two cores have: the tests of processes wait more than they work.
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+
 .PHONY: test
-test: $(STAMP) ## The whole suite
-	@$(BIN)/pytest -q -rs -n 3 --dist loadfile --no-loadscope-reorder
+test: $(STAMP) ## The suite, without what takes long beside what it adds; the last lines say what is left to test-full
+	@$(BIN)/pytest -q -rs -m 'not full' $(SIDE_BY_SIDE)
+
+.PHONY: test-full
+test-full: $(STAMP) ## The whole suite, as .ci/run runs it
+	@$(BIN)/pytest -q -rs $(SIDE_BY_SIDE)
 
 .PHONY: test-kafka
-test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test`
+test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test-full`
 	@$(BIN)/pytest -q -rs tests/kafka tests/e2e/test_java_client.py
 
 .PHONY: coverage

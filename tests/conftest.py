@@ -4,14 +4,15 @@ import asyncio
 import itertools
 import signal
 import threading
-from collections.abc import Coroutine, Iterator
-from pathlib import Path
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from app.store.embedded.server import EmbeddedPostgres
+from tests import left_out
 from tests.newborn import execute, new_folder, new_store
 from tests.planted import gather, judge
 
@@ -27,31 +28,49 @@ settings.load_profile("klamm")
 
 _numbers = itertools.count(1)
 
-_HERE = Path(__file__).parent
+_SPARK = "tests/pipeline/"
+_LONGEST = (_SPARK, "tests/kafka/", "tests/e2e/test_pipeline_demo.py")
+_LONG = ("tests/e2e/",)
+"""What works, and what waits: so side by side no core is idle."""
 
-_LONGEST = ("kafka/", "e2e/test_pipeline_demo.py", "pipeline/test_export_killed.py")
-_LONG = ("e2e/", "pipeline/")
-"""What waits, and what works: so side by side no core is idle."""
 
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, lest workers that share the suite out end with them; the rest as it was shuffled."""
-    items.sort(key=lambda item: _rank(item.path.relative_to(_HERE).as_posix()))
+    left_out.mark_full(items)
+    items.sort(key=lambda item: 0 if item.nodeid.startswith(_LONGEST) else 1 if item.nodeid.startswith(_LONG) else 2)
 
 
-def _rank(path: str) -> int:
-    return 0 if path.startswith(_LONGEST) else 1 if path.startswith(_LONG) else 2
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - xdist has no types
+    """All tests on Spark go to one worker, as they share a session; the others by their files."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    scheduler = LoadFileScheduling(config, log)
+    file_of = scheduler._split_scope
+    scheduler._split_scope = lambda nodeid: "Spark" if nodeid.startswith(_SPARK) else file_of(nodeid)
+    return scheduler
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    left_out.count_left_out(items)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """No process of the run may have said a planted secret."""
     judge(session)
+    left_out.hand_over(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 - a worker of pytest-xdist
     """What a worker's processes have said is judged with all the rest."""
     gather(node)
+    left_out.take_over(node)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    left_out.say(terminalreporter)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,67 @@
+"""What `make test` leaves to `make test-full`: tests that take long beside what they add, by what they are of.
+
+A folder or file is named here; a single test bears the marker `full`, with the same words.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+_BROKER = "a real Kafka broker"
+_CLIENTS = "the generated clients"
+_GRIDS = "faults at every point"
+_DEMO = "the pipeline's demo"
+
+_PLACES = {
+    "tests/kafka/": _BROKER,
+    "tests/e2e/test_java_client.py": _CLIENTS,
+    **{
+        f"tests/clients/test_{name}.py": _CLIENTS
+        for name in ("examples", "generated_clients", "make_clients", "readmes")
+    },
+    "tests/e2e/test_report_in_a_browser.py": "the report in a browser",
+    "tests/e2e/test_pipeline_demo.py": _DEMO,
+    "tests/pipeline/test_export_killed.py": _GRIDS,
+}
+
+_left_out: Counter[str] = Counter()
+
+
+def mark_full(items: Sequence[pytest.Item]) -> None:
+    """Give the marker to what is in one of the places."""
+    for item in items:
+        of = next((words for place, words in _PLACES.items() if item.nodeid.startswith(place)), None)
+        if of is not None:
+            item.add_marker(pytest.mark.full(of))
+
+
+def count_left_out(items: Sequence[pytest.Item]) -> None:
+    """Count what was deselected because it bears the marker."""
+    if items and "not full" in items[0].config.getoption("markexpr"):
+        _left_out.update(marker.args[0] for item in items for marker in item.iter_markers("full"))
+
+
+def hand_over(config: pytest.Config) -> None:
+    """A worker of pytest-xdist tells the process that reports."""
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = dict(_left_out)
+
+
+def take_over(node: Any) -> None:  # noqa: ANN401 - a worker of pytest-xdist
+    """Each worker collects, and leaves out, the same."""
+    for words, number in getattr(node, "workeroutput", {}).get("left_out", {}).items():
+        _left_out[words] = number
+
+
+def say(reporter: pytest.TerminalReporter) -> None:
+    """One line of what was left out; the closing line counts it as deselected."""
+    if not _left_out:
+        return
+    if "deselected" not in reporter.stats:
+        reporter.stats["deselected"] = [SimpleNamespace(words=words) for words in _left_out.elements()]
+    parts = ", ".join(f"{words} ({number})" for words, number in _left_out.most_common())
+    reporter.ensure_newline()
+    reporter.write_line(f"{_left_out.total()} tests left to `make test-full`: {parts}")
