@@ -1,7 +1,8 @@
-"""Resources `kafka_acl` of Terraform's Kafka provider (Mongey/kafka), as HCL; read from JSON (`.tf.json`), too.
+"""Resources `kafka_acl` of Terraform's Kafka provider (Mongey/kafka): written as HCL, read from JSON.
 
-The provider's words are its own: Topic, TransactionalID, Literal, DescribeConfigs. It has no delegation tokens, no
-users, and none of the operations on them.
+HCL is not read: what a variable, a module, `count` or `for_each` makes of it, only Terraform can tell, and
+`terraform show -json` does. The provider's words are its own: Topic, TransactionalID, Literal, DescribeConfigs. It has
+no delegation tokens, no users, and none of the operations on them.
 """
 
 import re
@@ -12,8 +13,7 @@ from typing import IO, TextIO
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_from
-from app.formats.hcl import Block, HclFault, read_blocks
-from app.formats.json_walk import MAX_BODY_BYTES, JsonWalk, Pairs, read_walked
+from app.formats.json_walk import JsonWalk, Pairs, read_walked
 from app.formats.quoting import wide_quoted
 from app.formats.words import spellings, word_of
 
@@ -37,14 +37,16 @@ _ABOUT = ("provider", "depends_on", "lifecycle")
 """What Terraform allows in any resource, and what says nothing about the ACL."""
 _MANY = ("count", "for_each")
 _MODULE = (
-    f"`module`: it may hold resources `{KIND}`, which are not read; "
-    "write the ACLs out in place of it, for example those of klamm export"
+    f"`module`: it may hold resources `{KIND}`, which only Terraform can tell; give what `terraform show -json` prints"
 )
+_HCL = "HCL, which only Terraform can evaluate; give what `terraform show -json` prints, or write it as .tf.json"
 
 _HCL_BEGINS = re.compile(
     rb"^[ \t]*(?:resource|provider|terraform|variable|locals|module|data|output|moved|import)[ \t]*[\"{]", re.MULTILINE
 )
-_JSON_BEGINS = re.compile(rb'\s*\{\s*"(?:resource|provider|terraform|variable|locals|module|data|output|//)"\s*:')
+_JSON_BEGINS = re.compile(
+    rb'\s*\{\s*"(?:resource|provider|terraform|variable|locals|module|data|output|//|format_version)"\s*:'
+)
 _TEMPLATE = re.compile(r"(\$+|%+)\{")
 _NO_SLUG = re.compile(r"[^a-z0-9]+")
 _MAX_SLUG = 40
@@ -56,30 +58,16 @@ def is_terraform(head: bytes) -> bool:
 
 
 def read_terraform(stream: IO[bytes]) -> Iterator[Entry]:
-    """The ACLs of all `kafka_acl` resources. Modules are told; blocks of other types are passed over."""
+    """The ACLs of a `.tf.json`, or of a state or plan as `terraform show -json` prints it. HCL is refused."""
     start = stream.tell()
-    head = stream.read(1)
-    while head.isspace():
-        head = stream.read(1)
-    stream.seek(start)
-    if head == b"{":
-        yield from read_walked(stream, "Terraform's JSON", _json_entries)
-        return
-    raw = stream.read(MAX_BODY_BYTES + 1)
-    if len(raw) > MAX_BODY_BYTES:
-        yield 1, [f"HCL of more than {MAX_BODY_BYTES} bytes; give it in several files"]
-        return
-    names: set[str] = set()
-    try:
-        for block in read_blocks(raw.decode()):
-            if block.type == "resource":
-                yield from _resource(block, names)
-            elif block.type == "module":
-                yield block.line, [_MODULE]
-    except UnicodeDecodeError as fault:
-        yield raw.count(b"\n", 0, fault.start) + 1, ["not UTF-8; encode it as UTF-8"]
-    except HclFault as fault:
-        yield fault.line, [str(fault)]
+    line = 1
+    while (first := stream.read(1)).isspace():
+        line += first == b"\n"
+    if first == b"{":
+        stream.seek(start)
+        yield from read_walked(stream, "Terraform's JSON", _entries)
+    elif first:
+        yield line, [_HCL]
 
 
 def write_terraform(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -134,31 +122,15 @@ def _escaped_template(found: re.Match[str]) -> str:
     return f"{signs * 2}{{" if len(signs) == 1 else f"{signs[:-1]}\\u{ord(signs[-1]):04x}{{"
 
 
-def _may_hold_acls(kind: str) -> bool:
-    """Whether resources of this type are ACLs of Kafka, as another provider has them."""
-    return "acl" in kind and ("kafka" in kind or "redpanda" in kind)
-
-
-def _other_kind(kind: str) -> str:
-    return f"`{kind[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; write its ACL as one, or leave it out"
-
-
-def _resource(block: Block, names: set[str]) -> Iterator[Entry]:
-    kind = block.labels[0] if block.labels else ""
-    if kind != KIND:
-        if _may_hold_acls(kind):
-            yield block.line, [_other_kind(kind)]
-        return
-    if len(block.labels) != 2:  # noqa: PLR2004 - a resource's type and its name
-        yield block.line, [f"`{KIND}`: expected a name behind it, in quotes"]
-        return
-    given: list[tuple[str, object]] = [(each.name, each.text) for each in block.attributes]
-    given += [(kind, None) for _, kind in block.blocks]
-    yield block.line, _binding(block.labels[1], given, names)
+def _refuse_kind(kind: str) -> list[str]:
+    """A problem if resources of this type are ACLs of Kafka, as another provider has them."""
+    if "acl" not in kind or not ("kafka" in kind or "redpanda" in kind):
+        return []
+    return [f"`{kind[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; write its ACL as one, or leave it out"]
 
 
 def _binding(name: str, given: Sequence[tuple[str, object]], names: set[str]) -> AclBinding | list[str]:
-    """The ACL of a resource, whose values are None where they are no texts."""
+    """The ACL of a resource; values that are no texts are refused."""
     problems = (
         [] if name not in names else [f"`{name[:MAX_SHOWN]}`: the resource comes more than once; name it otherwise"]
     )
@@ -193,9 +165,11 @@ def _binding(name: str, given: Sequence[tuple[str, object]], names: set[str]) ->
     )
 
 
-def _json_entries(walk: JsonWalk) -> Iterator[Entry]:
+def _entries(walk: JsonWalk) -> Iterator[Entry]:
     for line, name in walk.members():
-        if name != "resource":
+        if name in ("values", "planned_values"):
+            yield from _shown(line, walk.value())
+        elif name != "resource":
             value = walk.value()
             if name == "module" and value:
                 yield line, [_MODULE]
@@ -203,16 +177,17 @@ def _json_entries(walk: JsonWalk) -> Iterator[Entry]:
             yield line, ["`resource`: write an object of types, names and resources"]
             walk.value()
         else:
-            yield from _json_types(walk)
+            yield from _written(walk)
     walk.end()
 
 
-def _json_types(walk: JsonWalk) -> Iterator[Entry]:
+def _written(walk: JsonWalk) -> Iterator[Entry]:
+    """The ACLs of a `.tf.json`, as somebody wrote them."""
     names: set[str] = set()
     for line, kind in walk.members():
         if kind != KIND:
-            if _may_hold_acls(str(kind)):
-                yield line, [_other_kind(str(kind))]
+            if problems := _refuse_kind(str(kind)):
+                yield line, problems
             walk.value()
         elif walk.next() != "{":
             yield line, [f"`{KIND}`: write an object of names and resources"]
@@ -221,13 +196,40 @@ def _json_types(walk: JsonWalk) -> Iterator[Entry]:
             for name_line, name in walk.members():
                 value = walk.value()
                 if isinstance(value, Pairs):
-                    given = [(field, _json_text(found)) for field, found in value if field != "//"]
+                    given = [(field, _text_of(found)) for field, found in value if field != "//"]
                     yield name_line, _binding(str(name), given, names)
                 else:
                     yield name_line, ["not an object; write the fields of the resource"]
 
 
-def _json_text(value: object) -> str | None:
+def _shown(line: int, values: object) -> Iterator[Entry]:
+    """The ACLs of a state or of a plan. All of it is on one line, so a problem names the resource."""
+    modules = [_member(values, "root_module")]
+    names: set[str] = set()
+    while modules:
+        module = modules.pop()
+        modules += reversed(_listed(module, "child_modules"))
+        for resource in _listed(module, "resources"):
+            kind, address = str(_member(resource, "type")), str(_member(resource, "address"))
+            fields = _member(resource, "values")
+            found: AclBinding | list[str] = _refuse_kind(kind)
+            if kind == KIND:
+                given = [pair for pair in fields if pair[0] != "id"] if isinstance(fields, Pairs) else []
+                found = _binding(address, given, names)
+            if found:
+                yield line, [f"{address[:MAX_SHOWN]}: {each}" for each in found] if isinstance(found, list) else found
+
+
+def _member(value: object, name: str) -> object:
+    return dict(value).get(name) if isinstance(value, Pairs) else None
+
+
+def _listed(value: object, name: str) -> list[object]:
+    found = _member(value, name)
+    return found if isinstance(found, list) else []
+
+
+def _text_of(value: object) -> str | None:
     """The text that Terraform takes it for; None if it is a template, or no text."""
     if not isinstance(value, str):
         return None

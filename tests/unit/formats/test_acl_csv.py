@@ -113,6 +113,8 @@ def test_a_name_with_commas_that_nobody_quoted_is_put_together_around_the_words(
         (",TOPIC,LITERAL,x,READ,ALLOW,*", "Could not parse principal from ``"),
         ("a,TOPIC,LITERAL,x,READ,ALLOW,*", "Could not parse principal from `a`"),
         ('User:a,TOPIC,LITERAL,"x"y,READ,ALLOW,*', 'a `"` within quotes that is not written twice'),
+        ("User:a,TOPIC,LITERAL,x\ry,READ,ALLOW,*", "a carriage return outside quotes; quote the field"),
+        ('User:a,TOPIC,LITERAL," x", READ,ALLOW,*\t', "`host`: white space at its begin or end"),
         ('User:a,TOPIC,LITERAL,"x,READ,ALLOW,*', "the file ends within quotes"),
         ("User:a,TOPIC,LITERAL,\uff52,READ,\uff21LLOW,*", "`permission_type`"),
     ],
@@ -145,8 +147,10 @@ def test_a_record_over_several_lines_is_known_by_its_first() -> None:
 
 def test_a_quote_that_is_never_closed_does_not_take_the_memory() -> None:
     raw = f'{HEADER}\n"User:'.encode() + (b"x" * 999 + b"\n") * (MAX_LINE_BYTES // 500)
-    problems = problems_of(raw)
-    assert problems[0] == f"2: the record is longer than {MAX_LINE_BYTES} characters; is a quote missing?"
+    assert problems_of(raw)[0] == "2: a field is longer than any that an ACL has; is a quote missing?"
+    fields = f'"{"x" * 9_999}\n",' * (MAX_LINE_BYTES // 9_999 + 1)
+    problem = f"2: the record is longer than {MAX_LINE_BYTES} characters; is a quote missing?"
+    assert problems_of(f"{HEADER}\n{fields}".encode())[0] == problem
 
 
 def test_bytes_that_are_no_text_are_told() -> None:
