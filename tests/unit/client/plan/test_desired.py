@@ -106,7 +106,7 @@ def test_a_name_of_a_file_does_nothing_to_a_terminal() -> None:
         (b'{"data": []}', "confluent"),
         (b"Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n", "csv"),
         (b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "strimzi"),
-        (b'resource "kafka_topic" "a" {\n}\n', "terraform"),
+        (b'{"resource": {"kafka_topic": {"a": {}}}}', "terraform"),
         (b"Current ACLs for resource `Topic:a`: \n  \n\n", "kafka-acls"),
         (gzip.compress(b"", mtime=0), "jsonl"),
     ],
