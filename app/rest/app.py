@@ -23,23 +23,22 @@ from app.rest.deciding import Decider
 from app.rest.errors import not_found, response_to
 from app.rest.http.admission import Admission
 from app.rest.http.correlation import MarkedRequests
-from app.rest.http.edge import SERVICES
+from app.rest.http.edge import SERVICES, Route, Routes
 from app.rest.http.protocol import Answer
 from app.rest.http.services import Services
 from app.rest.http.target import asks_opa
-from app.rest.pages.routes import pages_router
+from app.rest.pages.routes import pages_routes
 from app.rest.routes import acls, decisions, explain, health, opa, service
 from app.rest.routes.at_once import AtOnce
 from app.runtime.authorizer import Authorizer
 
-ROUTERS = (
-    decisions.router,
-    explain.router,
-    acls.router,
-    opa.router,
-    service.router,
-    health.router,
-    health.metrics_router,
+ROUTES: tuple[Route, ...] = (
+    *decisions.routes,
+    *explain.routes,
+    *acls.routes,
+    *opa.routes,
+    *service.routes,
+    *health.routes,
 )
 """What is asked most stands first: the router looks at one route after the other."""
 
@@ -49,16 +48,13 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 class RestApp:
     """Puts every request before the router, and its services into the request's scope."""
 
-    def __init__(
-        self, services: Services, pages: APIRouter, traced: Callable[[ASGIApp], ASGIApp] | None = None
-    ) -> None:
+    def __init__(self, services: Services, pages: Routes, traced: Callable[[ASGIApp], ASGIApp] | None = None) -> None:
         self.answer: Answer = AtOnce(services) if traced is None else _takes_the_long_way
         """What the server's protocol asks before it puts a plain request to this application."""
         self.face = health.face_of(services)
         """What the supervisor of several workers asks each of them."""
         self._services = services
-        routes = [route for router in (*ROUTERS, pages) for route in router.routes]
-        self._router = APIRouter(routes=routes, redirect_slashes=False, default=self._not_found)
+        self._router = APIRouter(routes=[*ROUTES, *pages], redirect_slashes=False, default=self._not_found)
         self._marked = MarkedRequests(self._routed if traced is None else traced(self._routed))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -121,7 +117,7 @@ def create_rest_app(
         siblings=around.siblings,
     )
     traced = None if around.tracing is None else partial(TracedRequests, tracing=around.tracing)
-    return RestApp(services, pages_router(around.document), traced)
+    return RestApp(services, pages_routes(around.document), traced)
 
 
 def _takes_the_long_way(*_: object) -> None:

@@ -1,6 +1,7 @@
 """The OpenAPI document: operations as FastAPI describes them, bodies as their structs say."""
 
 from enum import Enum
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -9,9 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from app import __version__
 from app.core.authorize import AuthorizationResult
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.rest.app import ROUTERS
-from app.rest.bodies.examples import EXAMPLES
-from app.rest.callers.roles import OPEN_TO_ALL
+from app.rest.app import ROUTES
 from app.rest.errors import Problem
 from app.rest.http.edge import Route
 
@@ -38,19 +37,29 @@ _TAGS = [
     {"name": "service", "description": "Start-up of brokers, and properties that can change (KIP-504)."},
     {"name": "health", "description": "Probes, as Kubernetes asks for them, and the page that Prometheus reads."},
 ]
-_ON_ANY_PATH = {
-    "400": "The request breaks a rule of HTTP or of its own form (INVALID_REQUEST, ...)",
+_DESCRIPTIONS = {
+    "400": "The request breaks a rule of its own form (INVALID_REQUEST, SECURITY_DISABLED, POLICY_VIOLATION)",
+    "401": "The caller did not prove who it is (SASL_AUTHENTICATION_FAILED)",
+    "403": "The caller may not ask this, or its principal lacks the right on the cluster "
+    "(CLUSTER_AUTHORIZATION_FAILED)",
+    "404": "Nothing is there (RESOURCE_NOT_FOUND)",
     "408": "Head or body did not arrive in time (REQUEST_TIMED_OUT)",
+    "409": "The token or the cluster id is of another store (TOKEN_EPOCH_MISMATCH, INCONSISTENT_CLUSTER_ID)",
+    "412": "The store has changed since the token that the update is guarded by (INVALID_UPDATE_VERSION)",
+    "413": "The body is too large",
+    "415": "The body is not application/json",
     "429": "Too much at once; try again after Retry-After (OVERLOADED, THROTTLING_QUOTA_EXCEEDED)",
     "431": "The head is larger than 16 KiB (INVALID_REQUEST)",
+    "500": "An unexpected fault; its cause is in the service's log (UNKNOWN_SERVER_ERROR)",
+    "503": "Not now; try again after Retry-After (AUTHORIZER_NOT_READY, STORE_UNAVAILABLE, OFFSET_NOT_AVAILABLE)",
+    "504": "The deadline passed; whether the update was kept is unknown (REQUEST_TIMED_OUT)",
 }
-"""What the protocol itself may answer, before it looks at the path."""
+_OF_THE_PROTOCOL = "The request breaks a rule of HTTP or of its own form (INVALID_REQUEST, ...)"
 
 
 def build_openapi() -> dict[str, Any]:
     """The document, without a database or a running service."""
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, Route)]
-    routes = [route for route in routes if route.include_in_schema]
+    routes = [route for route in ROUTES if route.include_in_schema]
     document = get_openapi(
         title="Klamm",
         version=__version__,
@@ -88,11 +97,10 @@ def _described(route: Route, operation: dict[str, Any]) -> dict[str, Any]:
         responses["200"]["content"]["application/json"]["schema"] = _reference(route.reply_struct)
     # FastAPI would answer 422 where parameters are wrong, this service answers 400.
     responses.pop("422", None)
-    _say_what_comes_on_any_path(responses)
-    operation["responses"] = responses
-    if route.name in OPEN_TO_ALL:
+    operation["responses"] = dict(sorted({**_refusals(route), **responses}.items()))
+    if not route.needs_caller:
         operation["security"] = []
-    _give_an_example(operation)
+    _give_an_example(operation, route)
     return operation
 
 
@@ -100,18 +108,24 @@ def _reference(struct: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": _COMPONENT.format(name=struct.__name__)}
 
 
-def _say_what_comes_on_any_path(responses: dict[str, Any]) -> None:
+def _refusals(route: Route) -> dict[str, Any]:
+    """What the protocol may answer on any path, what every route of this kind may refuse, and what this one may."""
+    statuses = {400, 408, 429, 431, 500, *route.may_refuse}
+    if route.needs_caller:
+        statuses |= {401, 403}
+    if route.body_struct is not None:
+        statuses |= {413, 415, 503}
     content = {"application/problem+json": {"schema": _reference(Problem)}}
-    for status, description in _ON_ANY_PATH.items():
-        responses.setdefault(status, {"description": description, "content": content})
-    # Routes with a body speak of it only; a head may come late as well.
-    responses["408"]["description"] = _ON_ANY_PATH["408"]
-    for status in sorted(responses):
-        responses[status] = responses.pop(status)
+    refusals = {str(status): {"description": _DESCRIPTIONS[str(status)], "content": content} for status in statuses}
+    if route.body_struct is None and HTTPStatus.BAD_REQUEST not in route.may_refuse:
+        refusals["400"] = {"description": _OF_THE_PROTOCOL, "content": content}
+    return refusals
 
 
-def _give_an_example(operation: dict[str, Any]) -> None:
-    example = EXAMPLES[operation["operationId"]]
+def _give_an_example(operation: dict[str, Any], route: Route) -> None:
+    example = route.example
+    if example is None:
+        raise ValueError(f"the route {route.name} has no example, and stands in the document")
     (reply,) = operation["responses"]["200"]["content"].values()
     reply["example"] = example.reply
     for each in operation.get("parameters", ()):

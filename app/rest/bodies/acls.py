@@ -6,6 +6,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, UnsetType
 
 from app.core.kafka.codes import WILDCARD
+from app.rest.bodies.examples import ADMIN, EPOCH, NO_ERROR, TOKEN, Example, acl_example
 from app.rest.bodies.fields import (
     BYTES,
     LITERAL,
@@ -160,3 +161,83 @@ class AclCountResponse(Reply):
     """How many ACLs there are."""
 
     acl_count: Annotated[int, Meta(description="-1 until the first load is complete.")]
+
+
+_RESULTS = [
+    acl_example(
+        "TOPIC payments.results.v3 LITERAL User:svc-checkout * READ ALLOW",
+        "5b0c7a52-7c0e-4f8b-8d63-6f2f6d0c9a11",
+    ),
+    acl_example(
+        "TOPIC payments.results.v3 LITERAL User:svc-fraud-features * READ ALLOW",
+        "c1d7e9a4-02f5-4b6e-9a3f-18a4b1c5d722",
+    ),
+]
+
+CREATE_ACLS_EXAMPLE = Example(
+    request={
+        "context": ADMIN,
+        "bindings": [
+            {
+                "resource_type": "TOPIC",
+                "resource_name": "orders.",
+                "pattern_type": "PREFIXED",
+                "principal": "User:alice",
+                "host": "10.0.0.0/8",
+                "operation": "READ",
+                "permission_type": "ALLOW",
+            },
+            {
+                "resource_type": "GROUP",
+                "resource_name": "reports",
+                "principal": "User:alice",
+                "operation": "READ",
+                "permission_type": "ALLOW",
+            },
+        ],
+    },
+    reply={
+        "results": [
+            {**NO_ERROR, "id": "4f3e2d1c-6b7a-4859-9c0d-1e2f3a4b5c55", "created": True},
+            {**NO_ERROR, "id": "98a7b6c5-d4e3-4f21-8a9b-0c1d2e3f4a66", "created": True},
+        ],
+        "token": f"{EPOCH}:350",
+    },
+)
+DELETE_ACLS_EXAMPLE = Example(
+    request={
+        "context": ADMIN,
+        "filters": [{"principal": "User:former-employee", "resource_type": "CLUSTER"}],
+    },
+    reply={
+        "results": [
+            {
+                **NO_ERROR,
+                "matches": [
+                    {
+                        **NO_ERROR,
+                        **acl_example(
+                            "CLUSTER kafka-cluster LITERAL User:former-employee * ALL DENY",
+                            "b8c9d0e1-2f3a-4b5c-8d6e-7f8091a2b377",
+                        ),
+                    }
+                ],
+            }
+        ],
+        "token": f"{EPOCH}:349",
+    },
+)
+ACLS_EXAMPLE = Example(
+    request={
+        "context": ADMIN,
+        "filter": {"resource_type": "TOPIC", "resource_name": "payments.results.v3", "operation": "READ"},
+        "limit": 2,
+    },
+    reply={
+        "acls": _RESULTS,
+        "next_cursor": "WzIsInBheW1lbnRzLnJlc3VsdHMudjMiLDMsIlVzZXI6c3ZjLWZyYXVkLWZlYXR1cmVzIiwiKiIsMywzXQ",
+        "token": TOKEN,
+    },
+)
+ACL_COUNT_EXAMPLE = Example(reply={"acl_count": 348})
+GET_ACL_EXAMPLE = Example(parameters={"id": str(_RESULTS[0]["id"])}, reply=_RESULTS[0])

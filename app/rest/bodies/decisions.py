@@ -6,6 +6,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, UnsetType
 
 from app.core.authorize import AuthorizationResult
+from app.rest.bodies.examples import CHECKOUT, TOKEN, Example
 from app.rest.bodies.fields import (
     LITERAL,
     MAX_ITEMS,
@@ -22,7 +23,6 @@ from app.rest.bodies.fields import (
     ResourceTypeWord,
     Token,
 )
-from app.rest.bodies.reading import strict_decoder
 
 
 class Action(Request):
@@ -153,4 +153,54 @@ class ListGroupsResponse(Reply):
     token: Token
 
 
-decode_authorize = strict_decoder(AuthorizeRequest)
+AUTHORIZE_EXAMPLE = Example(
+    request={
+        "context": CHECKOUT,
+        "actions": [
+            {"operation": "WRITE", "resource_type": "TOPIC", "resource_name": "checkout.completed.v1"},
+            {"operation": "READ", "resource_type": "TOPIC", "resource_name": "payments.card-tokens.v1"},
+        ],
+    },
+    reply={"results": ["ALLOWED", "DENIED"], "token": TOKEN},
+)
+AUTHORIZED_OPERATIONS_EXAMPLE = Example(
+    request={
+        "context": CHECKOUT,
+        "resources": [
+            {"resource_type": "TOPIC", "resource_name": "checkout.completed.v1"},
+            {"resource_type": "TOPIC", "resource_name": "hr.salaries.v1"},
+        ],
+    },
+    reply={
+        "results": [
+            {
+                "resource_type": "TOPIC",
+                "resource_name": "checkout.completed.v1",
+                "error_code": 0,
+                "code": "NONE",
+                "authorized_operations": 280,
+                "operations": ["READ", "WRITE", "DESCRIBE"],
+            },
+            {
+                "resource_type": "TOPIC",
+                "resource_name": "hr.salaries.v1",
+                "error_code": 29,
+                "code": "TOPIC_AUTHORIZATION_FAILED",
+                "authorized_operations": -2147483648,
+                "operations": [],
+            },
+        ],
+        "token": TOKEN,
+    },
+)
+AUTHORIZE_BY_RESOURCE_TYPE_EXAMPLE = Example(
+    request={"context": CHECKOUT, "operation": "WRITE", "resource_type": "TRANSACTIONAL_ID"},
+    reply={"result": "ALLOWED", "token": TOKEN},
+)
+LIST_GROUPS_EXAMPLE = Example(
+    request={
+        "context": {"principal": "User:svc-refunds", "client_address": "10.40.3.18"},
+        "groups": ["refunds", "psp-adapter"],
+    },
+    reply={"groups": ["refunds"], "token": TOKEN},
+)

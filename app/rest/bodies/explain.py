@@ -9,6 +9,7 @@ from app.core.explain.matching import MAX_LISTED
 from app.core.explain.near_misses import MAX_NEAR_MISSES
 from app.rest.bodies.acls import Acl, AclHost, AclPrincipal, PatternName
 from app.rest.bodies.decisions import Action
+from app.rest.bodies.examples import ADMIN, CHECKOUT, TOKEN, Example, Json, acl_example
 from app.rest.bodies.fields import (
     BYTES,
     AtLeast,
@@ -116,3 +117,44 @@ class ExplainResponse(Reply):
 
     results: list[Explanation]
     token: Token
+
+
+_EXPLANATION: Json = {
+    "result": "DENIED",
+    "rule": "DefaultDeny",
+    "acl": None,
+    "matching_acls": [],
+    "matching_acl_count": 0,
+    "near_misses": [
+        {
+            "acl": acl_example(
+                "TRANSACTIONAL_ID payments- PREFIXED User:svc-payments * WRITE ALLOW",
+                "7d9b1f60-3a55-4c1d-b0a2-9f0f7c2e6d33",
+            ),
+            "missed": ["principal"],
+            "detail": "would match if the principal were `User:svc-payments`",
+        },
+        {
+            "acl": acl_example(
+                "TRANSACTIONAL_ID checkout- PREFIXED User:svc-checkout * WRITE ALLOW",
+                "e2a6c8d0-91b7-4e0a-8c54-2b7d5f1a3c44",
+            ),
+            "missed": ["resource"],
+            "detail": "would match if the resource's name began with `checkout-`",
+        },
+    ],
+    "smallest_acl": acl_example("TRANSACTIONAL_ID payments-7 LITERAL User:svc-checkout 10.40.3.17 WRITE ALLOW"),
+    "denying_acls": [],
+    "denying_acl_count": 0,
+    "acl_needed_besides": None,
+    "note": None,
+}
+
+EXPLAIN_EXAMPLE = Example(
+    request={
+        "context": ADMIN,
+        "about": CHECKOUT,
+        "actions": [{"operation": "WRITE", "resource_type": "TRANSACTIONAL_ID", "resource_name": "payments-7"}],
+    },
+    reply={"results": [_EXPLANATION], "token": TOKEN},
+)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from app.rest.bodies.examples import ADMIN, EPOCH, NO_ERROR, TOKEN, Example
 from app.rest.bodies.fields import (
     MAX_ITEMS,
     AtLeast,
@@ -96,3 +97,39 @@ class AlterConfigsResponse(Reply):
 
     results: list[AlterConfigsResult]
     token: Token
+
+
+START_EXAMPLE = Example(
+    request={
+        "broker_id": 1,
+        "endpoints": [
+            {
+                "listener_name": "EXTERNAL",
+                "security_protocol": "SASL_SSL",
+                "host": "broker-1.internal",
+                "port": 9093,
+            }
+        ],
+        "inter_broker_listener_name": "EXTERNAL",
+    },
+    reply={
+        "cluster_id": "Ht3x4cWmT0yU1o7JxkQ2Vg",
+        "listeners": [{"listener_name": "EXTERNAL", "ready": True}],
+    },
+)
+DESCRIBE_CONFIGS_EXAMPLE = Example(
+    reply={
+        "configs": [
+            {"name": "super.users", "value": "User:admin", "source": "STARTUP"},
+            {"name": "allow.everyone.if.no.acl.found", "value": "false", "source": "STARTUP"},
+            {"name": "early.start.listeners", "value": "", "source": "STARTUP"},
+            {"name": "max.staleness.ms", "value": "", "source": "STARTUP"},
+            {"name": "audit.level", "value": "INFO", "source": "STARTUP"},
+        ],
+        "token": TOKEN,
+    },
+)
+ALTER_CONFIGS_EXAMPLE = Example(
+    request={"context": ADMIN, "configs": [{"name": "audit.level", "value": "DEBUG"}]},
+    reply={"results": [NO_ERROR], "token": f"{EPOCH}:349"},
+)

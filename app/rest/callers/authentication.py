@@ -10,7 +10,7 @@ import hmac
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
@@ -18,7 +18,7 @@ from typing import Protocol
 from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticationException
 from app.logs.service import REQUEST_MARK
 from app.metrics.declared import Metrics
-from app.rest.callers.roles import ANYBODY, OPEN_TO_ALL, Caller, TokenRefusedError
+from app.rest.callers.roles import ANYBODY, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.runtime.deadlines import stop
 
@@ -117,14 +117,17 @@ class Callers:
         return self._remembered_for(hashlib.sha256(header).digest())
 
     async def admitted(
-        self, operation: str, headers: Headers, names: Sequence[str], look_further: Callable[[], None] | None = None
+        self,
+        operation: str,
+        open_to: Container[Role],
+        headers: Headers,
+        names: Sequence[str],
+        look_further: Callable[[], None] | None = None,
     ) -> Caller:
         """The caller of this operation, which it may call; `look_further` is called if a look does not tell.
 
         Raises SaslAuthenticationException, ClusterAuthorizationException, ThrottlingQuotaExceededException.
         """
-        if operation in OPEN_TO_ALL:
-            return ANYBODY
         caller = self.known(dict(headers), names) if shows_one_at_most(headers) else None
         if caller is None:
             if look_further is not None:
@@ -133,7 +136,7 @@ class Callers:
         mark = REQUEST_MARK.get()
         if mark is not None and caller is not ANYBODY:
             mark.caller = caller.name
-        caller.check_operation(operation)
+        caller.check_operation(operation, open_to)
         return caller
 
     async def _authenticated(self, headers: Headers, names: Sequence[str]) -> Caller:

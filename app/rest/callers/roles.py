@@ -3,17 +3,12 @@
 The principal in a request's context is a claim of the caller; only its role gives it the right to make that claim.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
 from typing import Protocol
 
 from app.core.kafka.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
-from app.metrics.declared import OPERATIONS
-
-OPEN_TO_ALL = frozenset({"livez", "readyz", "readyzListener", "startupz", "index", "openapi", "docs"})
-"""Operations that need no credentials."""
 
 
 class Role(Enum):
@@ -25,18 +20,10 @@ class Role(Enum):
     OPEN = "open"
 
 
-# INVARIANT: what does not stand here may not be called.
-MAY_CALL: Mapping[Role, frozenset[str]] = MappingProxyType(
-    {
-        Role.DECIDE: frozenset(
-            {"authorize", "authorizedOperations", "authorizeByResourceType", "listGroups", "opaAuthorize", "start"}
-            | OPEN_TO_ALL
-        ),
-        Role.ADMIN: frozenset(OPERATIONS),
-        Role.OBSERVE: frozenset({"metrics", "aclCount"} | OPEN_TO_ALL),
-        Role.OPEN: frozenset(OPERATIONS),
-    }
-)
+FULL = (Role.ADMIN, Role.OPEN)
+"""Those to whom every operation is open. INVARIANT: it is open to nobody else unless its route says so."""
+DECIDERS = (*FULL, Role.DECIDE)
+OBSERVERS = (*FULL, Role.OBSERVE)
 
 
 class Limit(Protocol):
@@ -61,8 +48,6 @@ class Caller:
     may_assert_address: bool = False
     """Whether an admin caller may name the address that it acts from: a broker or gateway that speaks for clients."""
     limit: Limit | None = None
-    operations: frozenset[str] = field(init=False)
-    """What its role may call."""
     acts_from_its_socket: bool = field(init=False)
     """Whether the address that counts is the connection's, whatever a request says."""
     speaks_for_super_users: bool = field(init=False)
@@ -71,7 +56,6 @@ class Caller:
     _beginnings: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operations", MAY_CALL[self.role])
         from_socket = self.role is Role.ADMIN and not self.may_assert_address
         object.__setattr__(self, "acts_from_its_socket", from_socket)
         # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
@@ -100,9 +84,9 @@ class Caller:
             f"the caller `{self.name}` may not speak for the principal of this context"
         )
 
-    def check_operation(self, operation: str) -> None:
+    def check_operation(self, operation: str, open_to: Container[Role]) -> None:
         """Raise ClusterAuthorizationException for a call that is not for this role, or ThrottlingQuotaExceeded."""
-        if operation not in self.operations:
+        if self.role not in open_to:
             raise ClusterAuthorizationException(
                 f"the caller `{self.name}` has the role {self.role.value}, which is not for {operation}"
             )

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from app.core.kafka.errors import OverloadedException
-from app.metrics.declared import ADMISSION_POOLS, OPERATIONS, Metrics
+from app.metrics.declared import ADMISSION_POOLS, Metrics
 
 _MIB = 1024 * 1024
 
@@ -49,17 +49,6 @@ BOUNDS: Mapping[str, Bounds] = MappingProxyType(
         "probes": Bounds(1 << 62, 0, 0.0, 1 << 62),
     }
 )
-
-_POOL_OF: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(OPERATIONS, "decisions"),
-        **dict.fromkeys(("acls", "explain"), "lists"),
-        **dict.fromkeys(("createAcls", "deleteAcls", "alterConfigs"), "updates"),
-        "start": "waiting",
-        **dict.fromkeys(("livez", "readyz", "readyzListener", "startupz", "metrics"), "probes"),
-    }
-)
-"""getAcl, aclCount and describeConfigs are look-ups in memory, as decisions are."""
 
 
 class _Share:
@@ -225,9 +214,8 @@ class Admission:
     """The pools of one process. `is_late` is `Connections.is_late`."""
 
     def __init__(self, metrics: Metrics, is_late: Callable[[float], bool] = lambda _: False) -> None:
-        self._pools = {name: Pool(name, BOUNDS[name], metrics, is_late) for name in ADMISSION_POOLS}
-        self._pool_of = {operation: self._pools[name] for operation, name in _POOL_OF.items()}
-        self.waiting = self._pools["waiting"]
+        self.pools = {name: Pool(name, BOUNDS[name], metrics, is_late) for name in ADMISSION_POOLS}
+        self.waiting = self.pools["waiting"]
         """For whoever waits for an offset (`at_least`): it takes no place from decisions meanwhile."""
         self._is_late = is_late
 
@@ -237,11 +225,7 @@ class Admission:
         No place is taken for it: who waits for an issuer's keys is bounded there, and takes none from anybody.
         """
         if began is not None and self._is_late(began):
-            raise self._pools["decisions"].refusal()
-
-    def pool_of(self, operation: str) -> Pool:
-        """The pool of an operation, by its operationId."""
-        return self._pool_of[operation]
+            raise self.pools["decisions"].refusal()
 
 
 def body_bytes_of(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> int:

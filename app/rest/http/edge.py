@@ -6,7 +6,7 @@
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Annotated, Any, TypeVar, get_args
@@ -23,11 +23,12 @@ from starlette.types import Receive, Scope, Send
 
 from app.core.context import Reader, RequestContext
 from app.core.kafka.errors import InvalidRequestException
+from app.rest.bodies.examples import Example
 from app.rest.bodies.fields import given
 from app.rest.bodies.reading import read_struct, strict_decoder
-from app.rest.bodies.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES, check_headers, read_body
+from app.rest.bodies.strict_json import MAX_BODY_BYTES, check_headers, read_body
 from app.rest.callers import speaking
-from app.rest.callers.roles import OPEN_TO_ALL, Caller
+from app.rest.callers.roles import ANYBODY, FULL, Caller, Role
 from app.rest.errors import MethodNotAllowedException, invalid_field, response_to
 from app.rest.http.admission import body_bytes_of
 from app.rest.http.services import Services
@@ -42,7 +43,6 @@ Reply = bytes | msgspec.Struct | Response
 SERVICES = "klamm.services"
 """Under which the application puts its services into each scope."""
 
-_LARGE_BODIES = ("createAcls", "deleteAcls")
 _TO_JSON = msgspec.json.Encoder().encode
 _CONTENT_TYPE = (b"content-type", b"application/json")
 
@@ -60,6 +60,7 @@ async def _at_least(
 
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Callable[..., Any])
 Body = Annotated[T, Depends(_put_by_the_edge)]
 """The body of the request, as a struct."""
 CurrentAuthorizer = Annotated[Authorizer, Depends(_put_by_the_edge)]
@@ -109,27 +110,40 @@ class Route(APIRoute):
 
     methods: set[str]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a route declares, by name
         self,
         path: str,
         endpoint: Callable[..., Any],
         *,
-        response_model: object = None,
+        name: str,
+        open_to: tuple[Role, ...] = FULL,
+        needs_caller: bool = True,
+        pool: str = "decisions",
+        max_body_bytes: int = MAX_BODY_BYTES,
+        reply: type[msgspec.Struct] | None = None,
+        may_refuse: Sequence[int] = (),
+        example: Example | None = None,
         **more: Any,  # noqa: ANN401 - as APIRoute's
     ) -> None:
-        """`response_model` is the struct that the endpoint gives; to be named if it gives the bytes of one."""
-        super().__init__(path, endpoint, response_model=None, **more)
+        """`name` is its operationId. `pool` is of `Admission.pools`. `reply` is to be named if the endpoint gives the
+        JSON of a struct, and not the struct. `may_refuse` are statuses beside those that every route of its kind has.
+        """
+        super().__init__(path, endpoint, name=name, operation_id=name, response_model=None, **more)
+        self.open_to = open_to
+        self.needs_caller = needs_caller
+        self.pool = pool
+        self.may_refuse = may_refuse
+        self.example = example
+        self.max_body_bytes = max_body_bytes
         signature = inspect.signature(endpoint)
         parameters = signature.parameters
-        structs: list[Any] = [each for each in (response_model, signature.return_annotation) if _is_struct(each)]
-        self.reply_struct: type[msgspec.Struct] | None = structs[0] if structs else None
+        given = signature.return_annotation
+        self.reply_struct = given if isinstance(given, type) and issubclass(given, msgspec.Struct) else reply
         body = parameters.get("body")
         self.body_struct: Any = None if body is None else get_args(body.annotation)[0]
-        self._decode = None if body is None else self.decoder_of(self.body_struct)
-        self._max_bytes = MAX_ACLS_BODY_BYTES if self.name in _LARGE_BODIES else MAX_BODY_BYTES
-        given = {name: _GIVEN[each.annotation] for name, each in parameters.items() if each.annotation in _GIVEN}
-        self._given = tuple(given.items())
-        self._named = parameters.keys() - given.keys() - {"body"}
+        self.decode: Callable[[bytes], Any] = _no_body if body is None else self.decoder_of(self.body_struct)
+        self._given = {name: _GIVEN[each.annotation] for name, each in parameters.items() if each.annotation in _GIVEN}
+        self._named = parameters.keys() - self._given.keys() - {"body"}
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
 
@@ -175,14 +189,14 @@ class Route(APIRoute):
         """What the endpoint says to a request that may come to it. Raises ApiException, ClientDisconnect."""
         if scope["method"] not in self.methods:
             raise MethodNotAllowedException(", ".join(sorted(_methods_at(scope["path"], scope["router"].routes))))
-        caller = await _caller_of(services, self.name, scope)
-        body_bytes = 0 if self._decode is None else body_bytes_of(scope["headers"], self._max_bytes)
-        pool = services.admission.pool_of(self.name)
+        caller = await self._caller_of(services, scope)
+        body_bytes = 0 if self.body_struct is None else body_bytes_of(scope["headers"], self.max_body_bytes)
+        pool = services.admission.pools[self.pool]
         asked = _Asked(services, caller, scope)
         async with pool.admitted(body_bytes, scope.get("klamm.began"), caller.share):
-            if self._decode is not None:
-                check_headers(scope["headers"], self._max_bytes)
-                asked.body = await read_struct(self._decode, await read_body(receive, self._max_bytes))
+            if self.body_struct is not None:
+                check_headers(scope["headers"], self.max_body_bytes)
+                asked.body = await read_struct(self.decode, await read_body(receive, self.max_body_bytes))
             self._examine(asked)
             if asked.at_least is None:
                 return await self._reply_to(asked)
@@ -197,6 +211,21 @@ class Route(APIRoute):
             await services.authorizer.wait_for(asked.at_least)
         async with pool.admitted(body_bytes, None, caller.share):
             return await self._reply_to(asked)
+
+    async def _caller_of(self, services: Services, scope: Scope) -> Caller:
+        """Who has sent this request, and may call this operation. Raises what `Callers.admitted` says."""
+        # For the protocol: connections of those who are known are kept longer.
+        scope["klamm.known"] = False
+        if not self.needs_caller:
+            return ANYBODY
+        # Whoever asks how the service is, is answered also in overload.
+        look_further = (
+            None if self.pool == "probes" else partial(services.admission.look_further, scope.get("klamm.began"))
+        )
+        names = scope.get("klamm.names", ())
+        caller = await services.callers.admitted(self.name, self.open_to, scope["headers"], names, look_further)
+        scope["klamm.known"] = True
+        return caller
 
     def _examine(self, asked: _Asked) -> None:
         """Find out whom the request speaks for, and the rest of what it says."""
@@ -213,7 +242,7 @@ class Route(APIRoute):
             asked.parameters = self._parameters(scope)
 
     def _reply_to(self, asked: _Asked) -> Awaitable[Reply]:
-        arguments = {name: give(asked) for name, give in self._given}
+        arguments = {name: give(asked) for name, give in self._given.items()}
         if self._named:
             arguments.update(asked.parameters)
         if asked.body is not None:
@@ -231,10 +260,6 @@ class Route(APIRoute):
         return {**values, **more}
 
 
-def _is_struct(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-
-
 async def _send_json(send: Send, reply: bytes | msgspec.Struct) -> None:
     """Send a 200."""
     if not isinstance(reply, bytes):
@@ -242,20 +267,6 @@ async def _send_json(send: Send, reply: bytes | msgspec.Struct) -> None:
     headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(reply))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": reply})
-
-
-async def _caller_of(services: Services, operation: str, scope: Scope) -> Caller:
-    """Who has sent this request, and may call this operation. Raises what `Callers.admitted` says.
-
-    Whoever asks how the service is, is answered also in overload.
-    """
-    look_further = (
-        None if operation == "metrics" else partial(services.admission.look_further, scope.get("klamm.began"))
-    )
-    caller = await services.callers.admitted(operation, scope["headers"], scope.get("klamm.names", ()), look_further)
-    # For the protocol: connections of those who are known are kept longer.
-    scope["klamm.known"] = operation not in OPEN_TO_ALL
-    return caller
 
 
 def _methods_at(path: str, routes: Iterable[BaseRoute]) -> set[str]:
@@ -268,3 +279,34 @@ def _query_at_least(scope: Scope) -> str | None:
     if len(values) > 1:
         raise InvalidRequestException("query parameter `at_least`: it comes more than once; send it once")
     return values[0] if values else None
+
+
+def _no_body(_: bytes) -> None:
+    raise TypeError("the route takes no body")
+
+
+class Routes(list[Route]):
+    """Declares the routes that have one tag in the document."""
+
+    def __init__(self, tag: str, route_class: type[Route] = Route) -> None:
+        super().__init__()
+        self._declare = partial(route_class, tags=[tag])
+
+    def post(self, path: str, **declared: Any) -> Callable[[E], E]:  # noqa: ANN401 - what `Route` takes
+        """Declares what answers a POST, as `Route` says."""
+        return self._route(path, ["POST"], declared)
+
+    def get(self, path: str, **declared: Any) -> Callable[[E], E]:  # noqa: ANN401 - what `Route` takes
+        """Declares what answers a GET, as `Route` says."""
+        return self._route(path, ["GET"], declared)
+
+    def named(self, name: str) -> Route:
+        """The route of an operation."""
+        return next(each for each in self if each.name == name)
+
+    def _route(self, path: str, methods: list[str], declared: Mapping[str, Any]) -> Callable[[E], E]:
+        def declare(endpoint: E) -> E:
+            self.append(self._declare(path, endpoint, methods=methods, **declared))
+            return endpoint
+
+        return declare

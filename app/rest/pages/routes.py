@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from app import __version__
+from app.rest.http.edge import Routes
 from app.rest.pages.first_page import first_page_fields
 from app.rest.pages.negotiation import wants_html
 from app.rest.pages.rendering import css, first_page, reference_page
-from app.rest.routes.routing import strict_router
 
 _JSON = "application/json"
 
@@ -30,28 +30,28 @@ def document_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def pages_router(document: Callable[[], Mapping[str, Any]] | None) -> APIRouter:
+def pages_routes(document: Callable[[], Mapping[str, Any]] | None) -> Routes:
     """`/`, and if there is a document, `/openapi.json` and `/docs`; otherwise those two are not found."""
-    router = strict_router("pages")
-    _add_first_page(router, has_reference=document is not None)
+    routes = Routes("pages")
+    _add_first_page(routes, has_reference=document is not None)
     if document is not None:
-        _add_reference(router, document)
-    return router
+        _add_reference(routes, document)
+    return routes
 
 
-def _add_first_page(router: APIRouter, *, has_reference: bool) -> None:
+def _add_first_page(routes: Routes, *, has_reference: bool) -> None:
     fields = first_page_fields(__version__, has_reference=has_reference)
     as_json = json.dumps(fields, indent=2).encode() + b"\n"
     as_html = first_page(fields).encode()
 
-    @router.get("/", name="index", include_in_schema=False)
+    @routes.get("/", name="index", needs_caller=False, include_in_schema=False)
     async def index(request: Request) -> Response:
         if wants_html(",".join(request.headers.getlist("accept"))):
             return _html(as_html, vary="accept")
         return _reply(as_json, _JSON, vary="accept")
 
 
-def _add_reference(router: APIRouter, document: Callable[[], Mapping[str, Any]]) -> None:
+def _add_reference(routes: Routes, document: Callable[[], Mapping[str, Any]]) -> None:
     made: list[asyncio.Future[_Reference]] = []
 
     def make() -> _Reference:
@@ -64,11 +64,11 @@ def _add_reference(router: APIRouter, document: Callable[[], Mapping[str, Any]])
             made.append(asyncio.ensure_future(asyncio.to_thread(make)))
         return await asyncio.shield(made[0])
 
-    @router.get("/openapi.json", name="openapi", include_in_schema=False)
+    @routes.get("/openapi.json", name="openapi", needs_caller=False, include_in_schema=False)
     async def openapi() -> Response:
         return _reply((await reference()).document, _JSON)
 
-    @router.get("/docs", name="docs", include_in_schema=False)
+    @routes.get("/docs", name="docs", needs_caller=False, include_in_schema=False)
     async def docs() -> Response:
         return _html((await reference()).page)
 

@@ -16,12 +16,13 @@ from app.core.kafka.validation import validate_filter
 from app.core.mutations import CreatedAcl
 from app.rest.bodies import acls as bodies
 from app.rest.bodies.fields import given, seconds, unknown_word
+from app.rest.bodies.strict_json import MAX_ACLS_BODY_BYTES
+from app.rest.callers.roles import OBSERVERS
 from app.rest.errors import InvalidFieldsException, ProblemField, item_outcome
-from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader
-from app.rest.routes.routing import guarded_problems, problems, strict_router
+from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, Routes
 from app.runtime.pace import Pace, each_paced
 
-router = strict_router("acls")
+routes = Routes("acls")
 
 _UPDATES = (409, 412, 504)
 """What an update may be refused with beside what every route refuses."""
@@ -36,7 +37,15 @@ _FILTER_WORDS = {
 }
 
 
-@router.post("/v1/acls", name="createAcls", response_model=bodies.CreateAclsResponse, responses=problems(_UPDATES))
+@routes.post(
+    "/v1/acls",
+    name="createAcls",
+    pool="updates",
+    max_body_bytes=MAX_ACLS_BODY_BYTES,
+    reply=bodies.CreateAclsResponse,
+    may_refuse=_UPDATES,
+    example=bodies.CREATE_ACLS_EXAMPLE,
+)
 async def create_acls(
     body: Body[bodies.CreateAclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> bytes:
@@ -52,8 +61,14 @@ async def create_acls(
     return _reply("results", await each_paced(results, _created), {"token": str(token)})
 
 
-@router.post(
-    "/v1/acls/delete", name="deleteAcls", response_model=bodies.DeleteAclsResponse, responses=problems(_UPDATES)
+@routes.post(
+    "/v1/acls/delete",
+    name="deleteAcls",
+    pool="updates",
+    max_body_bytes=MAX_ACLS_BODY_BYTES,
+    reply=bodies.DeleteAclsResponse,
+    may_refuse=_UPDATES,
+    example=bodies.DELETE_ACLS_EXAMPLE,
 )
 async def delete_acls(
     body: Body[bodies.DeleteAclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
@@ -71,7 +86,14 @@ async def delete_acls(
     return _reply("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
 
 
-@router.post("/v1/acls/search", name="acls", response_model=bodies.AclsResponse, responses=problems((409,)))
+@routes.post(
+    "/v1/acls/search",
+    name="acls",
+    pool="lists",
+    reply=bodies.AclsResponse,
+    may_refuse=(409,),
+    example=bodies.ACLS_EXAMPLE,
+)
 async def acls(body: Body[bodies.AclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
     _check_filter_words(body.filter)
@@ -84,13 +106,26 @@ async def acls(body: Body[bodies.AclsRequest], context: CurrentContext, authoriz
     return _reply("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
 
 
-@router.get("/v1/acls/count", name="aclCount", dependencies=AT_LEAST, responses=guarded_problems(400, 409, 503))
+@routes.get(
+    "/v1/acls/count",
+    name="aclCount",
+    open_to=OBSERVERS,
+    dependencies=AT_LEAST,
+    may_refuse=(400, 409, 503),
+    example=bodies.ACL_COUNT_EXAMPLE,
+)
 async def acl_count(authorizer: CurrentAuthorizer, reader: CurrentReader) -> bodies.AclCountResponse:
     """Tell how many ACLs this replica holds; an admin caller needs DESCRIBE on the cluster."""
     return bodies.AclCountResponse(acl_count=authorizer.acl_count(reader))
 
 
-@router.get("/v1/acls/{id:uuid}", name="getAcl", dependencies=AT_LEAST, responses=guarded_problems(400, 404, 409, 503))
+@routes.get(
+    "/v1/acls/{id:uuid}",
+    name="getAcl",
+    dependencies=AT_LEAST,
+    may_refuse=(400, 404, 409, 503),
+    example=bodies.GET_ACL_EXAMPLE,
+)
 async def get_acl(
     acl_id: Annotated[UUID, Path(alias="id")], authorizer: CurrentAuthorizer, reader: CurrentReader
 ) -> bodies.Acl:

@@ -13,18 +13,19 @@ from msgspec import UNSET
 from app.core.authorize import Verdict
 from app.core.context import RequestContext
 from app.logs.service import RequestMark
-from app.rest.bodies.decisions import AuthorizeRequest, decode_authorize
+from app.rest.bodies.decisions import AuthorizeRequest
 from app.rest.bodies.fields import AuthorizableRequestContext
-from app.rest.bodies.opa import OPA_PATH, OpaQuestion, decode_opa
-from app.rest.bodies.strict_json import MAX_BODY_BYTES, OFF_LOOP_BYTES, check_headers
+from app.rest.bodies.opa import OPA_PATH, OpaQuestion
+from app.rest.bodies.strict_json import OFF_LOOP_BYTES, check_headers
 from app.rest.callers import speaking
 from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.roles import ANYBODY
 from app.rest.deciding import Decided
 from app.rest.http.correlation import mark_of, mark_of_headers, reply_headers
+from app.rest.http.edge import Route
 from app.rest.http.services import Services
 from app.rest.http.target import AUTHORIZE_TARGET
-from app.rest.routes import opa
+from app.rest.routes import decisions, opa
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -41,8 +42,7 @@ D = TypeVar("D")
 class _Plain(NamedTuple, Generic[R, D]):
     """One of the routes that can be answered so."""
 
-    operation: str
-    decode: Callable[[bytes], R]
+    route: Route
     decide: Callable[[Services, R, RequestContext, bytes], D | None]
     """Counts and logs nothing; None where the route has to wait."""
     answer: Callable[[Services, D, RequestMark], bytes]
@@ -73,12 +73,12 @@ class AtOnce:
         if len(fields) != len(headers) and not shows_one_at_most(headers):
             return None
         caller = services.callers.known(fields, names)
-        if caller is None or plain.operation not in caller.operations or caller.acts_from_its_socket:
+        if caller is None or caller.role not in plain.route.open_to or caller.acts_from_its_socket:
             return None
-        check_headers(headers, MAX_BODY_BYTES)
+        check_headers(headers, plain.route.max_body_bytes)
         if len(body) > OFF_LOOP_BYTES or not (caller.limit is None or caller.limit.has_room()):
             return None
-        request = plain.decode(body)
+        request: R = plain.route.decode(body)
         context = speaking.speak(caller, request.context.principal, request.context.client_address, None)
         decided = plain.decide(services, request, context, target)
         # INVARIANT: nothing that could be refused comes behind this, or the route would take from the quota again.
@@ -88,7 +88,7 @@ class AtOnce:
         if caller is not ANYBODY:
             mark.caller = caller.name
         reply = plain.answer(services, decided, mark)
-        services.metrics.count_request(plain.operation, 200, perf_counter() - began)
+        services.metrics.count_request(plain.route.name, 200, perf_counter() - began)
         return b"content-length: %d\r\n%b\r\n%b" % (len(reply), reply_headers(mark), reply)
 
 
@@ -104,6 +104,6 @@ def _decide_opa(
 
 
 _AUTHORIZE: _Plain[AuthorizeRequest, Decided] = _Plain(
-    "authorize", decode_authorize, _decide, lambda services, decided, mark: services.decider.reply(decided, mark)
+    decisions.routes.named("authorize"), _decide, lambda services, decided, mark: services.decider.reply(decided, mark)
 )
-_OPA: _Plain[OpaQuestion, Decided | Verdict] = _Plain(opa.OPA_OPERATION, decode_opa, _decide_opa, opa.answer)
+_OPA: _Plain[OpaQuestion, Decided | Verdict] = _Plain(opa.routes.named(opa.OPA_OPERATION), _decide_opa, opa.answer)

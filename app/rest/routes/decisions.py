@@ -8,6 +8,10 @@ from app.core.kafka.errors import Errors
 from app.core.kafka.operations import NOT_REQUESTED, from_bit_field
 from app.logs.service import REQUEST_MARK
 from app.rest.bodies.decisions import (
+    AUTHORIZE_BY_RESOURCE_TYPE_EXAMPLE,
+    AUTHORIZE_EXAMPLE,
+    AUTHORIZED_OPERATIONS_EXAMPLE,
+    LIST_GROUPS_EXAMPLE,
     AuthorizeByResourceTypeRequest,
     AuthorizeByResourceTypeResponse,
     AuthorizedOperationsRequest,
@@ -20,13 +24,13 @@ from app.rest.bodies.decisions import (
     ResourceReference,
 )
 from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
+from app.rest.callers.roles import DECIDERS
 from app.rest.deciding import NO_MARK
 from app.rest.errors import InvalidFieldsException, ProblemField
-from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentServices
-from app.rest.routes.routing import problems, strict_router
+from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentServices, Routes
 from app.runtime.authorizer import Authorizer
 
-router = strict_router("decisions")
+routes = Routes("decisions")
 
 _AUTHORIZATION_FAILED = {
     ResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
@@ -38,7 +42,14 @@ _AUTHORIZATION_FAILED = {
 }
 
 
-@router.post("/v1/authorize", name="authorize", response_model=AuthorizeResponse, responses=problems((409,)))
+@routes.post(
+    "/v1/authorize",
+    name="authorize",
+    open_to=DECIDERS,
+    reply=AuthorizeResponse,
+    may_refuse=(409,),
+    example=AUTHORIZE_EXAMPLE,
+)
 async def authorize(body: Body[AuthorizeRequest], context: CurrentContext, services: CurrentServices) -> bytes:
     """Decide whether the caller may do each action, all at one offset. Results are in order."""
     decided = await services.decider.decide_paced(body, context)
@@ -52,7 +63,13 @@ def current_token(authorizer: Authorizer) -> str | None:
     return None if token is None else str(token)
 
 
-@router.post("/v1/authorized-operations", name="authorizedOperations", responses=problems((409,)))
+@routes.post(
+    "/v1/authorized-operations",
+    name="authorizedOperations",
+    open_to=DECIDERS,
+    may_refuse=(409,),
+    example=AUTHORIZED_OPERATIONS_EXAMPLE,
+)
 async def authorized_operations(
     body: Body[AuthorizedOperationsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> AuthorizedOperationsResponse:
@@ -90,7 +107,13 @@ def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
     return _AUTHORIZATION_FAILED.get(resource_type, Errors.CLUSTER_AUTHORIZATION_FAILED), NOT_REQUESTED
 
 
-@router.post("/v1/authorize-by-resource-type", name="authorizeByResourceType", responses=problems((409,)))
+@routes.post(
+    "/v1/authorize-by-resource-type",
+    name="authorizeByResourceType",
+    open_to=DECIDERS,
+    may_refuse=(409,),
+    example=AUTHORIZE_BY_RESOURCE_TYPE_EXAMPLE,
+)
 async def authorize_by_resource_type(
     body: Body[AuthorizeByResourceTypeRequest], context: CurrentContext, services: CurrentServices
 ) -> AuthorizeByResourceTypeResponse:
@@ -115,7 +138,7 @@ def _unknown_words(body: AuthorizeByResourceTypeRequest) -> InvalidFieldsExcepti
     return InvalidFieldsException(errors)
 
 
-@router.post("/v1/list-groups", name="listGroups", responses=problems((409,)))
+@routes.post("/v1/list-groups", name="listGroups", open_to=DECIDERS, may_refuse=(409,), example=LIST_GROUPS_EXAMPLE)
 async def list_groups(
     body: Body[ListGroupsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> ListGroupsResponse:

@@ -18,18 +18,24 @@ from app.rest.bodies.fields import (
     given,
 )
 from app.rest.deciding import refusal_of_actions
-from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext
+from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, Routes
 from app.rest.routes.acls import acl_reply
-from app.rest.routes.routing import problems, strict_router
 from app.runtime.authorizer import ExplainedCaller, LiteralAction
 from app.runtime.pace import Pace
 
-router = strict_router("decisions")
+routes = Routes("decisions")
 
 _TO_JSON = msgspec.json.Encoder().encode
 
 
-@router.post("/v1/explain", name="explain", response_model=bodies.ExplainResponse, responses=problems((409,)))
+@routes.post(
+    "/v1/explain",
+    name="explain",
+    pool="lists",
+    reply=bodies.ExplainResponse,
+    may_refuse=(409,),
+    example=bodies.EXPLAIN_EXAMPLE,
+)
 async def explain(body: Body[bodies.ExplainRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """Explain what authorize answers to each action: the rule, the ACLs, the near misses, and what would allow it.
 

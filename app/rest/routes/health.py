@@ -11,51 +11,55 @@ A service of several workers has one face: the worker that happens to be asked s
   it is a 503, as the numbers of one worker would pass for those of the service.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Path, Query
 from fastapi.responses import PlainTextResponse
 from starlette.responses import Response
 
+from app import __version__
 from app.metrics.page import CONTENT_TYPE
 from app.metrics.workers import Family, families_of
 from app.process.siblings import Face, Sibling, WorkerReadiness
-from app.rest.http.edge import CurrentServices
+from app.rest.bodies.examples import Example
+from app.rest.callers.roles import OBSERVERS
+from app.rest.http.edge import CurrentServices, Routes
 from app.rest.http.services import Services
-from app.rest.routes.routing import documented_problems, guarded_problems, strict_router
 from app.runtime.readiness import Readiness, State
 
-router = strict_router("health")
-metrics_router = strict_router("health")
+routes = Routes("health")
 
 Check = tuple[str, bool, str]
 Verbose = Annotated[str | None, Query(description="With any value, or none: every check on a line of its own.")]
 
-_NOT_READY: dict[int | str, dict[str, Any]] = {
-    **documented_problems(500),
-    503: {
-        "description": "Not now; the body names the checks that fail",
-        "content": {"text/plain": {"schema": {"type": "string"}}},
-    },
+_PLAIN_TEXT = {"text/plain": {"schema": {"type": "string"}}}
+_probe_route = partial(routes.get, needs_caller=False, pool="probes", response_class=PlainTextResponse)
+_NOT_READY: Mapping[int | str, dict[str, Any]] = {
+    503: {"description": "Not now; the body names the checks that fail", "content": _PLAIN_TEXT}
 }
-
-_METRICS: dict[int | str, dict[str, Any]] = {
-    **guarded_problems(),
-    503: {
-        "description": "The supervisor of the workers doesn't answer",
-        "content": {"text/plain": {"schema": {"type": "string"}}},
-    },
+_NO_METRICS: Mapping[int | str, dict[str, Any]] = {
+    503: {"description": "The supervisor of the workers doesn't answer", "content": _PLAIN_TEXT}
 }
+_OK = Example(reply="ok")
+_METRICS_EXAMPLE = Example(
+    reply="# HELP klamm_build_info The version that runs.\n"
+    "# TYPE klamm_build_info gauge\n"
+    f'klamm_build_info{{version="{__version__}"}} 1.0\n'
+    "# HELP klamm_acl_count ACLs in memory; -1 until the first load is complete.\n"
+    "# TYPE klamm_acl_count gauge\n"
+    "klamm_acl_count 348.0\n",
+)
 
 
-@router.get("/livez", name="livez", response_class=PlainTextResponse, responses=documented_problems(500))
+@_probe_route("/livez", name="livez", example=_OK)
 async def livez(verbose: Verbose = None) -> Response:
     """Tell that the process answers; nothing else is looked at."""
     return _probe("livez", [("ping", True, "")], ready=True, verbose=verbose is not None)
 
 
-@router.get("/readyz", name="readyz", response_class=PlainTextResponse, responses=_NOT_READY)
+@_probe_route("/readyz", name="readyz", responses=_NOT_READY, example=_OK)
 async def readyz(services: CurrentServices, verbose: Verbose = None) -> Response:
     """Tell whether this replica should get requests."""
     readiness = services.authorizer.readiness
@@ -66,11 +70,12 @@ async def readyz(services: CurrentServices, verbose: Verbose = None) -> Response
     return _probe("readyz", checks, ready=readiness.ready() and _all_pass(checks), verbose=verbosely)
 
 
-@router.get(
+@_probe_route(
     "/readyz/{listener_name}",
     name="readyzListener",
-    response_class=PlainTextResponse,
-    responses={**documented_problems(400), **_NOT_READY},
+    responses=_NOT_READY,
+    may_refuse=(400,),
+    example=Example(parameters={"listener_name": "EXTERNAL"}, reply="ok"),
 )
 async def readyz_listener(
     listener_name: Annotated[str, Path(max_length=249)], services: CurrentServices, verbose: Verbose = None
@@ -84,7 +89,7 @@ async def readyz_listener(
     return _probe("readyz", checks, ready=_all_pass(checks), verbose=verbose is not None)
 
 
-@router.get("/startupz", name="startupz", response_class=PlainTextResponse, responses=_NOT_READY)
+@_probe_route("/startupz", name="startupz", responses=_NOT_READY, example=_OK)
 async def startupz(services: CurrentServices, verbose: Verbose = None) -> Response:
     """Tell whether the first load is complete."""
     readiness = services.authorizer.readiness
@@ -93,7 +98,15 @@ async def startupz(services: CurrentServices, verbose: Verbose = None) -> Respon
     return _probe("startupz", checks, ready=readiness.started and _all_pass(checks[1:]), verbose=verbose is not None)
 
 
-@metrics_router.get("/metrics", name="metrics", response_class=PlainTextResponse, responses=_METRICS)
+@routes.get(
+    "/metrics",
+    name="metrics",
+    open_to=OBSERVERS,
+    pool="probes",
+    response_class=PlainTextResponse,
+    responses=_NO_METRICS,
+    example=_METRICS_EXAMPLE,
+)
 async def metrics(services: CurrentServices) -> Response:
     """Every metric in Prometheus' text format, for callers whose role is observe or admin."""
     if services.siblings is None:

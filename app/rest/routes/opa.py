@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from time import monotonic
 
-from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
@@ -18,9 +17,10 @@ from app.core.context import RequestContext
 from app.core.kafka.errors import ApiException, InconsistentClusterIdException, RequestTimedOutException
 from app.logs.service import REQUEST_MARK, RequestMark
 from app.rest.bodies.opa import OPA_DEADLINE_S, OPA_PATH, ByResourceType, OpaQuestion, decode_opa
+from app.rest.callers.roles import DECIDERS
 from app.rest.deciding import NO_MARK, Decided
 from app.rest.errors import plain_response, unexpected
-from app.rest.http.edge import Body, CurrentContext, CurrentServices, Reply, Route
+from app.rest.http.edge import Body, CurrentContext, CurrentServices, Reply, Route, Routes
 from app.rest.http.services import Services
 from app.runtime.deciding import by_resource_type_at_once
 
@@ -81,16 +81,16 @@ def opa_refusal(fault: Exception) -> Response:
     return plain_response(refusal)
 
 
-router = APIRouter(route_class=OpaRoute)
+routes = Routes("opa", OpaRoute)
 
 
-@router.post(OPA_PATH, name=OPA_OPERATION, include_in_schema=False)
+@routes.post(OPA_PATH, name=OPA_OPERATION, open_to=DECIDERS, include_in_schema=False)
 async def opa_authorize(body: Body[OpaQuestion], context: CurrentContext, services: CurrentServices) -> bytes:
     """Decide on one action, or on a resource type."""
     return answer(services, await decide(services, body, context, None), REQUEST_MARK.get() or NO_MARK)
 
 
-@router.post(f"{OPA_PATH}/{{cluster}}", name=OPA_OPERATION, include_in_schema=False)
+@routes.post(f"{OPA_PATH}/{{cluster}}", name=OPA_OPERATION, open_to=DECIDERS, include_in_schema=False)
 async def opa_authorize_of(
     cluster: str, body: Body[OpaQuestion], context: CurrentContext, services: CurrentServices
 ) -> bytes:

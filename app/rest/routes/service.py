@@ -5,21 +5,23 @@ import time
 
 from app.rest.bodies import service as bodies
 from app.rest.bodies.fields import given, seconds
+from app.rest.callers.roles import DECIDERS
 from app.rest.errors import item_outcome
-from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices
+from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices, Routes
 from app.rest.http.services import Services
 from app.rest.routes.decisions import current_token
 from app.rest.routes.health import ready_everywhere
-from app.rest.routes.routing import guarded_problems, problems, strict_router
 from app.runtime.readiness import Endpoint, StartRequest, State
 
-router = strict_router("service")
+routes = Routes("service")
 
 _LOOK_S = 0.1
 _ASKED_AT_ONCE = 100
 
 
-@router.post("/v1/start", name="start", responses=problems((409,)))
+@routes.post(
+    "/v1/start", name="start", open_to=DECIDERS, pool="waiting", may_refuse=(409,), example=bodies.START_EXAMPLE
+)
 async def start(body: Body[bodies.StartRequest], services: CurrentServices) -> bodies.StartResponse:
     """Tell when each of a broker's listeners may take connections; repeating it is fine."""
     authorizer = services.authorizer
@@ -57,7 +59,13 @@ async def _ready_everywhere_by(ends_at: float, services: Services, listener_name
     return ready
 
 
-@router.get("/v1/configs", name="describeConfigs", dependencies=AT_LEAST, responses=guarded_problems(400, 409, 503))
+@routes.get(
+    "/v1/configs",
+    name="describeConfigs",
+    dependencies=AT_LEAST,
+    may_refuse=(400, 409, 503),
+    example=bodies.DESCRIBE_CONFIGS_EXAMPLE,
+)
 async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader) -> bodies.DescribeConfigsResponse:
     """List every property that can change while the service runs, with its value in force.
 
@@ -70,7 +78,9 @@ async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader)
     )
 
 
-@router.post("/v1/configs", name="alterConfigs", responses=problems((409, 504)))
+@routes.post(
+    "/v1/configs", name="alterConfigs", pool="updates", may_refuse=(409, 504), example=bodies.ALTER_CONFIGS_EXAMPLE
+)
 async def alter_configs(
     body: Body[bodies.AlterConfigsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> bodies.AlterConfigsResponse:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.core.kafka.errors import SaslAuthenticationException
+from app.rest.callers.roles import DECIDERS
 from app.rest.callers.token_file import hash_of
 from app.settings.model import Settings
 from tests.e2e.bodies import BODIES
@@ -103,7 +104,7 @@ async def test_cve_2021_38153_a_token_is_compared_with_every_hash_in_constant_ti
         compared.clear()
         headers = [(b"authorization", f"Bearer {token}".encode())]
         try:
-            known = await replica.callers.admitted("start", headers, ()) is not None
+            known = await replica.callers.admitted("start", DECIDERS, headers, ()) is not None
         except SaslAuthenticationException:
             known = False
         except Exception:  # noqa: BLE001 - known, but not for this

@@ -15,7 +15,7 @@ from app.metrics.declared import Metrics
 from app.rest.callers import authentication, static_tokens
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.jwt_tokens import VerifiedToken
-from app.rest.callers.roles import ANYBODY, Caller, Role, TokenRefusedError
+from app.rest.callers.roles import ANYBODY, DECIDERS, FULL, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import add_token, read_tokens, retire_tokens
 
@@ -55,9 +55,11 @@ class World:
     metrics: Metrics
     tokens: StaticTokens
 
-    async def ask(self, *authorizations: str, operation: str = "authorize", names: Sequence[str] = ()) -> Caller:
+    async def ask(
+        self, *authorizations: str, open_to: tuple[Role, ...] = DECIDERS, names: Sequence[str] = ()
+    ) -> Caller:
         headers = [(b"host", b"x"), *((b"authorization", each.encode()) for each in authorizations)]
-        return await self.callers.admitted(operation, headers, names)
+        return await self.callers.admitted("authorize", open_to, headers, names)
 
     def known(self, authorization: str | None = None, names: Sequence[str] = ()) -> Caller | None:
         fields = {} if authorization is None else {b"authorization": authorization.encode()}
@@ -226,22 +228,23 @@ async def test_the_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert len(it.callers._remembered) <= 10
 
 
-async def test_probes_need_no_credentials_and_other_calls_the_role(tmp_path: Path) -> None:
+async def test_a_call_that_is_not_open_to_the_role_is_refused(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
-        assert await it.ask(operation="readyz") is ANYBODY
         token = add_token(it.path, "orders", NAMES)
         with pytest.raises(ClusterAuthorizationException):
-            await it.ask(f"Bearer {token}", operation="createAcls")
+            await it.ask(f"Bearer {token}", open_to=FULL)
 
 
 async def test_without_callers_all_are_let_in_but_browsers() -> None:
     callers = Callers(None, Metrics())
     callers.open()
     assert callers.known({b"authorization": b"Bearer x"}, ()) is ANYBODY
-    assert await callers.admitted("createAcls", [(b"authorization", b"a"), (b"authorization", b"b")], ()) is ANYBODY
+    assert (
+        await callers.admitted("createAcls", FULL, [(b"authorization", b"a"), (b"authorization", b"b")], ()) is ANYBODY
+    )
     assert callers.known({b"origin": b"http://evil.example"}, ()) is None
     with pytest.raises(ClusterAuthorizationException, match="browsers"):
-        await callers.admitted("createAcls", [(b"origin", b"http://evil.example")], ())
+        await callers.admitted("createAcls", FULL, [(b"origin", b"http://evil.example")], ())
     await callers.close()
 
 

@@ -6,8 +6,11 @@ from app.core.context import RequestContext, RoleGrant
 from app.core.kafka.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
 from app.core.kafka.hosts import parse_address
 from app.metrics.declared import OPERATIONS
+from app.rest.app import ROUTES
 from app.rest.callers import speaking
-from app.rest.callers.roles import ANYBODY, MAY_CALL, OPEN_TO_ALL, Caller, Role
+from app.rest.callers.roles import ANYBODY, DECIDERS, FULL, Caller, Role
+from app.rest.http.edge import Routes
+from app.rest.pages.routes import pages_routes
 
 
 def decide(*patterns: str, may_assert_super: bool = False) -> Caller:
@@ -115,17 +118,37 @@ def test_nobody_else_can_make_a_context() -> None:
         RoleGrant()  # type: ignore[abstract]
 
 
-def test_every_operation_is_decided_on_for_every_role() -> None:
-    assert set(MAY_CALL) == set(Role)
-    for role in Role:
-        assert MAY_CALL[role] <= frozenset(OPERATIONS)
-        assert MAY_CALL[role] >= OPEN_TO_ALL
+DECISIONS = {"authorize", "authorizedOperations", "authorizeByResourceType", "listGroups", "opaAuthorize", "start"}
+NO_CALLER = {"livez", "readyz", "readyzListener", "startupz", "index", "openapi", "docs"}
 
 
-def test_an_unknown_operation_is_nobodys() -> None:
-    for role in (Role.DECIDE, Role.OBSERVE, Role.ADMIN):
+def test_each_role_may_call_what_it_is_for_and_nothing_else() -> None:
+    routes = [*ROUTES, *pages_routes(dict)]
+    assert {route.name for route in routes} == set(OPERATIONS) - {"other"}
+    assert {route.name for route in routes if not route.needs_caller} == NO_CALLER
+    guarded = {route.name: route.open_to for route in routes if route.needs_caller}
+    may_call = {role: {name for name, open_to in guarded.items() if role in open_to} for role in Role}
+    assert may_call == {
+        Role.DECIDE: DECISIONS,
+        Role.OBSERVE: {"metrics", "aclCount"},
+        Role.ADMIN: set(guarded),
+        Role.OPEN: set(guarded),
+    }
+
+
+def test_a_route_that_does_not_say_whom_it_is_for_is_for_the_full_roles_alone() -> None:
+    routes = Routes("new")
+
+    @routes.post("/v1/new", name="brandNew")
+    async def brand_new() -> None:
+        """Says nothing of roles."""
+
+    [route] = routes
+    assert route.needs_caller
+    for role in (Role.DECIDE, Role.OBSERVE):
         with pytest.raises(ClusterAuthorizationException):
-            Caller("x", role).check_operation("brandNew")
+            Caller("x", role).check_operation("brandNew", route.open_to)
+    Caller("x", Role.ADMIN).check_operation("brandNew", route.open_to)
 
 
 @dataclass
@@ -142,14 +165,14 @@ class Quota:
 
 def test_a_quota_refuses_what_is_beyond_it() -> None:
     caller = Caller("sidecar", Role.DECIDE, patterns=("User:*",), limit=Quota(2))
-    caller.check_operation("authorize")
-    caller.check_operation("authorize")
+    caller.check_operation("authorize", DECIDERS)
+    caller.check_operation("authorize", DECIDERS)
     with pytest.raises(ThrottlingQuotaExceededException, match="requests_per_second"):
-        caller.check_operation("authorize")
+        caller.check_operation("authorize", DECIDERS)
 
 
 def test_what_is_not_for_the_role_takes_nothing_from_the_quota() -> None:
     quota = Quota(1)
     with pytest.raises(ClusterAuthorizationException):
-        Caller("sidecar", Role.DECIDE, limit=quota).check_operation("createAcls")
+        Caller("sidecar", Role.DECIDE, limit=quota).check_operation("createAcls", FULL)
     assert quota.left == 1

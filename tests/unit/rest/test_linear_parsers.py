@@ -25,7 +25,7 @@ from app.core.token import Token
 from app.logs.json_text import json_string
 from app.logs.redaction import redacted
 from app.rest.bodies.acls import CreateAclsRequest, DeleteAclsRequest
-from app.rest.bodies.decisions import AuthorizeRequest, decode_authorize
+from app.rest.bodies.decisions import AuthorizeRequest
 from app.rest.bodies.fields import OPERATION_CODES, unknown_word
 from app.rest.bodies.opa import decode_opa
 from app.rest.bodies.reading import read_struct, strict_decoder
@@ -257,7 +257,7 @@ TABLE: dict[str, Row] = {
     ),
     "query strings": (parse_qsl, texts("a=b&", "&", "=", "%", "%25", "+", "a=%ff&", ";"), HEAD_BYTES),
     "JSON": (parse, JSON_SHAPES, BODY_BYTES),
-    "authorize's JSON": (decode_authorize, JSON_SHAPES, STRUCT_BYTES),
+    "authorize's JSON": (strict_decoder(AuthorizeRequest), JSON_SHAPES, STRUCT_BYTES),
     "OPA's JSON": (
         decode_opa,
         {

@@ -279,8 +279,7 @@ async def test_browsers_are_refused_in_plain_text(service: Service) -> None:
 
 async def test_overload_is_refused_in_plain_text(tmp_path: Path) -> None:
     async with guarded(tmp_path) as it:
-        pool = it.admission.pool_of("opaAuthorize")
-        assert pool.name == "decisions"
+        pool = it.admission.pools["decisions"]
         for _ in range(BOUNDS["decisions"].places):
             await pool.enter(0, None)
         reply = await it.post("anyone", OPA_PATH, asked())

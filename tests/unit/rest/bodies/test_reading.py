@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 from app.core.kafka.errors import InvalidRequestException
 from app.rest.bodies import reading
 from app.rest.bodies.acls import DeleteAclsRequest
-from app.rest.bodies.decisions import AuthorizeRequest, decode_authorize
+from app.rest.bodies.decisions import AuthorizeRequest
 from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, Request
 from app.rest.bodies.reading import read_struct, strict_decoder
 from app.rest.errors import InvalidFieldsException
 from app.rest.openapi import build_openapi
 
+DECODE = strict_decoder(AuthorizeRequest)
+
 
 def decoded(body: bytes) -> AuthorizeRequest:
     """The request in a body, with the words for what is wrong with it."""
-    return asyncio.run(read_struct(decode_authorize, body))
+    return asyncio.run(read_struct(DECODE, body))
 
 
 def request_structs() -> Iterator[type[msgspec.Struct]]:

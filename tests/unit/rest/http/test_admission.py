@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from app.core.kafka.errors import OverloadedException
-from app.metrics.declared import OPERATIONS, Metrics
+from app.metrics.declared import Metrics
+from app.rest.app import ROUTES
 from app.rest.http.admission import BOUNDS, Admission, Bounds, Place, Pool, body_bytes_of
 
 MIB = 1024 * 1024
@@ -171,12 +172,12 @@ async def test_only_decisions_yield_to_overload(*, yields: bool) -> None:
     await crowd.all_go()
 
 
-def test_every_operation_has_a_pool() -> None:
-    admission = Admission(Metrics())
-    pools = {operation: admission.pool_of(operation).name for operation in OPERATIONS}
+def test_every_route_has_a_pool() -> None:
+    pools = {route.name: route.pool for route in ROUTES}
+    assert set(pools.values()) == set(Admission(Metrics()).pools) == set(BOUNDS)
     assert {name for name, pool in pools.items() if pool == "updates"} == {"createAcls", "deleteAcls", "alterConfigs"}
     assert {name for name, pool in pools.items() if pool == "lists"} == {"acls", "explain"}
-    assert pools["start"] == admission.waiting.name == "waiting"
+    assert {name for name, pool in pools.items() if pool == "waiting"} == {"start"}
     probes = {"livez", "readyz", "readyzListener", "startupz", "metrics"}
     assert {name for name, pool in pools.items() if pool == "probes"} == probes
     assert {name for name, bounds in BOUNDS.items() if bounds.yields_to_overload} == {"decisions"}
@@ -197,16 +198,16 @@ async def immediate(entered: Awaitable[None]) -> None:
 async def test_pools_do_not_starve_each_other_and_probes_are_never_refused() -> None:
     admission = Admission(Metrics())
     async with (
-        await fill(admission.pool_of("createAcls"), BOUNDS["updates"].places),
-        await fill(admission.pool_of("acls"), BOUNDS["lists"].places),
-        await fill(admission.pool_of("authorizedOperations"), BOUNDS["decisions"].places),
+        await fill(admission.pools["updates"], BOUNDS["updates"].places),
+        await fill(admission.pools["lists"], BOUNDS["lists"].places),
+        await fill(admission.pools["decisions"], BOUNDS["decisions"].places),
     ):
-        for operation in ("start", "livez", "readyz", "metrics"):
-            async with admission.pool_of(operation).admitted(0):
+        for name in ("waiting", "probes"):
+            async with admission.pools[name].admitted(0):
                 pass
         with pytest.raises(OverloadedException):
-            await immediate(admission.pool_of("authorize").admitted(0).__aenter__())
-    async with await fill(admission.pool_of("metrics"), 20_000), admission.pool_of("metrics").admitted(0):
+            await immediate(admission.pools["decisions"].admitted(0).__aenter__())
+    async with await fill(admission.pools["probes"], 20_000), admission.pools["probes"].admitted(0):
         pass
 
 
@@ -232,7 +233,7 @@ async def inside(stack: AsyncExitStack, place: Place) -> None:
 
 
 async def test_one_caller_gets_half_of_a_pool_at_most() -> None:
-    pool = Admission(Metrics()).pool_of("authorize")
+    pool = Admission(Metrics()).pools["decisions"]
     places, bytes_ = BOUNDS["decisions"].places, BOUNDS["decisions"].body_bytes
     async with AsyncExitStack() as stack:
         for _ in range(places // 2):
@@ -249,7 +250,7 @@ async def test_one_caller_gets_half_of_a_pool_at_most() -> None:
 
 
 async def test_a_share_is_given_back_by_who_waited_in_vain() -> None:
-    pool = Admission(Metrics()).pool_of("authorize")
+    pool = Admission(Metrics()).pools["decisions"]
     async with await fill(pool, BOUNDS["decisions"].places):
         with pytest.raises(OverloadedException):
             await pool.admitted(0, None, "slow").__aenter__()

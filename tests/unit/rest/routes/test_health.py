@@ -8,8 +8,8 @@ import pytest
 from app.core.kafka.configs import AuthorizerConfig
 from app.metrics.declared import OPERATIONS
 from app.metrics.page import CONTENT_TYPE
-from app.rest.app import ROUTERS
-from app.rest.pages.routes import pages_router
+from app.rest.app import ROUTES
+from app.rest.pages.routes import pages_routes
 from tests.unit.rest.harness import Service, serving
 
 LINE = re.compile(r"\[[+-]\](?P<name>\S+) (ok|failed)(: .+)?\Z")
@@ -113,6 +113,5 @@ async def test_the_metrics_page_is_of_this_moment(service: Service) -> None:
 
 
 def test_every_operation_is_counted_under_its_name() -> None:
-    routers = (*ROUTERS, pages_router(dict))
-    names = {str(getattr(route, "name", "")) for router in routers for route in router.routes}
+    names = {route.name for route in (*ROUTES, *pages_routes(dict))}
     assert names | {"other"} == set(OPERATIONS)
