@@ -1,6 +1,7 @@
 """What a fault of PostgreSQL means to the caller of the store, in words that name the way out."""
 
 import errno
+import logging
 import re
 import socket
 from collections.abc import Iterator
@@ -9,7 +10,10 @@ from contextlib import contextmanager
 import asyncpg
 
 from app.core.kafka.errors import StoreUnavailableException
+from app.formats.database_url import DatabaseUrl
 from app.store.tls import answer_to_tls_fault
+
+_log = logging.getLogger(__name__)
 
 # PgBouncer's words, of every version; it names the first that it doesn't know, alone.
 _UNSUPPORTED_PARAMETER = re.compile(r"unsupported startup parameter(?: in options)?: ([A-Za-z_][A-Za-z0-9_.]{0,62})\Z")
@@ -67,6 +71,27 @@ _UNKNOWN_HOST = "the host of `database.url` has no address; correct its name, or
 
 class NotMigratedError(Exception):
     """The schema is there, the one row of `acl_head` is not."""
+
+
+class OutageLog:
+    """Logs an outage of one way to the database once, with its address. Callers hear the reason only."""
+
+    def __init__(self, event: str, url: DatabaseUrl) -> None:
+        self._event = event
+        self._url = url
+        self._is_out = False
+
+    @contextmanager
+    def logged(self) -> Iterator[None]:
+        """Logs a StoreUnavailableException of the block, unless the block before failed as well."""
+        try:
+            yield
+        except StoreUnavailableException as fault:
+            if not self._is_out:
+                _log.warning(self._event, extra={"where": self._url.shown, "why": fault.message})
+            self._is_out = True
+            raise
+        self._is_out = False
 
 
 @contextmanager

@@ -1,8 +1,11 @@
-"""Rows of the store as core's values, strictly: what this version does not know is never guessed at."""
+"""ACLs and records as rows, in and out. Rows are read strictly: what this version does not know is never guessed at."""
 
+import asyncio
 import re
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Mapping, Sequence
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from app.core.kafka.bindings import AclBinding, AclRow, StandardAcl
@@ -16,12 +19,49 @@ from app.core.records import (
     RemoveAccessControlEntryRecord,
 )
 
+T = TypeVar("T")
+
+SLICE = 200
+"""Items of a few microseconds each: a slice takes a millisecond or two."""
+
+BINDING_COLUMNS: Mapping[str, str] = MappingProxyType(
+    {
+        "resource_type": "smallint",
+        "pattern_type": "smallint",
+        "operation": "smallint",
+        "permission_type": "smallint",
+        "resource_name": "text",
+        "principal": "text",
+        "host": "text",
+    }
+)
+"""What a binding is made of, and of which type: columns of `acl` and `acl_record`, in the order of `AclRow`."""
+
+ACL_COLUMNS: Mapping[str, str] = MappingProxyType(
+    {"id": "uuid", **BINDING_COLUMNS, "natural_key": "bytea", "created_offset": "bigint", "created_by": "text"}
+)
+"""Those of `acl` that differ from row to row in one transaction."""
+
+RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
+    {
+        "offset": "bigint",
+        "kind": "text",
+        "acl_id": "uuid",
+        **BINDING_COLUMNS,
+        "config_name": "text",
+        "config_value": "text",
+        "actor": "text",
+        "hash": "bytea",
+    }
+)
+"""The same of `acl_record`."""
+
 
 class Row(Protocol):
     """A row as asyncpg hands it over."""
 
     def __getitem__(self, column: str, /) -> Any:  # noqa: ANN401 - a column may have any type
-        """The column of this name."""
+        ...
 
 
 # Only what an ACL can have: UNKNOWN, ANY and MATCH are words of filters.
@@ -37,10 +77,44 @@ _PERMISSION_TYPE_TEXTS = {str(code): int(code) for code in _PERMISSION_TYPES}
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MEANINGS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_NO_BINDING = (None,) * len(BINDING_COLUMNS)
+
+binding_values = attrgetter(*BINDING_COLUMNS)
+"""The values of a binding in the order of BINDING_COLUMNS."""
+
+
+def insert_statement(table: str, columns: Mapping[str, str], constants: Sequence[str]) -> str:
+    """Inserts rows that come as one array a column; the constants are single values behind them."""
+    names = [f'"{name}"' for name in (*columns, *constants)]
+    arrays = [f"${at}::{kind}[]" for at, kind in enumerate(columns.values(), 1)]
+    values = ["r.*", *(f"${at}" for at in range(len(columns) + 1, len(names) + 1))]
+    return f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM unnest({', '.join(arrays)}) AS r"  # noqa: S608 - all of it is declared above
+
+
+async def in_slices(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+    """The items in slices, with a turn for the event loop between two."""
+    for start in range(0, len(items), SLICE):
+        if start:
+            await asyncio.sleep(0)
+        yield items[start : start + SLICE]
+
+
+def acl_values(acl: StandardAcl, key: bytes, offset: int, actor: str) -> tuple[Any, ...]:
+    """In the order of ACL_COLUMNS."""
+    return (acl.id, *binding_values(acl.binding), key, offset, actor)
+
+
+def record_values(record: Record, record_hash: bytes) -> tuple[Any, ...]:
+    """In the order of RECORD_COLUMNS."""
+    kind = type(record).__name__
+    if isinstance(record, ConfigRecord):
+        return (record.offset, kind, None, *_NO_BINDING, record.name, record.value, record.actor, record_hash)
+    acl = record.acl
+    return (record.offset, kind, acl.id, *binding_values(acl.binding), None, None, record.actor, record_hash)
 
 
 def acl_rows(lines: Sequence[str]) -> list[AclRow]:
-    """The ACLs in these lines of COPY's text format: the id in hexadecimal digits, then the fields as in `AclRow`.
+    """The ACLs in these lines of COPY's text format: the id in hexadecimal digits, then the binding.
 
     Raises ValueError or KeyError for what is not an ACL.
     """
@@ -69,7 +143,7 @@ def _unescaped(field: str) -> str:
 
 
 def acl_of(row: Row, id_column: str = "id") -> StandardAcl:
-    """The ACL in this row. Raises ValueError or KeyError for codes or gaps that no ACL has."""
+    """Raises ValueError or KeyError for codes or gaps that no ACL has."""
     binding = AclBinding(
         _RESOURCE_TYPES[row["resource_type"]],
         row["resource_name"],
@@ -86,7 +160,6 @@ def acl_of(row: Row, id_column: str = "id") -> StandardAcl:
 
 
 def head_of(row: Row) -> FeedHead:
-    """The head in this row of `acl_head`."""
     return FeedHead(
         cluster_id=row["cluster_id"],
         epoch=UUID(bytes=row["epoch"].bytes),
@@ -97,7 +170,7 @@ def head_of(row: Row) -> FeedHead:
 
 
 def record_of(row: Row) -> Record:
-    """The record in this row of `acl_record`. Raises PoisonedRecordException for one that this version can't read."""
+    """Raises PoisonedRecordException for a record that this version can't read."""
     offset = row["offset"]
     frame = {name: row[name] for name in ("offset", "tx_last", "recorded_at", "actor", "hash")}
     try:
@@ -114,7 +187,7 @@ def record_of(row: Row) -> Record:
 
 
 class OrderCheck:
-    """Whether rows that come in pieces are whole transactions that follow an offset without a hole."""
+    """Checks that rows which come in pieces are whole transactions that follow an offset without a hole."""
 
     def __init__(self, after: int, last_offset: int) -> None:
         self._after = after
@@ -122,8 +195,8 @@ class OrderCheck:
         self._expected = after + 1
         self._tx_last = after
 
-    def pass_through(self, rows: Sequence[Row]) -> None:
-        """The next rows. Raises PoisonedRecordException for the first that is out of order."""
+    def check(self, rows: Sequence[Row]) -> None:
+        """Raises PoisonedRecordException for the first row that is out of order."""
         for row in rows:
             expected = self._expected
             if row["offset"] != expected:
@@ -136,8 +209,8 @@ class OrderCheck:
                 raise PoisonedRecordException(expected, "names another end of its transaction than its neighbours")
             self._expected += 1
 
-    def end(self) -> None:
-        """No more rows. Raises PoisonedRecordException if there must be more."""
+    def check_end(self) -> None:
+        """Raises PoisonedRecordException if more rows had to follow."""
         if self._expected <= max(self._tx_last, min(self._last_offset, self._after + 1)):
             raise _hole(self._expected)
 

@@ -1,5 +1,7 @@
 """The store's tables (DESIGN: store and change feed). The views on them stand in the migrations."""
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -18,6 +20,8 @@ from sqlalchemy import (
     text,
 )
 
+from app.store.rows import BINDING_COLUMNS
+
 HEAD_LENGTH = 200
 """Names are indexed by this many leading characters: a btree row holds 2,704 bytes, a name has up to 32,767."""
 
@@ -34,6 +38,13 @@ metadata = MetaData(
 def _text(name: str, *, nullable: bool = False, primary_key: bool = False) -> Column[str]:
     # INVARIANT: "C" orders and compares by code point, as Python and Kafka do; a name is never folded.
     return Column(name, Text(collation="C"), nullable=nullable, primary_key=primary_key)
+
+
+def _binding(*, nullable: bool) -> list[Column[Any]]:
+    return [
+        _text(name, nullable=nullable) if kind == "text" else Column(name, SmallInteger, nullable=nullable)
+        for name, kind in BINDING_COLUMNS.items()
+    ]
 
 
 acl_head = Table(
@@ -56,13 +67,7 @@ acl = Table(
     "acl",
     metadata,
     Column("id", Uuid, primary_key=True),
-    Column("resource_type", SmallInteger, nullable=False),
-    Column("pattern_type", SmallInteger, nullable=False),
-    Column("operation", SmallInteger, nullable=False),
-    Column("permission_type", SmallInteger, nullable=False),
-    _text("resource_name"),
-    _text("principal"),
-    _text("host"),
+    *_binding(nullable=False),
     Column("natural_key", LargeBinary, nullable=False, unique=True),
     Column("created_offset", BigInteger, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False),
@@ -80,13 +85,7 @@ acl_record = Table(
     Column("tx_last", BigInteger, nullable=False),
     _text("kind"),
     Column("acl_id", Uuid),
-    Column("resource_type", SmallInteger),
-    Column("pattern_type", SmallInteger),
-    Column("operation", SmallInteger),
-    Column("permission_type", SmallInteger),
-    _text("resource_name", nullable=True),
-    _text("principal", nullable=True),
-    _text("host", nullable=True),
+    *_binding(nullable=True),
     _text("config_name", nullable=True),
     _text("config_value", nullable=True),
     Column("recorded_at", DateTime(timezone=True), nullable=False),

@@ -10,7 +10,7 @@ branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
 # INVARIANT: what a caller may do here he may do whoever he is; all that retention promises is checked again, under the
-# head's lock. 10,000 is MOST_AT_ONCE of app.store.writing.retention.
+# head's lock. 10,000 is _MOST_TRIMMED of app.store.reading.change_feed.
 _TRIM = """
 CREATE FUNCTION trim_acl_record(through bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -8,8 +8,7 @@ from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
-from app.store.writing.acl_store import PostgresAclStore
-from app.store.writing.bulk import PostgresBulkStore
+from app.store.writing.acl_store import PostgresAclStore, PostgresBulkStore
 from tests.contract.subject import Subject
 from tests.database_roles import connected, make_roles
 from tests.fakes import FakeStore

@@ -1,10 +1,8 @@
-"""The change feed's reading side: a snapshot to begin with, the records after an offset, and a hint when to look.
+"""The reading side of the change feed: snapshots, the records after an offset, hints when to look, and trimming.
 
-Why no change is lost, doubled or reordered: DESIGN, store and change feed. `PostgresChangeFeed` is runtime's
-`ChangeFeed`.
+Why no change is lost, doubled or reordered: DESIGN, store and change feed.
 """
 
-import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -13,16 +11,11 @@ from app.core.continuity import FeedPosition
 from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, KeptConnection, StoreTimeouts, close_gently, connect
-from app.store.faults import NotMigratedError, faults_told
+from app.store.faults import NotMigratedError, OutageLog, faults_told
 from app.store.reading.listener import FeedListener
 from app.store.reading.snapshot import PostgresSnapshot, open_snapshot
-from app.store.rows import OrderCheck, Row, head_of, record_of
-from app.store.slices import in_slices
-from app.store.trouble import Trouble
-from app.store.writing.epoch import renounce
-from app.store.writing.retention import trim
-
-_log = logging.getLogger(__name__)
+from app.store.rows import OrderCheck, Row, head_of, in_slices, record_of
+from app.store.writing.journal import renounce
 
 _ROWS_AT_ONCE = 1_000
 """What a driver decodes in one step of the event loop: a few milliseconds."""
@@ -46,21 +39,46 @@ _REST = (
     """SELECT * FROM acl_record WHERE "offset" > $1 AND "offset" <= least($2::bigint, $1 + $3) ORDER BY "offset" ASC"""
 )
 
+_MOST_TRIMMED = 10_000
+"""Records that one trim removes at most, so that writers never wait for long; `trim_acl_record` enforces it."""
+
+_LOCK_HEAD = "SELECT last_offset, log_start_offset FROM acl_head FOR UPDATE"
+
+_FIRST_YOUNG = """SELECT "offset" FROM acl_record
+WHERE "offset" >= $1 AND recorded_at >= clock_timestamp() - $2::interval ORDER BY "offset" LIMIT 1"""
+
+# The last end of a transaction within the stretch; of one that is longer than the stretch, its own end.
+_TRANSACTION_END = """SELECT coalesce(
+    (SELECT max("offset") FROM acl_record
+        WHERE "offset" >= $1 AND "offset" <= least($2::bigint, $3::bigint) AND "offset" = tx_last),
+    (SELECT tx_last FROM acl_record WHERE "offset" = $1 AND tx_last <= $2)
+)"""
+
+_END_BEFORE_LAST = """SELECT "offset" FROM acl_record
+WHERE "offset" < $1 AND "offset" = tx_last ORDER BY "offset" DESC LIMIT 1"""
+
+# An exporter of an older epoch has lost its place anyway, and begins anew.
+_EXPORTED = """SELECT min(exporter.last_offset) FROM exporter JOIN acl_head USING (epoch)
+WHERE told_at >= clock_timestamp() - $1::interval"""
+
+# It has the rights of the function's owner (the role that serves may delete no record), and checks its argument.
+_TRIM = "SELECT trim_acl_record($1)"
+
 
 class PostgresChangeFeed:
-    """Reads the change feed from PostgreSQL: polls, LISTEN and snapshots each over a connection of their own."""
+    """Runtime's `ChangeFeed`: polls, LISTEN and snapshots, each over a connection of their own."""
 
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
         self._url = url
         self._timeouts = timeouts or StoreTimeouts()
         self._polls = KeptConnection(url, self._timeouts, "feed")
         self._listener = FeedListener(url, self._timeouts)
-        self._trouble = Trouble(self._tell)
+        self._outages = OutageLog("database_in_trouble", url)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:
         """Head, configs and all ACLs of one offset. Raises StoreUnavailableException."""
-        with self._trouble.told():
+        with self._outages.logged():
             async with open_snapshot(self._url, self._timeouts) as snapshot:
                 yield snapshot
 
@@ -71,7 +89,7 @@ class PostgresChangeFeed:
         snapshot. Raises StoreUnavailableException, or PoisonedRecordException for a hole in the feed and for
         a record that this version can't read.
         """
-        with self._trouble.told():
+        with self._outages.logged():
             return await self._poll(applied_offset, limit)
 
     async def _poll(self, applied_offset: int, limit: int) -> FeedPoll:
@@ -88,16 +106,12 @@ class PostgresChangeFeed:
         return FeedPoll(head, hash_at, await _records(found, OrderCheck(applied_offset, head.last_offset)))
 
     async def renounce(self, lost: FeedPosition) -> None:
-        """Begins a new epoch unless the store goes on from this place, or is of a later epoch already.
+        """Begins a new epoch unless the store continues this position, or is of a later epoch already.
 
         A standby and a role that may not write change nothing. Raises StoreUnavailableException.
         """
-        connection = await connect(self._url, self._timeouts, "epoch")
-        try:
-            with faults_told():
-                await renounce(connection, lost)
-        finally:
-            await close_gently(connection, self._timeouts)
+        async with self._connected("epoch") as connection:
+            await renounce(connection, lost)
 
     async def wait(self, timeout_s: float) -> None:
         """Returns when there may be something to poll (NOTIFY, a lost or new connection), or after the timeout."""
@@ -112,26 +126,42 @@ class PostgresChangeFeed:
     ) -> int:
         """Removes records that are older than `keep_age` or further back than `keep_count`, up to a transaction's end.
 
-        Never one that an exporter which was heard of so lately has not taken, nor one of the last transaction, by which
-        followers prove themselves. None switches a rule off. The number of records removed comes back; as a call
-        removes 10,000 or so at most, call again until it is 0.
+        Records that a recently seen exporter has not taken stay, as does the last transaction, by which followers
+        prove their position. None switches a rule off. Returns the number of records removed: as a call removes about
+        10,000 at most, call it again until that is 0.
         """
-        connection = await connect(self._url, self._timeouts, "retention")
-        try:
-            with faults_told():
-                async with connection.transaction(isolation="read_committed"):
-                    return await trim(connection, keep_age, keep_count, exporters_known_for)
-        finally:
-            await close_gently(connection, self._timeouts)
+        async with self._connected("retention") as connection, connection.transaction(isolation="read_committed"):
+            head = await connection.fetchrow(_LOCK_HEAD)
+            if head is None:
+                raise NotMigratedError
+            start, last = head["log_start_offset"], head["last_offset"]
+            old = start - 1
+            if keep_age is not None:
+                young = await connection.fetchval(_FIRST_YOUNG, start, keep_age)
+                old = last if young is None else young - 1
+            if keep_count is not None:
+                old = max(old, last - keep_count)
+            exported = await connection.fetchval(_EXPORTED, exporters_known_for)
+            if exported is not None:
+                old = min(old, exported)
+            # A follower proves its position by the record there: without the last transaction all would reload.
+            old = min(old, await connection.fetchval(_END_BEFORE_LAST, last) or 0)
+            end = await connection.fetchval(_TRANSACTION_END, start, old, start + _MOST_TRIMMED - 1)
+            return 0 if end is None else int(await connection.fetchval(_TRIM, end))
 
     async def close(self) -> None:
-        """Ends all connections and wakes who waits."""
+        """Ends all connections and wakes the waiter."""
         await self._listener.close()
         await self._polls.close()
 
-    def _tell(self, why: str) -> None:
-        # Callers hear why, but not which database it is.
-        _log.warning("database_in_trouble", extra={"where": self._url.shown, "why": why})
+    @asynccontextmanager
+    async def _connected(self, purpose: str) -> AsyncIterator[Connection]:
+        connection = await connect(self._url, self._timeouts, purpose)
+        try:
+            with faults_told():
+                yield connection
+        finally:
+            await close_gently(connection, self._timeouts)
 
 
 async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:
@@ -143,7 +173,7 @@ async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:
             break
         rows += more
         if more[-1]["tx_last"] != last["tx_last"]:
-            break  # damage: it shall not make us read the whole feed
+            break  # damage, which must not make us read the whole feed
         last = more[-1]
     return rows
 
@@ -151,7 +181,7 @@ async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:
 async def _records(rows: Sequence[Row], order: OrderCheck) -> list[Record]:
     records: list[Record] = []
     async for some in in_slices(rows):
-        order.pass_through(some)
+        order.check(some)
         records.extend(record_of(row) for row in some)
-    order.end()
+    order.check_end()
     return records

@@ -10,7 +10,7 @@ from app.core.records import FeedHead
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts, close_gently, connect
 from app.store.faults import NotMigratedError, faults_told
-from app.store.rows import acl_rows, head_of
+from app.store.rows import BINDING_COLUMNS, acl_rows, head_of
 
 ROWS_PER_SLICE = 500
 """Rows that a reader gets at once: about a millisecond to parse."""
@@ -24,11 +24,10 @@ _PATIENCE = """SELECT set_config('statement_timeout', $1, true),
     set_config('idle_in_transaction_session_timeout', $1, true)"""
 _CONFIGS = "SELECT name, value FROM config"
 # left(resource_name, 200) changes nothing in the order but fits the index, so that nothing need be sorted at once.
-_ACLS = """SELECT encode(uuid_send(id), 'hex'), resource_type, pattern_type, operation, permission_type, resource_name,
-    principal, host
+_ACLS = f"""SELECT encode(uuid_send(id), 'hex'), {", ".join(BINDING_COLUMNS)}
 FROM acl
 ORDER BY resource_type, left(resource_name, 200), resource_name, pattern_type, principal, host, operation,
-    permission_type"""
+    permission_type"""  # noqa: S608 - names of columns, declared in rows
 
 
 class PostgresSnapshot:

@@ -1,40 +1,37 @@
-"""The write path: a group of updates becomes one transaction and a stretch of the change feed.
+"""The write path: updates, or a batch of an import, become one transaction and a stretch of the change feed.
 
-`PostgresAclStore` is runtime's `AclStore`.
+`PostgresAclStore` is runtime's `AclStore`, `PostgresBulkStore` its `BulkStore`.
 """
 
-import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from app.core.continuity import KnownHistory
-from app.core.mutations import GroupOutcome, Mutation
+from app.core.kafka.bindings import StandardAcl
+from app.core.mutations import BatchOutcome, GroupOutcome, Mutation
+from app.core.records import AccessControlEntryRecord
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import StoreTimeouts
-from app.store.trouble import Trouble
-from app.store.writing.feed_writer import FeedWriter
-from app.store.writing.group import Group
+from app.store.faults import OutageLog
+from app.store.rows import ACL_COLUMNS, acl_values, in_slices
+from app.store.writing.feed_writer import FeedTransaction, FeedWriter
+from app.store.writing.group import ACL_CONSTANTS, Group
 from app.store.writing.journal import append
 
-_log = logging.getLogger(__name__)
+_KEPT = "SELECT natural_key, id, created_offset FROM acl WHERE natural_key = ANY($1::bytea[])"
 
 
 class PostgresAclStore:
-    """Writes groups of updates to PostgreSQL."""
+    """Writes groups of updates."""
 
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
-        self._url = url
         self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "writer")
-        self._trouble = Trouble(self._tell)
+        # A database that can be read may still be full, or read-only.
+        self._outages = OutageLog("updates_in_trouble", url)
 
     async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
-        """One transaction for the whole group; the head after it comes back, changed or not.
-
-        They are read once, under the head's lock, where the head is proved to go on from what is known.
-
-        Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
-        the COMMIT is unknown; any other exception is a fault of this group, and nothing of it was kept.
-        """
-        with self._trouble.told():
+        """Writes the whole group in one transaction; faults are those of `FeedWriter.transaction`."""
+        with self._outages.logged():
             async with self._feed.transaction(known) as transaction:
                 group = Group(transaction.connection, transaction.head)
                 outcomes = await group.apply(mutations)
@@ -44,9 +41,44 @@ class PostgresAclStore:
         return GroupOutcome(outcomes, transaction.head.epoch, transaction.head.last_offset)
 
     async def close(self) -> None:
-        """Ends the connection."""
         await self._feed.close()
 
-    def _tell(self, why: str) -> None:
-        # A database that can be read may still be full, or read-only.
-        _log.warning("updates_in_trouble", extra={"where": self._url.shown, "why": why})
+
+class PostgresBulkStore:
+    """Writes batches of ACLs through COPY."""
+
+    def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
+        self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "import")
+
+    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
+        """Writes the batch in one transaction; faults are those of `FeedWriter.transaction`.
+
+        The ACLs come by their natural keys; those that are in the store already are left alone. A batch whose outcome
+        is unknown may be given again, with the same ids.
+        """
+        async with self._feed.transaction(known) as transaction:
+            rows = await transaction.connection.fetch(_KEPT, list(acls))
+            kept = {row["natural_key"]: (row["id"].bytes, row["created_offset"]) for row in rows}
+            new = {key: acl for key, acl in acls.items() if key not in kept}
+            before = transaction.head.last_offset
+            if new:
+                await _copy(transaction, new, actor)
+        own = [offset for key, (acl_id, offset) in kept.items() if acl_id == acls[key].id.bytes]
+        found = [offset for key, (acl_id, offset) in kept.items() if acl_id != acls[key].id.bytes]
+        head = transaction.head
+        return BatchOutcome([*own, *range(before + 1, head.last_offset + 1)], found, head.epoch, head.last_offset)
+
+    async def close(self) -> None:
+        await self._feed.close()
+
+
+async def _copy(transaction: FeedTransaction, new: Mapping[bytes, StandardAcl], actor: str) -> None:
+    connection, head = transaction.connection, transaction.head
+    rows: list[tuple[Any, ...]] = []
+    drafts: list[AccessControlEntryRecord] = []
+    async for some in in_slices(list(new.items())):
+        for offset, (key, acl) in enumerate(some, head.last_offset + len(drafts) + 1):
+            drafts.append(AccessControlEntryRecord(offset, 0, acl, head.recorded_at, actor, b""))
+            rows.append((*acl_values(acl, key, offset, actor), head.recorded_at))
+    await connection.copy_records_to_table("acl", records=rows, columns=(*ACL_COLUMNS, *ACL_CONSTANTS))
+    transaction.extend(len(drafts), await append(connection, head, drafts, by_copy=True))

@@ -16,8 +16,7 @@ from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableExce
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, KeptConnection, StoreTimeouts
 from app.store.faults import answer_to, is_rolled_back
-from app.store.writing.epoch import lock_head
-from app.store.writing.journal import LockedHead, ServerIdentity, move_head
+from app.store.writing.journal import UNKNOWN_SERVER, LockedHead, ServerIdentity, lock_head, move_head
 
 _log = logging.getLogger(__name__)
 
@@ -34,13 +33,13 @@ _DURABLE = (
 
 @dataclass(slots=True)
 class FeedTransaction:
-    """A transaction that holds the head's lock; what it appends to the feed it says by `extend`."""
+    """A transaction that holds the head's lock."""
 
     connection: Connection
     head: LockedHead
 
     def extend(self, records: int, chained: bytes) -> None:
-        """So many records stand behind the head now, the last one with this hash."""
+        """Notes that so many records were appended, the last one with this hash."""
         self.head = replace(self.head, last_offset=self.head.last_offset + records, hash=chained)
 
 
@@ -50,18 +49,16 @@ class FeedWriter:
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts, purpose: str) -> None:
         self._timeouts = timeouts
         self._kept = KeptConnection(url, timeouts, purpose, self._prepare)
-        self._identity = ServerIdentity()
-        self._told_of_identity = False
+        self._identity = UNKNOWN_SERVER
+        self._warned_of_identity = False
 
     @asynccontextmanager
     async def transaction(self, known: KnownHistory) -> AsyncIterator[FeedTransaction]:
         """Locks the head before the block, moves it and commits after it; without a change all is rolled back.
 
-        A head that does not go on from what is known is in a new epoch, which is a change. Afterwards the head is what
-        is known.
-
-        Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
-        the COMMIT is unknown; any other exception is a fault of this block, and nothing of it was kept.
+        A new epoch is a change. Afterwards `known` is at the head.
+        Raises StoreUnavailableException if certainly nothing was kept, RequestTimedOutException if the outcome of the
+        COMMIT is unknown; any other exception is a fault of this block, and nothing of it was kept.
         """
         async with self._kept.lease() as connection:
             async with asyncio.timeout(self._timeouts.transaction_s):
@@ -70,7 +67,7 @@ class FeedWriter:
                 transaction = FeedTransaction(connection, locked)
                 yield transaction
                 head = transaction.head
-                # Who the server is, is told along with the first change; alone it is nobody's news.
+                # The server's identity is written with the first change, never for its own sake.
                 changed = head.begins_epoch or head.last_offset != locked.last_offset
                 if changed:
                     await move_head(connection, head)
@@ -78,7 +75,6 @@ class FeedWriter:
             known.proved(head.position)
 
     async def close(self) -> None:
-        """Ends the connection."""
         await self._kept.close()
 
     async def _prepare(self, connection: Connection) -> None:
@@ -92,11 +88,11 @@ class FeedWriter:
         try:
             row = await connection.fetchrow(_IDENTITY)
         except (asyncpg.InsufficientPrivilegeError, asyncpg.FeatureNotSupportedError) as fault:
-            if not self._told_of_identity:
-                self._told_of_identity = True
+            if not self._warned_of_identity:
+                self._warned_of_identity = True
                 _log.warning("server_identity_not_readable", extra={"sqlstate": fault.sqlstate})
-            return ServerIdentity()
-        return ServerIdentity(row["system_identifier"], int(row["wal_file"][:8], 16)) if row else ServerIdentity()
+            return UNKNOWN_SERVER
+        return ServerIdentity(row["system_identifier"], int(row["wal_file"][:8], 16)) if row else UNKNOWN_SERVER
 
     async def _end(self, connection: Connection, *, changed: bool) -> None:
         if not changed:

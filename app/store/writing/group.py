@@ -1,5 +1,6 @@
 """The mutations of one group, applied one after the other inside one transaction under the head's lock."""
 
+import asyncio
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,8 +29,8 @@ from app.core.records import (
 )
 from app.core.token import Token
 from app.store.engine import Connection
-from app.store.slices import Pace, in_slices
-from app.store.writing.journal import BINDING_COLUMNS, LockedHead, binding_values
+from app.store.rows import ACL_COLUMNS, SLICE, acl_values, in_slices, insert_statement
+from app.store.writing.journal import LockedHead
 from app.store.writing.selection import select_matches
 
 _ROWS_PER_STATEMENT = 500
@@ -37,14 +38,8 @@ _IDS_AT_ONCE = 64
 
 _IDS_OF_KEYS = "SELECT natural_key, id FROM acl WHERE natural_key = ANY($1::bytea[])"
 
-_INSERT = """INSERT INTO acl (id, resource_type, pattern_type, operation, permission_type, resource_name, principal,
-    host, natural_key, created_offset, created_by, created_at)
-SELECT a.*, $12 FROM unnest($1::uuid[], $2::smallint[], $3::smallint[], $4::smallint[], $5::smallint[], $6::text[],
-    $7::text[], $8::text[], $9::bytea[], $10::bigint[], $11::text[]) AS a"""
-
-ACL_COLUMNS = ("id", *BINDING_COLUMNS, "natural_key", "created_offset", "created_by", "created_at")
-"""Of `acl`, in the order of `_INSERT`; the last one is the same for a whole transaction."""
-
+ACL_CONSTANTS = ("created_at",)
+_INSERT = insert_statement("acl", ACL_COLUMNS, ACL_CONSTANTS)
 _DELETE = "DELETE FROM acl WHERE id = ANY($1::uuid[])"
 
 _SET_CONFIG = """INSERT INTO config (name, value, changed_offset) VALUES ($1, $2, $3)
@@ -54,7 +49,7 @@ _UNSET_CONFIG = "DELETE FROM config WHERE name = $1"
 
 
 class Group:
-    """Mutations become changed rows at once, and drafts of records for the journal.
+    """Changes rows of `acl` and `config`, and drafts the records that the journal is to append.
 
     INVARIANT: a refused mutation leaves neither; whether it must be refused is known before its first change.
     """
@@ -63,11 +58,11 @@ class Group:
         self.drafts: list[Record] = []
         self._connection = connection
         self._head = head
-        self._pace = Pace()
+        self._worked = 0
         self._ids_to_come = _random_ids()
 
     async def apply(self, mutations: Iterable[Mutation]) -> list[Outcome | ApiException]:
-        """An outcome or a refusal a mutation, in order; a later mutation sees the earlier ones."""
+        """Returns an outcome or a refusal for each, in order; a later mutation sees the earlier ones."""
         outcomes: list[Outcome | ApiException] = []
         creates: list[CreateAcls] = []
         for mutation in mutations:
@@ -98,17 +93,24 @@ class Group:
                 if mutation.guard is not None:
                     outcome = replace(outcome, token=self._token())
             outcomes.append(outcome)
-            await self._pace.worked(len(its_keys))
+            await self._breathe(len(its_keys))
         for start in range(0, len(rows), _ROWS_PER_STATEMENT):
             columns = map(list, zip(*rows[start : start + _ROWS_PER_STATEMENT], strict=True))
             await self._connection.execute(_INSERT, *columns, self._head.recorded_at)
         return outcomes
 
+    async def _breathe(self, items: int) -> None:
+        """Gives the event loop a turn after every SLICE items, where they come in lists of any length."""
+        self._worked += items
+        if self._worked >= SLICE:
+            self._worked = 0
+            await asyncio.sleep(0)
+
     async def _keys(self, mutation: CreateAcls) -> list[bytes]:
         keys: list[bytes] = []
         async for some in in_slices(mutation.bindings):
             keys.extend(natural_key(binding) for binding in some)
-        await self._pace.worked(len(keys))
+        await self._breathe(len(keys))
         return keys
 
     async def _ids(self, keys: Iterable[bytes]) -> dict[bytes, UUID]:
@@ -127,7 +129,7 @@ class Group:
         ids: Mapping[bytes, UUID],
         new: dict[bytes, StandardAcl],
     ) -> CreateAclsOutcome | ApiException:
-        """What one createAcls answers; `new` takes the ACLs that it makes, in order."""
+        """Fills `new` with the ACLs that this createAcls makes, in order."""
         results: list[CreatedAcl] = []
         async for some in in_slices(list(zip(mutation.bindings, keys, strict=True))):
             for binding, key in some:
@@ -141,13 +143,13 @@ class Group:
         return CreateAclsOutcome(results)
 
     async def _draft_creates(self, new: Mapping[bytes, StandardAcl], actor: str) -> list[tuple[object, ...]]:
-        """Drafts the records, and tells the rows for `acl`."""
+        """Drafts the records and returns the rows for `acl`."""
         rows: list[tuple[object, ...]] = []
         async for some in in_slices(list(new.items())):
             for key, acl in some:
                 offset = self._next_offset()
                 self.drafts.append(AccessControlEntryRecord(offset, 0, acl, self._head.recorded_at, actor, b""))
-                rows.append(acl_row(acl, key, offset, actor))
+                rows.append(acl_values(acl, key, offset, actor))
         return rows
 
     async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:
@@ -170,7 +172,7 @@ class Group:
         return DeleteAclsOutcome(matches, None if mutation.guard is None else self._token())
 
     async def _alter(self, mutation: AlterConfigs) -> AlterConfigsOutcome:
-        """Each change that is one: a property that has the value already makes no record (as Kafka's controller)."""
+        # As in Kafka's controller, a property that has the value already makes no record.
         for name, value in mutation.changes:
             if await self._connection.fetchval(_CONFIG_VALUE, name) == value:
                 continue
@@ -183,7 +185,6 @@ class Group:
         return AlterConfigsOutcome()
 
     def _refusal(self, mutation: CreateAcls | DeleteAcls) -> ApiException | None:
-        """Why the mutation's guard holds it back; None: it has none, or stands where it should."""
         return None if mutation.guard is None else guard_refusal(mutation.guard, self._token())
 
     def _token(self) -> Token:
@@ -192,11 +193,6 @@ class Group:
 
     def _next_offset(self) -> int:
         return self._head.last_offset + len(self.drafts) + 1
-
-
-def acl_row(acl: StandardAcl, key: bytes, offset: int, actor: str) -> tuple[object, ...]:
-    """The row for `acl`, in the order of ACL_COLUMNS without the last."""
-    return (acl.id, *binding_values(acl.binding), key, offset, actor)
 
 
 def _random_ids() -> Iterator[UUID]:

@@ -1,47 +1,39 @@
-"""The tail of the change feed, as a writer under the head's lock extends it."""
+"""The head and the tail of the change feed, as a writer under the head's lock moves them.
 
-from collections.abc import AsyncIterator, Sequence
+A new epoch begins here and nowhere else: where the store may hand out offsets a second time. That is after a promotion,
+in another cluster, and wherever the head does not continue what the process has seen.
+"""
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from app.core.continuity import FeedPosition
-from app.core.kafka.bindings import AclBinding
-from app.core.records import ConfigRecord, Record, record_hash
+import asyncpg
+
+from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, next_epoch
+from app.core.records import GENESIS_HASH, Record, record_hash
 from app.store.engine import Connection
-from app.store.slices import in_slices
+from app.store.faults import NotMigratedError
+from app.store.rows import RECORD_COLUMNS, in_slices, insert_statement, record_values
 
 CHANNEL = "klamm_feed"
 """NOTIFY carries `<epoch>:<offset>` here; a hint only."""
 
 _ROWS_PER_STATEMENT = 500
+_CONSTANTS = ("tx_last", "recorded_at")
+_APPEND = insert_statement("acl_record", RECORD_COLUMNS, _CONSTANTS)
 
-_APPEND = """INSERT INTO acl_record ("offset", tx_last, kind, acl_id, resource_type, pattern_type, operation,
-    permission_type, resource_name, principal, host, config_name, config_value, recorded_at, actor, hash)
-SELECT r."offset", $15, r.kind, r.acl_id, r.resource_type, r.pattern_type, r.operation,
-    r.permission_type, r.resource_name, r.principal, r.host, r.config_name, r.config_value, $16, r.actor, r.hash
-FROM unnest($1::bigint[], $2::text[], $3::uuid[], $4::smallint[], $5::smallint[], $6::smallint[], $7::smallint[],
-    $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::bytea[])
-    AS r("offset", kind, acl_id, resource_type, pattern_type, operation, permission_type, resource_name, principal,
-        host, config_name, config_value, actor, hash)"""
-
-BINDING_COLUMNS = (
-    "resource_type",
-    "pattern_type",
-    "operation",
-    "permission_type",
-    "resource_name",
-    "principal",
-    "host",
+# The clock is read after the lock was granted, so that a writer that had to wait has the time at which its turn came.
+_LOCK_HEAD = """WITH head AS MATERIALIZED (
+    SELECT epoch, last_offset, hash, system_identifier, timeline FROM acl_head FOR UPDATE
 )
-"""Of `acl` and of `acl_record`, in the order of `binding_values`."""
+SELECT *, clock_timestamp() AS recorded_at FROM head"""
 
-_COLUMNS = (
-    *("offset", "kind", "acl_id"),
-    *BINDING_COLUMNS,
-    *("config_name", "config_value", "actor", "hash", "tx_last", "recorded_at"),
-)
+# A statement of its own: one that waited for the lock has not seen what was committed meanwhile.
+_HASH_AT = """SELECT hash FROM acl_record WHERE "offset" = $1"""
 
 _MOVE_HEAD = """WITH moved AS (
     UPDATE acl_head SET epoch = $1, last_offset = $2, hash = $3, system_identifier = $4, timeline = $5
@@ -58,11 +50,14 @@ class ServerIdentity:
     timeline: int | None = None
 
 
+UNKNOWN_SERVER = ServerIdentity()
+
+
 @dataclass(frozen=True, slots=True)
 class LockedHead:
-    """`acl_head` under its lock, and the database's clock after the lock was had.
+    """`acl_head` under its lock, and the database's time when the lock was granted.
 
-    INVARIANT: made by `lock_head` of app.store.writing.epoch alone, which proves that no token of it means two states.
+    INVARIANT: made by `lock_head` alone, which proves that no token of it stands for two states.
     """
 
     epoch: UUID
@@ -71,18 +66,76 @@ class LockedHead:
     identity: ServerIdentity
     recorded_at: datetime
     begins_epoch: bool
-    """Whether the epoch is a new one, which the store has yet to learn of."""
+    """Whether the epoch is a new one, which is not in the store yet."""
 
     @property
     def position(self) -> FeedPosition:
-        """What a process knows of the store's history once this head is committed."""
         return FeedPosition(self.epoch, self.last_offset, self.hash)
 
 
-async def append(connection: Connection, head: LockedHead, drafts: Sequence[Record]) -> bytes:
-    """Appends the drafts as one transaction of the feed; the hash of the last one comes back.
+async def lock_head(
+    connection: Connection,
+    known: KnownHistory,
+    identity: ServerIdentity,
+    begins_on: Collection[Continuity] = (Continuity.LOST, Continuity.UNPROVED),
+) -> LockedHead:
+    """Locks the head until the transaction ends.
 
-    A draft is a record that has its offset already but neither the end of its transaction nor its hash.
+    It is in a new epoch if it does not continue what is known, or was last written on another server or timeline.
+    """
+    row = await connection.fetchrow(_LOCK_HEAD)
+    if row is None:
+        raise NotMigratedError
+    head = LockedHead(
+        epoch=UUID(bytes=row["epoch"].bytes),
+        last_offset=row["last_offset"],
+        hash=row["hash"],
+        identity=ServerIdentity(row["system_identifier"], row["timeline"]),
+        recorded_at=row["recorded_at"],
+        begins_epoch=False,
+    )
+    moved = identity not in (head.identity, UNKNOWN_SERVER) and head.identity != UNKNOWN_SERVER
+    # INVARIANT: read under the lock: all that this process knows was committed before, or is not of this store.
+    position = known.position
+    if moved or (position is not None and await _continuity(connection, head, position) in begins_on):
+        known_epochs = [head.epoch] if position is None else [head.epoch, position.epoch]
+        head = replace(head, epoch=next_epoch(head.recorded_at, known_epochs, uuid4()), begins_epoch=True)
+    return head if identity == UNKNOWN_SERVER else replace(head, identity=identity)
+
+
+async def renounce(connection: Connection, lost: FeedPosition) -> None:
+    """See `PostgresChangeFeed.renounce`."""
+    # After a promotion the first writer sees by itself that it is on another timeline.
+    with suppress(asyncpg.ReadOnlySQLTransactionError, asyncpg.InsufficientPrivilegeError):
+        async with connection.transaction(isolation="read_committed"):
+            # A record that was trimmed proves nothing.
+            head = await lock_head(connection, KnownHistory(lost), UNKNOWN_SERVER, (Continuity.LOST,))
+            if head.begins_epoch:
+                await move_head(connection, head)
+
+
+async def _continuity(connection: Connection, head: LockedHead, known: FeedPosition) -> Continuity:
+    if known.offset == head.last_offset:
+        hash_at = head.hash
+    elif known.epoch != head.epoch or known.offset > head.last_offset:
+        hash_at = None  # there is nothing to compare
+    else:
+        hash_at = await connection.fetchval(_HASH_AT, known.offset) if known.offset else GENESIS_HASH
+    return continuity(known, head.position, hash_at)
+
+
+async def move_head(connection: Connection, head: LockedHead) -> None:
+    """Writes the head; listeners are notified when the transaction commits."""
+    server = head.identity
+    await connection.execute(
+        _MOVE_HEAD, head.epoch, head.last_offset, head.hash, server.system_identifier, server.timeline, CHANNEL
+    )
+
+
+async def append(connection: Connection, head: LockedHead, drafts: Sequence[Record], *, by_copy: bool = False) -> bytes:
+    """Appends the drafts as one transaction of the feed, by COPY if they are many. Returns the last one's hash.
+
+    A draft is a record that has its offset already, but neither the end of its transaction nor its hash.
     """
     tx_last = head.last_offset + len(drafts)
     waiting: list[tuple[Any, ...]] = []
@@ -90,45 +143,16 @@ async def append(connection: Connection, head: LockedHead, drafts: Sequence[Reco
     async for rows in _chained(head, drafts):
         waiting += rows
         chained = rows[-1][-1]
-        if len(waiting) >= _ROWS_PER_STATEMENT:
-            await _insert(connection, waiting, tx_last, head.recorded_at)
+        if len(waiting) >= _ROWS_PER_STATEMENT and not by_copy:
+            await connection.execute(_APPEND, *map(list, zip(*waiting, strict=True)), tx_last, head.recorded_at)
             waiting.clear()
-    if waiting:
-        await _insert(connection, waiting, tx_last, head.recorded_at)
+    if by_copy:
+        records = [(*row, tx_last, head.recorded_at) for row in waiting]
+        columns = (*RECORD_COLUMNS, *_CONSTANTS)
+        await connection.copy_records_to_table("acl_record", records=records, columns=columns)
+    elif waiting:
+        await connection.execute(_APPEND, *map(list, zip(*waiting, strict=True)), tx_last, head.recorded_at)
     return chained
-
-
-async def append_by_copy(connection: Connection, head: LockedHead, drafts: Sequence[Record]) -> bytes:
-    """Does what `append` does, for many drafts in fewer steps."""
-    tail = (head.last_offset + len(drafts), head.recorded_at)
-    chained = head.hash
-    copied: list[tuple[Any, ...]] = []
-    async for rows in _chained(head, drafts):
-        copied += [row + tail for row in rows]
-        chained = rows[-1][-1]
-    await connection.copy_records_to_table("acl_record", records=copied, columns=_COLUMNS)
-    return chained
-
-
-async def move_head(connection: Connection, head: LockedHead) -> None:
-    """Writes the head and has every listener told when the transaction commits."""
-    identity = head.identity
-    await connection.execute(
-        _MOVE_HEAD,
-        head.epoch,
-        head.last_offset,
-        head.hash,
-        identity.system_identifier,
-        identity.timeline,
-        CHANNEL,
-    )
-
-
-def binding_values(binding: AclBinding) -> tuple[int | str, ...]:
-    """The seven fields in the order of BINDING_COLUMNS."""
-    b = binding
-    codes = (b.resource_type, b.pattern_type, b.operation, b.permission_type)
-    return (*codes, b.resource_name, b.principal, b.host)
 
 
 async def _chained(head: LockedHead, drafts: Sequence[Record]) -> AsyncIterator[list[tuple[Any, ...]]]:
@@ -140,18 +164,5 @@ async def _chained(head: LockedHead, drafts: Sequence[Record]) -> AsyncIterator[
         for draft in some:
             record = replace(draft, tx_last=tx_last)
             chained = record_hash(chained, record)
-            rows.append(_row(record, chained))
+            rows.append(record_values(record, chained))
         yield rows
-
-
-async def _insert(connection: Connection, rows: Sequence[tuple[Any, ...]], tx_last: int, at: datetime) -> None:
-    await connection.execute(_APPEND, *map(list, zip(*rows, strict=True)), tx_last, at)
-
-
-def _row(record: Record, chained: bytes) -> tuple[Any, ...]:
-    kind = type(record).__name__
-    if isinstance(record, ConfigRecord):
-        told = (None, None, None, None, None, None, None, None, record.name, record.value)
-        return (record.offset, kind, *told, record.actor, chained)
-    acl = record.acl
-    return (record.offset, kind, acl.id, *binding_values(acl.binding), None, None, record.actor, chained)

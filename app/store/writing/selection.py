@@ -13,15 +13,13 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.store.engine import Connection
-from app.store.rows import acl_of
-from app.store.slices import in_slices
+from app.store.rows import BINDING_COLUMNS, acl_of, in_slices
 
-_FOUND = """SELECT * FROM (
-    SELECT f.n, a.id, a.resource_type, a.resource_name, a.pattern_type, a.principal, a.host, a.operation,
-        a.permission_type
+_FOUND = f"""SELECT * FROM (
+    SELECT f.n, a.id, {", ".join(f"a.{name}" for name in BINDING_COLUMNS)}
     FROM unnest($1::int[], $2::smallint[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::smallint[],
         $8::smallint[])
-        AS f(n, resource_type, resource_name, pattern_type, principal, host, operation, permission_type)"""
+        AS f(n, resource_type, resource_name, pattern_type, principal, host, operation, permission_type)"""  # noqa: S608 - names of columns, declared in rows
 _ALL_ACLS = "JOIN acl AS a ON"
 # A name is covered by each of its prefixes; as the index knows names by their first 200 characters only, at most 201
 # look-ups find them all. OFFSET 0 holds the planner to look-ups, as it expects many more prefixes than names have.

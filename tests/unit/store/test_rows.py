@@ -85,8 +85,8 @@ def test_rows_become_the_records_that_they_are() -> None:
 def check(last_offset: int, *pieces: list[tuple[int, int]], after: int = 0) -> None:
     order = OrderCheck(after, last_offset)
     for piece in pieces:
-        order.pass_through([{"offset": offset, "tx_last": tx_last} for offset, tx_last in piece])
-    order.end()
+        order.check([{"offset": offset, "tx_last": tx_last} for offset, tx_last in piece])
+    order.check_end()
 
 
 def test_whole_transactions_without_a_hole_pass() -> None:

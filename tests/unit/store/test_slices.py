@@ -1,8 +1,12 @@
 """Long work in short pieces."""
 
 import asyncio
+from typing import cast
 
-from app.store.slices import SLICE, Pace, in_slices
+from app.store.engine import Connection
+from app.store.rows import SLICE, in_slices
+from app.store.writing.group import Group
+from app.store.writing.journal import LockedHead
 
 
 async def turns_during(pieces: int) -> int:
@@ -27,11 +31,11 @@ async def test_the_loop_gets_a_turn_between_two_pieces() -> None:
 
 
 async def test_short_lists_share_a_turn() -> None:
-    pace = Pace()
+    group = Group(cast("Connection", None), cast("LockedHead", None))
     turns: list[int] = []
     for number in range(1, 2 * SLICE + 1):
         asyncio.get_running_loop().call_soon(turns.append, number)
-        await pace.worked(1)
+        await group._breathe(1)
 
     assert len(turns) >= 2 * SLICE - 1
-    assert pace._items == 0
+    assert group._worked == 0
