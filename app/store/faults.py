@@ -1,10 +1,9 @@
 """What a fault of PostgreSQL means to the caller of the store, in words that name the way out."""
 
 import errno
-import logging
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import asyncpg
@@ -12,8 +11,6 @@ import asyncpg
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.tls import answer_to_tls_fault
-
-_log = logging.getLogger(__name__)
 
 # PgBouncer's words, of every version; it names the first that it doesn't know, alone.
 _UNSUPPORTED_PARAMETER = re.compile(r"unsupported startup parameter(?: in options)?: ([A-Za-z_][A-Za-z0-9_.]{0,62})\Z")
@@ -74,11 +71,11 @@ class NotMigratedError(Exception):
 
 
 class OutageLog:
-    """Logs an outage of one way to the database once, with its address. Callers hear the reason only."""
+    """Logs an outage once, with the database's address. Callers hear the reason only."""
 
-    def __init__(self, event: str, url: DatabaseUrl) -> None:
-        self._event = event
+    def __init__(self, url: DatabaseUrl, warn: Callable[[dict[str, str]], None]) -> None:
         self._url = url
+        self._warn = warn
         self._is_out = False
 
     @contextmanager
@@ -88,7 +85,7 @@ class OutageLog:
             yield
         except StoreUnavailableException as fault:
             if not self._is_out:
-                _log.warning(self._event, extra={"where": self._url.shown, "why": fault.message})
+                self._warn({"where": self._url.shown, "why": fault.message})
             self._is_out = True
             raise
         self._is_out = False

@@ -16,7 +16,9 @@ COMPOSED: Mapping[tuple[str, str], str] = {
     (
         "app/store/writing/selection.py",
         "_statement",
-    ): "conditions by the shape of a filter, each of them a literal of the module",
+    ): "names of columns from rows, and conditions by the shape of a filter, each a literal of the module",
+    ("app/store/reading/snapshot.py", "_select_acls"): "names of columns from rows",
+    ("app/store/rows.py", "insert_statement"): "names and types of columns, declared beside it",
     (
         "app/store/embedded/cluster.py",
         "_create_database",
@@ -53,6 +55,12 @@ class Module:
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
             for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
             if isinstance(target, ast.Name)
+        }
+        self._origins = {
+            alias.name: f"{node.module.replace('.', '/')}.py"
+            for node in self._tree.body
+            if isinstance(node, ast.ImportFrom) and node.module is not None
+            for alias in node.names
         }
         self._function = ""
         self.allowed: set[tuple[str, str]] = set()
@@ -92,7 +100,9 @@ class Module:
                 parts = [*node.values]
             case ast.IfExp():
                 parts = [node.body, node.orelse]
-            case ast.Call(func=ast.Name(id=name)) if name in EXPRESSIONS or (self._name, name) in COMPOSED:
+            case ast.Call(func=ast.Name(id=name)) if (
+                name in EXPRESSIONS or (self._origins.get(name, self._name), name) in COMPOSED
+            ):
                 parts = []
             case ast.Call(func=ast.Name(id="text" | "str" | "MappingProxyType")):
                 parts = [*node.args]

@@ -3,6 +3,7 @@
 Why no change is lost, doubled or reordered: DESIGN, store and change feed.
 """
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -16,6 +17,8 @@ from app.store.reading.listener import FeedListener
 from app.store.reading.snapshot import PostgresSnapshot, open_snapshot
 from app.store.rows import OrderCheck, Row, head_of, in_slices, record_of
 from app.store.writing.journal import renounce
+
+_log = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE = 1_000
 """What a driver decodes in one step of the event loop: a few milliseconds."""
@@ -73,7 +76,7 @@ class PostgresChangeFeed:
         self._timeouts = timeouts or StoreTimeouts()
         self._polls = KeptConnection(url, self._timeouts, "feed")
         self._listener = FeedListener(url, self._timeouts)
-        self._outages = OutageLog("database_in_trouble", url)
+        self._outages = OutageLog(url, lambda extra: _log.warning("database_in_trouble", extra=extra))
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:

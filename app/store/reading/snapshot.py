@@ -23,11 +23,16 @@ _HEAD = "SELECT cluster_id, epoch, last_offset, hash AS head_hash, log_start_off
 _PATIENCE = """SELECT set_config('statement_timeout', $1, true),
     set_config('idle_in_transaction_session_timeout', $1, true)"""
 _CONFIGS = "SELECT name, value FROM config"
-# left(resource_name, 200) changes nothing in the order but fits the index, so that nothing need be sorted at once.
-_ACLS = f"""SELECT encode(uuid_send(id), 'hex'), {", ".join(BINDING_COLUMNS)}
-FROM acl
+
+
+def _select_acls() -> str:
+    # left(resource_name, 200) changes nothing in the order but fits the index, so that nothing need be sorted at once.
+    return f"""SELECT encode(uuid_send(id), 'hex'), {", ".join(BINDING_COLUMNS)} FROM acl
 ORDER BY resource_type, left(resource_name, 200), resource_name, pattern_type, principal, host, operation,
     permission_type"""  # noqa: S608 - names of columns, declared in rows
+
+
+_ACLS = _select_acls()
 
 
 class PostgresSnapshot:

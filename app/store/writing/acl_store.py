@@ -3,6 +3,7 @@
 `PostgresAclStore` is runtime's `AclStore`, `PostgresBulkStore` its `BulkStore`.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from app.store.writing.feed_writer import FeedTransaction, FeedWriter
 from app.store.writing.group import ACL_CONSTANTS, Group
 from app.store.writing.journal import append
 
+_log = logging.getLogger(__name__)
+
 _KEPT = "SELECT natural_key, id, created_offset FROM acl WHERE natural_key = ANY($1::bytea[])"
 
 
@@ -27,7 +30,7 @@ class PostgresAclStore:
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
         self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "writer")
         # A database that can be read may still be full, or read-only.
-        self._outages = OutageLog("updates_in_trouble", url)
+        self._outages = OutageLog(url, lambda extra: _log.warning("updates_in_trouble", extra=extra))
 
     async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
         """Writes the whole group in one transaction; faults are those of `FeedWriter.transaction`."""

@@ -15,11 +15,9 @@ from app.core.kafka.filters import AclBindingFilter
 from app.store.engine import Connection
 from app.store.rows import BINDING_COLUMNS, acl_of, in_slices
 
-_FOUND = f"""SELECT * FROM (
-    SELECT f.n, a.id, {", ".join(f"a.{name}" for name in BINDING_COLUMNS)}
-    FROM unnest($1::int[], $2::smallint[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::smallint[],
+_FILTERS = """FROM unnest($1::int[], $2::smallint[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::smallint[],
         $8::smallint[])
-        AS f(n, resource_type, resource_name, pattern_type, principal, host, operation, permission_type)"""  # noqa: S608 - names of columns, declared in rows
+        AS f(n, resource_type, resource_name, pattern_type, principal, host, operation, permission_type)"""
 _ALL_ACLS = "JOIN acl AS a ON"
 # A name is covered by each of its prefixes; as the index knows names by their first 200 characters only, at most 201
 # look-ups find them all. OFFSET 0 holds the planner to look-ups, as it expects many more prefixes than names have.
@@ -71,7 +69,9 @@ def _shape(wanted: AclBindingFilter) -> tuple[str, ...]:
 @cache
 def _statement(shape: tuple[str, ...]) -> str:
     conditions = " AND ".join(_CONDITIONS[name] for name in shape) or "true"
-    return "\n".join([_FOUND, _COVERING_ACLS if "covering" in shape else _ALL_ACLS, conditions, _SORTED])
+    columns = ", ".join(f"a.{name}" for name in BINDING_COLUMNS)
+    found = f"SELECT * FROM (\n    SELECT f.n, a.id, {columns}"  # noqa: S608 - names of columns, declared in rows
+    return "\n".join([found, _FILTERS, _COVERING_ACLS if "covering" in shape else _ALL_ACLS, conditions, _SORTED])
 
 
 def _columns(numbered: Sequence[tuple[int, AclBindingFilter]]) -> list[list[int] | list[str | None]]:
