@@ -17,7 +17,7 @@ from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import DecisionLog
 from app.logs.tracing import Tracing
 from app.metrics.declared import Metrics
-from app.process.output import SharedOutput
+from app.process.processes import SharedOutput
 from app.process.siblings import Siblings
 from app.rest.app import RestApp, Surroundings, create_rest_app
 from app.rest.callers.authentication import Callers
@@ -168,7 +168,7 @@ class Replica:
     async def _open(self) -> None:
         parts = self._parts
         if parts.siblings is not None:
-            await parts.siblings.open(parts.rest.face)
+            await parts.siblings.open(parts.rest.worker_probe)
         parts.audit.start()
         if parts.decision_log is not None:
             parts.decision_log.start()

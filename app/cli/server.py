@@ -29,16 +29,16 @@ _log = logging.getLogger(__name__)
 
 
 class Supervision(Protocol):
-    """Whoever says in the place of SIGTERM when a server is to end."""
+    """Says when a server is to end, which SIGTERM says to a server without it."""
 
     alone: bool
-    """Whether it ends while others go on to serve, from the same socket."""
+    """Whether this server ends while others go on to serve from the same socket."""
 
-    def oversee(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
-        """Learn how to have the server drain, and how to have it end; both are for the event loop."""
+    def on_orders(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
+        """Sets what drains and what ends the server; both are called on the event loop."""
 
-    def terminated(self) -> None:
-        """Know that SIGTERM has come before either was called; on the event loop."""
+    def on_sigterm(self) -> None:
+        """SIGTERM has come before either was called; called on the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class _Server(uvicorn.Server):
         self._tasks: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         if hooks.supervision is not None:
-            hooks.supervision.oversee(self.drain, self.end)
+            hooks.supervision.on_orders(self.drain, self.end)
 
     # the start
 
@@ -167,7 +167,7 @@ class _Server(uvicorn.Server):
         if self._hooks.supervision is None:
             (self.end if self._draining else self.drain)()
         elif not self._draining and not self.should_exit:
-            self._hooks.supervision.terminated()
+            self._hooks.supervision.on_sigterm()
 
     def drain(self) -> None:
         """Tell clients to leave, and serve whoever comes until the drain time is over."""

@@ -23,8 +23,7 @@ from app.formats.database_url import DatabaseUrl
 from app.logs.decision_files import prepare_folder
 from app.logs.tracing import check_tracing
 from app.metrics.declared import Metrics
-from app.process.output import output_lock
-from app.process.processes import WorkerLauncher
+from app.process.processes import WorkerLauncher, output_lock
 from app.process.sockets import address_of, listening
 from app.process.supervisor import Drain, Supervisor
 from app.settings.model import Settings

@@ -8,8 +8,7 @@ import sys
 from app.cli.credentials import begin_logging
 from app.cli.main import create_app
 from app.cli.server import serve
-from app.process.output import SharedOutput
-from app.process.processes import end_with, receive_order, release_signals
+from app.process.processes import SharedOutput, end_with, receive_order, release_signals
 from app.process.siblings import Siblings
 
 

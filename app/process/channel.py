@@ -1,4 +1,4 @@
-"""A line between two processes over a pair of sockets: each asks the other, and tells it what needs no answer."""
+"""A line between two processes over a pair of sockets. Each end asks questions, and tells what needs no answer."""
 
 import asyncio
 import logging
@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-_LONGEST_LINE = 8 * 1024 * 1024
-_MOST_UNREAD = 1024 * 1024
-_MOST_AT_ONCE = 256
+_MAX_LINE_BYTES = 8 * 1024 * 1024
+_MAX_UNREAD_BYTES = 1024 * 1024
+_MAX_OPEN_QUESTIONS = 256
 
 _log = logging.getLogger(__name__)
 
 
 class NoAnswerError(Exception):
-    """The other process is gone, does not answer in time, or can't."""
+    """The other process is gone, failed, or did not answer in time."""
 
 
 class BusyError(NoAnswerError):
@@ -25,7 +25,7 @@ class BusyError(NoAnswerError):
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """`ask` and `answer` carry the number of the question; a line with neither tells something."""
+    """`ask` and `answer` carry the number of the question; a line with neither needs no answer."""
 
     subject: str = ""
     detail: Any = None
@@ -35,9 +35,9 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class Channel:
-    """One end. `hear(subject, detail)` gives the answer to what the other end asks; what it tells needs none.
+    """One end. `hear(subject, detail)` answers what the other end asks, and hears what it tells.
 
-    What the other end says must be taken with no more trust than its process: both are Klamm's own.
+    What the other end says is trusted as this process is: both are Klamm's own.
     """
 
     def __init__(self, end: socket.socket, hear: Callable[[str, Any], Awaitable[object]]) -> None:
@@ -47,81 +47,79 @@ class Channel:
         self._hear = hear
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._questions: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
-        self._answering: set[asyncio.Task[None]] = set()
+        self._responding: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Begin to listen to the other end."""
-        reader, self._writer = await asyncio.open_unix_connection(sock=self._end, limit=_LONGEST_LINE)
+        reader, self._writer = await asyncio.open_unix_connection(sock=self._end, limit=_MAX_LINE_BYTES)
         self._reading = asyncio.create_task(self._read(reader), name="klamm-channel")
 
     async def ask(self, subject: str, detail: object = None, *, timeout_s: float) -> Any:  # noqa: ANN401 - JSON
         """The other end's answer. Raises NoAnswerError if none comes in time."""
-        if len(self._asked) >= _MOST_AT_ONCE:
+        if len(self._questions) >= _MAX_OPEN_QUESTIONS:
             raise BusyError("too many questions are open")
         self._number += 1
         number, answer = self._number, asyncio.get_running_loop().create_future()
-        self._asked[number] = answer
+        self._questions[number] = answer
         try:
-            self._say(_Line(subject, detail, ask=number))
+            self._send(_Line(subject, detail, ask=number))
             async with asyncio.timeout(timeout_s):
                 return await answer
         except TimeoutError:
             raise NoAnswerError(subject) from None
         finally:
-            del self._asked[number]
+            del self._questions[number]
 
     def tell(self, subject: str, detail: object = None) -> None:
-        """Let the other end know; nothing happens if it is gone."""
+        """Does nothing if the other end is gone."""
         with suppress(NoAnswerError):
-            self._say(_Line(subject, detail))
+            self._send(_Line(subject, detail))
 
     async def close(self) -> None:
-        """Hang up."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait({self._reading})
-        for task in [*self._answering]:
+        for task in [*self._responding]:
             task.cancel()
         if self._writer is None:
             self._end.close()
         else:
             self._writer.close()
 
-    def _say(self, line: _Line) -> None:
+    def _send(self, line: _Line) -> None:
         if self._writer is None or self.closed.is_set():
             raise NoAnswerError("the other process is gone")
-        if self._writer.transport.get_write_buffer_size() > _MOST_UNREAD:
-            raise NoAnswerError("the other process does not listen")
+        if self._writer.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
+            raise NoAnswerError("the other process does not read")
         self._writer.write(msgspec.json.encode(line) + b"\n")
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             while line := await reader.readline():
-                self._take(msgspec.json.decode(line, type=_Line))
+                self._receive(msgspec.json.decode(line, type=_Line))
         except OSError:
-            pass  # it has died with something unread: gone is gone
+            pass  # it died with something unread, which is an end like any other
         except ValueError as error:
             _log.error("channel_broken", extra={"why": str(error)})
         finally:
             self.closed.set()
-            for answer in self._asked.values():
+            for answer in self._questions.values():
                 if not answer.done():
                     answer.set_exception(NoAnswerError("the other process is gone"))
 
-    def _take(self, line: _Line) -> None:
+    def _receive(self, line: _Line) -> None:
         if line.answer:
-            answer = self._asked.get(line.answer)
+            answer = self._questions.get(line.answer)
             if answer is not None and not answer.done():  # else it came too late
                 if line.failed:
                     answer.set_exception(NoAnswerError(line.subject))
                 else:
                     answer.set_result(line.detail)
-        elif not line.ask or len(self._answering) < _MOST_AT_ONCE:
+        elif not line.ask or len(self._responding) < _MAX_OPEN_QUESTIONS:
             task = asyncio.create_task(self._respond(line))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            self._responding.add(task)
+            task.add_done_callback(self._responding.discard)
 
     async def _respond(self, line: _Line) -> None:
         try:
@@ -131,4 +129,4 @@ class Channel:
             _log.exception("channel_question_failed", extra={"subject": line.subject})
         if line.ask:
             with suppress(NoAnswerError):
-                self._say(reply)
+                self._send(reply)

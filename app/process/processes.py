@@ -1,6 +1,8 @@
-"""How a worker's process is made, what it is told, and how it is bound to the life of the one above it."""
+"""A worker's process: how it is started, what it is given, how it ends with its supervisor, and where it writes."""
 
 import ctypes
+import errno
+import fcntl
 import os
 import pickle
 import signal
@@ -8,19 +10,23 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 _PR_SET_PDEATHSIG = 1
 _LENGTH = struct.Struct("!Q")
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LOCK_TIMEOUT_S = 2.0
+_LOCK_POLL_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOrder:
-    """What a worker is told at its start; `listener` and `output_lock` are descriptors that it inherits."""
+    """What a worker is given at its start; `listener` and `output_lock` are descriptors that it inherits."""
 
     number: int
     supervisor: int
@@ -28,13 +34,13 @@ class WorkerOrder:
     listener: int
     output_lock: int
     settings: Any
-    """Those of the supervisor, so that a worker that is started again can't read others meanwhile."""
+    """The supervisor's own: a worker that is started again must not read others."""
 
 
 class WorkerLauncher:
-    """Starts workers: a new interpreter each, as a copy of this process would share its threads' locks and its files.
+    """Starts workers, each in a new interpreter: a fork would share this process' locks and open files.
 
-    The settings hold secrets. They go through a socket, never by arguments, variables or files.
+    The settings hold secrets, so they go through a socket and not by arguments, variables or files.
     """
 
     def __init__(self, listener: socket.socket, output_lock: int, settings: object) -> None:
@@ -43,10 +49,10 @@ class WorkerLauncher:
         self._settings = settings
 
     def __call__(self, number: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        """The process of this worker, and the end of the channel to it. Raises OSError if there can be none."""
+        """The process of this worker, and the end of the channel to it. Raises OSError if it can't be started."""
         ours, theirs = socket.socketpair()
         try:
-            with theirs, _signals_held():
+            with theirs, _signals_blocked():
                 process = subprocess.Popen(  # noqa: S603 - this interpreter and this application
                     [sys.executable, "-P", "-m", "app.cli.worker", str(number), str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
@@ -56,20 +62,20 @@ class WorkerLauncher:
             ours.close()
             raise
         order = pickle.dumps(WorkerOrder(number, os.getpid(), self._listener, self._output_lock, self._settings))
-        # One that has died already is noticed by the end of its channel.
+        # If the process has died already, the end of its channel will say so.
         with suppress(BrokenPipeError, ConnectionResetError):
             ours.sendall(_LENGTH.pack(len(order)) + order)
         return process, ours
 
 
 def receive_order(end: socket.socket) -> WorkerOrder:
-    """In the worker: what it is told. Raises EOFError if the supervisor is gone."""
-    (length,) = _LENGTH.unpack(_exactly(end, _LENGTH.size))
-    order: WorkerOrder = pickle.loads(_exactly(end, length))  # noqa: S301 - from the process that started this one
+    """Called in the worker. Raises EOFError if the supervisor is gone."""
+    (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
+    order: WorkerOrder = pickle.loads(_receive_exactly(end, length))  # noqa: S301 - from the process that started this one
     return order
 
 
-def _exactly(end: socket.socket, size: int) -> bytes:
+def _receive_exactly(end: socket.socket, size: int) -> bytes:
     parts = b""
     while len(parts) < size:
         part = end.recv(size - len(parts))
@@ -80,9 +86,9 @@ def _exactly(end: socket.socket, size: int) -> bytes:
 
 
 def end_with(supervisor: int) -> None:
-    """In the worker: be killed when the supervisor ends, whatever this process is doing then.
+    """Called in the worker: the kernel kills this process when the supervisor ends, whatever it is doing then.
 
-    Linux only; elsewhere the end of the channel tells the event loop. Raises EOFError if the supervisor is gone.
+    Linux only; elsewhere the event loop learns it by the end of the channel. Raises EOFError if the supervisor is gone.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -91,15 +97,59 @@ def end_with(supervisor: int) -> None:
 
 
 def release_signals() -> None:
-    """In the worker: let the signals through that were held back since before it was born."""
+    """Called in the worker: takes the signals that were blocked since before it was started."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
 
 
 @contextmanager
-def _signals_held() -> Iterator[None]:
-    # Ctrl-C reaches a worker that still imports, too; held back until it can end in order, it is not lost.
+def _signals_blocked() -> Iterator[None]:
+    # Ctrl-C also reaches a worker that is still importing; blocked until it can end in order, it is not lost.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def output_lock() -> IO[bytes]:
+    """A file without a name for processes to lock, who inherit its descriptor.
+
+    It is in memory where possible: a container may have no folder to write to.
+    """
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("klamm-output"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+class SharedOutput:
+    """Standard output, to which sibling processes write as well; without a lock this process is alone."""
+
+    def __init__(self, lock: int | None = None) -> None:
+        self._lock = lock
+
+    def write(self, lines: str) -> None:
+        """Writes whole lines. A sibling's never get between them: the rest of a long line could pass for its own.
+
+        A sibling that hangs while it holds the lock is waited for two seconds, not longer.
+        """
+        locked = self._lock is not None and self._acquire(self._lock)
+        try:
+            sys.stdout.write(lines)
+            sys.stdout.flush()
+        finally:
+            if locked and self._lock is not None:
+                fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+    def _acquire(self, lock: int) -> bool:
+        # INVARIANT: a lock of this kind belongs to the process, inherited descriptor or not, and ends with it.
+        deadline = time.monotonic() + _LOCK_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EAGAIN):
+                    raise
+                time.sleep(_LOCK_POLL_S)
+            else:
+                return True
+        return False

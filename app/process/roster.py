@@ -1,7 +1,9 @@
-"""All workers of a service, as their supervisor knows them, and what they say together."""
+"""All workers of a service as their supervisor knows them, what they say together, and whose turn it is to load."""
 
 import asyncio
+import logging
 import subprocess
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,24 +14,26 @@ from app.process.channel import Channel, NoAnswerError
 from app.process.siblings import Sibling, WorkerReadiness
 
 ANSWER_TIMEOUT_S = 0.5
-"""What a worker may take to answer for a page or a probe."""
+"""How long a worker may take to answer for a page or a probe."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One of them, through all of its lives."""
+    """One worker through all of its lives."""
 
     number: int
     process: subprocess.Popen[bytes] | None = None
     channel: Channel | None = None
-    """None unless the worker is there and has reported."""
+    """None until the process has reported, and once it has ended."""
     restarts: int = 0
     needed: bool = True
-    """Whether clients come to it, or will before it has loaded; not so from its end until it is let in again."""
+    """Whether clients come to it, or will before it has loaded. False from its end until it is admitted again."""
     listening: bool = False
     """Whether it may take connections, and has not said that it takes no more."""
     leaving: bool = False
-    """Whether it has said so: it is about to end."""
+    """Whether it has said that it takes no more: it is about to end."""
     ready: bool = False
     """Whether it has completed a load."""
 
@@ -51,19 +55,18 @@ class Roster:
                 worker.process.send_signal(number)  # which does nothing to one that has ended
 
     def tell(self, subject: str) -> None:
-        """Let every worker that is there know."""
         for worker in self._workers:
             if worker.channel is not None:
                 worker.channel.tell(subject)
 
     def retire(self, worker: Worker) -> None:
-        """Know that no client comes to it any more; what it has counted stays in the sums."""
+        """No client comes to it any more; what it has counted stays in the sums."""
         worker.channel = None
         worker.needed = worker.listening = False
         self._metrics.retire(worker.number)
 
     def admit(self) -> None:
-        """Let those take connections that have loaded, or that nobody else would take them for."""
+        """Let workers take connections that have loaded, or whose connections nobody else would take."""
         for worker in self._workers:
             others = any(each.listening for each in self._workers if each is not worker)
             if worker.channel is None or worker.listening or worker.leaving:
@@ -73,7 +76,7 @@ class Roster:
                 worker.channel.tell("listen")
 
     async def page(self) -> str:
-        """The metrics of them all."""
+        """The metrics of all workers."""
         up = await asyncio.gather(*map(self._note_metrics, self._workers))
         facts = [
             WorkerFacts(worker.number, answered, worker.restarts)
@@ -89,13 +92,13 @@ class Roster:
             found = await channel.ask("families", timeout_s=ANSWER_TIMEOUT_S)
         except NoAnswerError:
             return False
-        if worker.channel is not channel:  # it has ended meanwhile, and its last word is in the sums
+        if worker.channel is not channel:  # it has ended meanwhile, and what it counted is in the sums
             return False
         self._metrics.note(worker.number, msgspec.convert(found, list[Family]))
         return True
 
     async def siblings_of(self, asking: Worker, listener: str | None) -> object:
-        """How the others stand, or this listener with them."""
+        """The readiness of the other workers, or of this listener in them."""
         others = [worker for worker in self._workers if worker is not asking]
         readiness = await asyncio.gather(*(self._readiness_of(worker, listener) for worker in others))
         found = [Sibling(worker.number, worker.needed, each) for worker, each in zip(others, readiness, strict=True)]
@@ -109,3 +112,51 @@ class Roster:
         except NoAnswerError:
             return None
         return msgspec.convert(found, WorkerReadiness)
+
+
+class LoadTurns:
+    """Lets one worker load at a time, in the order of asking. One that takes longer than `longest_s` holds up nobody.
+
+    A worker has a turn, waits for one, or neither; `end` gives up either.
+    """
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._holder: int | None = None
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._limit: asyncio.TimerHandle | None = None
+
+    async def take(self, worker: int) -> None:
+        """Return when it is this worker's turn."""
+        if self._holder is None:
+            self._begin(worker)
+            return
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((worker, granted))
+        await granted
+
+    def end(self, worker: int) -> None:
+        for entry in [entry for entry in self._waiting if entry[0] == worker]:
+            self._waiting.remove(entry)
+            entry[1].cancel()
+        if self._holder == worker:
+            self._next()
+
+    def _begin(self, worker: int) -> None:
+        self._holder = worker
+        self._limit = asyncio.get_running_loop().call_later(self._longest_s, self._overdue, worker)
+
+    def _overdue(self, worker: int) -> None:
+        _log.warning("load_takes_long", extra={"worker": worker, "longer_than_s": self._longest_s})
+        self._next()
+
+    def _next(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        self._holder = self._limit = None
+        while self._waiting:
+            worker, granted = self._waiting.popleft()
+            if not granted.done():
+                self._begin(worker)
+                granted.set_result(None)
+                return

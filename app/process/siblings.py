@@ -1,4 +1,4 @@
-"""What a worker has to do with the workers beside it, by way of their supervisor: one face, one load at a time."""
+"""A worker's end of the channel to its supervisor: how the workers beside it are, and when it may load and serve."""
 
 import asyncio
 import logging
@@ -15,13 +15,13 @@ from app.metrics.workers import Family
 from app.process.channel import BusyError, Channel, NoAnswerError
 
 # The supervisor waits for half a second for each worker; a probe of Kubernetes waits for one in all.
-_PATIENCE_S = 0.8
+_ANSWER_TIMEOUT_S = 0.8
 
 _log = logging.getLogger(__name__)
 
 
 class WorkerReadiness(msgspec.Struct):
-    """How a worker stands: whether it (or the listener that was asked for) is ready, and has ever loaded."""
+    """Whether a worker, or the listener that was asked for, is ready, and whether it has ever loaded."""
 
     ready: bool
     started: bool
@@ -29,9 +29,9 @@ class WorkerReadiness(msgspec.Struct):
 
 
 class Sibling(msgspec.Struct):
-    """Another worker; `readiness` None: no answer.
+    """Another worker; its `readiness` is None if it does not answer.
 
-    `needed` is false for one that is being started again, as it takes no connections before it has loaded.
+    `needed` is false for one that is being started again: it takes no connections before it has loaded.
     """
 
     number: int
@@ -40,66 +40,65 @@ class Sibling(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
-    """What the supervisor may ask of this worker."""
+class WorkerProbe:
+    """What the supervisor may ask this worker."""
 
     families: Callable[[], list[Family]]
     readiness: Callable[[str | None], WorkerReadiness]
 
 
 class Siblings:
-    """The worker's end. `orphaned` is called if the supervisor is gone, on the event loop."""
+    """The workers beside this one. `orphaned` is called on the event loop if the supervisor is gone."""
 
     def __init__(self, end: socket.socket, orphaned: Callable[[], None]) -> None:
         self._channel = Channel(end, self._hear)
         self._orphaned = orphaned
-        self._face: Face | None = None
+        self._probe: WorkerProbe | None = None
         self._admitted = asyncio.Event()
         self._drain: Callable[[], None] = _nothing
         self._end: Callable[[], None] = _nothing
         self.alone = False
-        """Whether this worker ends, and the others go on to serve."""
+        """Whether this worker ends and the others go on."""
         self._asking: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._asked: dict[tuple[str, str | None], asyncio.Future[Any]] = {}
 
-    async def open(self, face: Face) -> None:
+    async def open(self, probe: WorkerProbe) -> None:
         """Report to the supervisor, and answer it from now on."""
-        self._face = face
+        self._probe = probe
         await self._channel.open()
         self._watching = asyncio.create_task(self._watch(), name="klamm-supervisor")
         self._channel.tell("up")
 
     async def close(self) -> None:
-        """Hang up; the process is about to end."""
         if self._watching is not None:
             self._watching.cancel()
         await self._channel.close()
 
-    def oversee(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
-        """Call these when the supervisor says that this worker is to drain, or to end."""
+    def on_orders(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
+        """Sets what is called when the supervisor orders this worker to drain, or to end."""
         self._drain, self._end = drain, end
 
-    def terminated(self) -> None:
-        """Have SIGTERM mean what the supervisor says: all of the service drains, or this worker alone goes.
+    def on_sigterm(self) -> None:
+        """Asks the supervisor what SIGTERM means: that the whole service drains, or that this worker alone leaves.
 
-        It may have come to all processes of the service at once, by whoever minds their group.
+        It may have been sent to all processes of the service at once, as to a process group.
         """
         if self._asking is None:
             self._asking = asyncio.create_task(self._leave(), name="klamm-leaving")
 
     async def _leave(self) -> None:
         try:
-            self.alone = bool(await self._channel.ask("leave", timeout_s=_PATIENCE_S))
-            is_told = self.alone
+            self.alone = bool(await self._channel.ask("leave", timeout_s=_ANSWER_TIMEOUT_S))
+            ends = self.alone
         except NoAnswerError:
-            is_told = True
-        if is_told:
+            ends = True
+        if ends:
             self._end()
 
     @asynccontextmanager
     async def admission(self) -> AsyncIterator[None]:
-        """Entered once this worker may take connections from the socket that all share; left when it takes no more."""
+        """Entered once this worker may take connections from the shared socket; left when it takes no more."""
         await self._admitted.wait()
         self._channel.tell("listening")
         try:
@@ -122,11 +121,11 @@ class Siblings:
             self._channel.tell("turn_over", complete)
 
     async def readiness(self, listener: str | None) -> list[Sibling] | None:
-        """How the others stand; None if the supervisor doesn't answer."""
+        """Of the others; None if the supervisor doesn't answer."""
         try:
             found = await self._ask_once("readiness", listener)
         except BusyError:
-            # Not to know because too many ask is no reason to call the others ready.
+            # Too many questions are no reason to call the others ready.
             return [Sibling(0, needed=True, readiness=None)]
         except NoAnswerError:
             return None
@@ -141,10 +140,10 @@ class Siblings:
         return page.encode()
 
     async def _ask_once(self, subject: str, detail: str | None) -> Any:  # noqa: ANN401 - JSON
-        """The supervisor's answer; those who ask the same at the same time share one question."""
+        """The supervisor's answer. Callers that ask the same at the same time share one question."""
         asked = self._asked.get((subject, detail))
         if asked is None:
-            asked = asyncio.ensure_future(self._channel.ask(subject, detail, timeout_s=_PATIENCE_S))
+            asked = asyncio.ensure_future(self._channel.ask(subject, detail, timeout_s=_ANSWER_TIMEOUT_S))
             self._asked[subject, detail] = asked
             asked.add_done_callback(partial(self._forget, (subject, detail)))
         return await asyncio.shield(asked)
@@ -152,7 +151,7 @@ class Siblings:
     def _forget(self, question: tuple[str, str | None], asked: asyncio.Future[Any]) -> None:
         del self._asked[question]
         if not asked.cancelled():
-            asked.exception()  # asyncio complains about exceptions that nobody has looked at
+            asked.exception()  # asyncio complains about exceptions that nobody has retrieved
 
     async def _watch(self) -> None:
         await self._channel.closed.wait()
@@ -165,12 +164,12 @@ class Siblings:
             self._drain()
         elif subject == "end":
             self._end()
-        elif self._face is not None and subject == "families":
-            return self._face.families()
-        elif self._face is not None and subject == "readiness":
-            return self._face.readiness(detail)
+        elif self._probe is not None and subject == "families":
+            return self._probe.families()
+        elif self._probe is not None and subject == "readiness":
+            return self._probe.readiness(detail)
         return None
 
 
 def _nothing() -> None:
-    """Do as long as there is no server."""
+    """What orders do as long as there is no server."""

@@ -1,11 +1,13 @@
-"""The process above the workers: it starts them, again if they end, and lets each of them speak for all."""
+"""The process above the workers: it starts them, starts them again when they end, and lets each speak for all."""
 
 import asyncio
 import logging
+import random
 import signal
 import socket
 import subprocess
 import time
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,16 +15,19 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from app.core.backoff import Backoff
 from app.formats.command_errors import CommandError
 from app.process.channel import Channel
-from app.process.restarts import IN_VAIN, Restarts
-from app.process.roster import Roster, Worker
-from app.process.turns import Turns
+from app.process.roster import LoadTurns, Roster, Worker
 
 LOAD_TIMEOUT_S = 60.0
 """How long a load holds up the next one."""
 END_TIMEOUT_S = 25.0
 """What workers get to end once they have drained: 10 s for requests, 10 s for the store, 5 s for the audit log."""
+FIRST_REST_S = 0.2
+LONGEST_REST_S = 30.0
+MAX_FAILED_STARTS = 5
+"""A worker that ends so often in a row before its first load is complete will never complete one."""
 _EXIT_TIMEOUT_S = 10.0
 _KILLED_TIMEOUT_S = 5.0
 _TICK_S = 1.0
@@ -43,8 +48,32 @@ class Drain:
     over: Callable[[], None] | None = None
 
 
+class Restarts:
+    """How long to wait before a worker is started again: longer with each life shorter than the longest wait."""
+
+    def __init__(self, jitter: Callable[[float, float], float] = random.uniform) -> None:
+        self._backoffs = defaultdict[int, Backoff](lambda: Backoff(FIRST_REST_S, LONGEST_REST_S, jitter))
+        self._failed_starts: Counter[int] = Counter()
+
+    def became_ready(self) -> None:
+        """A worker has completed its first load, so starting works."""
+        self._failed_starts.clear()
+
+    def rest_s(self, worker: int, lived_s: float, *, was_ready: bool) -> float:
+        """To be asked once, when this worker has just ended."""
+        if not was_ready:
+            self._failed_starts[worker] += 1
+        if lived_s > LONGEST_REST_S:
+            self._backoffs[worker].reset()
+        return self._backoffs[worker].next_s()
+
+    def in_vain(self, worker: int) -> bool:
+        """Whether it has ended again and again before any worker became ready."""
+        return self._failed_starts[worker] >= MAX_FAILED_STARTS
+
+
 class Supervisor:
-    """Keeps `count` workers running. `each_second` is called on the event loop while they do.
+    """Keeps `count` workers running, and calls `each_second` on the event loop meanwhile.
 
     `once_serving` is run as a task when the first worker takes connections.
     """
@@ -63,20 +92,20 @@ class Supervisor:
         self._each_second = each_second
         self._once_serving = once_serving
         self._serving: asyncio.Task[None] | None = None
-        self._turns = Turns(LOAD_TIMEOUT_S)
+        self._turns = LoadTurns(LOAD_TIMEOUT_S)
         self._restarts = Restarts()
         self._drain = drain
         self._stopping = asyncio.Event()
-        """No worker is started any more."""
+        """Set when no worker is started any more."""
         self._ended = asyncio.Event()
-        """No worker takes connections any more."""
+        """Set when no worker takes connections any more."""
         self._failure: str | None = None
 
     async def run(self) -> None:
-        """Serves until SIGTERM or SIGINT, then has all workers end; kills those that don't in time.
+        """Serves until SIGTERM or SIGINT, then ends all workers, and kills those that don't end in time.
 
-        After SIGTERM they drain; a second one, or SIGINT, ends that. A SIGINT after that is passed on: they don't wait
-        then. Its handlers of the two signals stay when it is done.
+        After SIGTERM they drain first; a second SIGTERM, or SIGINT, cuts that short. One more SIGINT is passed on to
+        them, and they wait for nothing then. The handlers of the two signals stay in place.
         Raises CommandError if workers end again and again before one is ready.
         """
         loop = asyncio.get_running_loop()
@@ -118,14 +147,14 @@ class Supervisor:
             self._reset(worker)
             if self._restarts.in_vain(worker.number) and not any(each.ready for each in self._workers):
                 self._failure = (
-                    f"worker {worker.number} ended {IN_VAIN} times in a row before it could serve, "
+                    f"worker {worker.number} ended {MAX_FAILED_STARTS} times in a row before it could serve, "
                     f"the last time by {ended_by}; the log says more"
                 )
                 self._end()
             await _within(rest_s, self._stopping)
 
     async def _live(self, worker: Worker) -> str:
-        """One life of a worker, from its start to its end. Returns what it ended by."""
+        """One life of a worker. Returns how it ended."""
         try:
             worker.process, end = self._launch(worker.number)
         except OSError as error:
@@ -136,27 +165,27 @@ class Supervisor:
             await channel.open()
             worker.channel = channel
             await channel.closed.wait()
-            self._turn_away(worker)
+            self._retire(worker)
             return await self._exit_of(worker.process)
         finally:
             await channel.close()
 
     async def _exit_of(self, process: subprocess.Popen[bytes]) -> str:
-        """The end of a process that has hung up, so is ending or has ended."""
+        """How a process ended whose channel is closed."""
         if not await _has_ended(process, _EXIT_TIMEOUT_S):
             process.kill()
             await _has_ended(process, _KILLED_TIMEOUT_S)
         code = process.returncode
         return f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
 
-    def _turn_away(self, worker: Worker) -> None:
-        """Know from this moment on that no client comes to it any more: the others do without it."""
+    def _retire(self, worker: Worker) -> None:
+        """From this moment on no client comes to it any more: the others do without it."""
         self._workers.retire(worker)
         self._turns.end(worker.number)
         self._workers.admit()
 
     def _reset(self, worker: Worker) -> None:
-        self._turn_away(worker)
+        self._retire(worker)
         worker.process = None
         worker.ready = worker.leaving = False
         worker.restarts += 1
@@ -200,7 +229,7 @@ class Supervisor:
         self._stopping.set()
         if self._serving is not None:
             self._serving.cancel()
-        # For those that still start. INVARIANT: whoever is there has the order before it, and so knows what it means.
+        # For workers that still start. INVARIANT: every other one has the order first, and so knows what SIGTERM means.
         self._workers.signal(signal.SIGTERM)
 
     # what workers ask and tell
@@ -213,20 +242,20 @@ class Supervisor:
         elif subject == "readiness":
             return await self._workers.siblings_of(worker, detail)
         elif subject == "leave":
-            return await self._leaves_alone(worker)
+            return await self._may_leave(worker)
         else:
-            self._told(worker, subject, detail)
+            self._note(worker, subject, detail)
         return None
 
-    async def _leaves_alone(self, worker: Worker) -> bool:
-        """Whether this worker was sent SIGTERM and the service was not, or will be in a moment."""
+    async def _may_leave(self, worker: Worker) -> bool:
+        """Whether SIGTERM was sent to this worker alone. If the service gets it as well, it does so in a moment."""
         await _within(_SIGNAL_TIMEOUT_S, self._stopping)
         if self._stopping.is_set():
             return False
-        self._told(worker, "leaving", None)
+        self._note(worker, "leaving", None)
         return True
 
-    def _told(self, worker: Worker, subject: str, detail: Any) -> None:  # noqa: ANN401 - JSON
+    def _note(self, worker: Worker, subject: str, detail: Any) -> None:  # noqa: ANN401 - JSON
         if subject == "turn_over":
             self._turns.end(worker.number)
             if detail:
@@ -241,7 +270,6 @@ class Supervisor:
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
-    """Return when it is set, or after this time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

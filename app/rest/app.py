@@ -51,7 +51,7 @@ class RestApp:
     def __init__(self, services: Services, pages: Routes, traced: Callable[[ASGIApp], ASGIApp] | None = None) -> None:
         self.answer: Answer = AtOnce(services) if traced is None else _takes_the_long_way
         """What the server's protocol asks before it puts a plain request to this application."""
-        self.face = health.face_of(services)
+        self.worker_probe = health.worker_probe(services)
         """What the supervisor of several workers asks each of them."""
         self._services = services
         self._router = APIRouter(routes=[*ROUTES, *pages], redirect_slashes=False, default=self._not_found)

@@ -38,10 +38,10 @@ class Alone:
 
     alone = True
 
-    def oversee(self, _drain: Callable[[], None], end: Callable[[], None]) -> None:
+    def on_orders(self, _drain: Callable[[], None], end: Callable[[], None]) -> None:
         self.end = end
 
-    def terminated(self) -> None:
+    def on_sigterm(self) -> None:
         self.end()
 
 

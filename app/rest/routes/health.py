@@ -22,7 +22,7 @@ from starlette.responses import Response
 from app import __version__
 from app.metrics.page import CONTENT_TYPE
 from app.metrics.workers import Family, families_of
-from app.process.siblings import Face, Sibling, WorkerReadiness
+from app.process.siblings import Sibling, WorkerProbe, WorkerReadiness
 from app.rest.bodies.examples import Example
 from app.rest.callers.roles import OBSERVERS
 from app.rest.http.edge import CurrentServices, Routes
@@ -124,7 +124,7 @@ async def ready_everywhere(services: Services, listener_name: str) -> bool:
     return own and _all_pass(_ready_checks(await _siblings(services, listener_name)))
 
 
-def face_of(services: Services) -> Face:
+def worker_probe(services: Services) -> WorkerProbe:
     """What this worker tells the others of itself, for them to speak for it."""
 
     def families() -> list[Family]:
@@ -135,7 +135,7 @@ def face_of(services: Services) -> Face:
         readiness: Readiness = services.authorizer.readiness
         return WorkerReadiness(readiness.ready(listener), readiness.started, readiness.state.value)
 
-    return Face(families, standing)
+    return WorkerProbe(families, standing)
 
 
 def _take_down(services: Services) -> None:

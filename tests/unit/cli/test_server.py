@@ -168,20 +168,20 @@ def test_ctrl_c_does_not_drain() -> None:
 
 @dataclass
 class _Supervision:
-    """Notes what it is told, and does as `on_sigterm` says."""
+    """Counts the SIGTERMs, and answers each as `answer` says."""
 
-    on_sigterm: Callable[["_Supervision"], None]
+    answer: Callable[["_Supervision"], None]
     told: int = 0
     alone: bool = False
     drain: Callable[[], None] = field(default=lambda: None)
     end: Callable[[], None] = field(default=lambda: None)
 
-    def oversee(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
+    def on_orders(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
         self.drain, self.end = drain, end
 
-    def terminated(self) -> None:
+    def on_sigterm(self) -> None:
         self.told += 1
-        self.on_sigterm(self)
+        self.answer(self)
 
 
 def _serve_supervised(app: _App, supervision: _Supervision, once: Callable[[], Awaitable[None]]) -> None:

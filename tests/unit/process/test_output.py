@@ -10,13 +10,13 @@ from typing import IO
 
 import pytest
 
-from app.process import output
-from app.process.output import SharedOutput, output_lock
+from app.process import processes
+from app.process.processes import SharedOutput, output_lock
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
 import sys
-from app.process.output import SharedOutput
+from app.process.processes import SharedOutput
 shared = SharedOutput(int(sys.argv[1]))
 for _ in range(20):
     shared.write((sys.argv[2] * 30_000 + "\\n") * 5)
@@ -49,7 +49,7 @@ def test_lines_of_several_processes_do_not_tear() -> None:
 def test_a_process_that_stands_still_with_the_lock_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(output, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(processes, "_LOCK_TIMEOUT_S", 0.05)
     with output_lock() as lock, python(HOLDER, lock=lock, out=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
@@ -58,7 +58,7 @@ def test_a_process_that_stands_still_with_the_lock_is_not_waited_for_for_ever(
         holder.send_signal(signal.SIGKILL)
         holder.wait(60)
         # Its end frees the lock, as nothing else would.
-        monkeypatch.setattr(output, "_PATIENCE_S", 60)
+        monkeypatch.setattr(processes, "_LOCK_TIMEOUT_S", 60)
         began_at = time.monotonic()
         SharedOutput(lock.fileno()).write("after\n")
         assert time.monotonic() - began_at < 30

@@ -1,6 +1,6 @@
 """When a worker is started again."""
 
-from app.process.restarts import IN_VAIN, LONGEST_REST_S, Restarts
+from app.process.supervisor import LONGEST_REST_S, MAX_FAILED_STARTS, Restarts
 
 
 def longest(_: float, most: float) -> float:
@@ -27,7 +27,7 @@ def test_rests_stay_bounded_however_often_a_worker_ends() -> None:
 
 def test_it_is_in_vain_when_one_worker_never_becomes_ready() -> None:
     restarts = Restarts()
-    for _ in range(IN_VAIN - 1):
+    for _ in range(MAX_FAILED_STARTS - 1):
         restarts.rest_s(1, 1.0, was_ready=False)
         restarts.rest_s(2, 1.0, was_ready=False)
     assert not restarts.in_vain(1)
@@ -40,6 +40,6 @@ def test_it_is_in_vain_when_one_worker_never_becomes_ready() -> None:
 
 def test_it_is_never_in_vain_for_workers_that_were_ready() -> None:
     restarts = Restarts()
-    for _ in range(3 * IN_VAIN):
+    for _ in range(3 * MAX_FAILED_STARTS):
         restarts.rest_s(1, 1.0, was_ready=True)
     assert not restarts.in_vain(1)

@@ -11,10 +11,10 @@ import pytest
 
 from app.process import siblings
 from app.process.channel import Channel, NoAnswerError
-from app.process.siblings import Face, Siblings, WorkerReadiness
+from app.process.siblings import Siblings, WorkerProbe, WorkerReadiness
 
 PATIENCE_S = 0.05
-FACE = Face(list, lambda listener: WorkerReadiness(listener is None, started=True, state="READY"))
+PROBE = WorkerProbe(list, lambda listener: WorkerReadiness(listener is None, started=True, state="READY"))
 
 
 @dataclass
@@ -44,7 +44,7 @@ async def worker(supervisor: Supervisor, orphaned: asyncio.Event | None = None) 
     supervisor.channel = Channel(here, supervisor.hear)
     await supervisor.channel.open()
     found = Siblings(there, (orphaned or asyncio.Event()).set)
-    await found.open(FACE)
+    await found.open(PROBE)
     try:
         yield found
     finally:
@@ -54,7 +54,7 @@ async def worker(supervisor: Supervisor, orphaned: asyncio.Event | None = None) 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(siblings, "_PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(siblings, "_ANSWER_TIMEOUT_S", PATIENCE_S)
 
 
 async def test_a_worker_reports_and_answers_for_itself() -> None:
@@ -171,7 +171,7 @@ async def test_when_too_many_ask_the_others_are_not_taken_for_ready() -> None:
 async def test_the_supervisors_orders_reach_the_server() -> None:
     supervisor, heard = Supervisor(), list[str]()
     async with worker(supervisor) as found:
-        found.oversee(lambda: heard.append("drain"), lambda: heard.append("end"))
+        found.on_orders(lambda: heard.append("drain"), lambda: heard.append("end"))
         assert supervisor.channel is not None
         for order in ("drain", "end"):
             supervisor.channel.tell(order)
@@ -186,9 +186,9 @@ async def test_a_signal_of_its_own_ends_a_worker_unless_it_is_that_of_all(
 ) -> None:
     supervisor, ended = Supervisor(answers), list[str]()
     async with worker(supervisor) as found:
-        found.oversee(lambda: ended.append("drained"), lambda: ended.append("ended"))
-        found.terminated()
-        found.terminated()
+        found.on_orders(lambda: ended.append("drained"), lambda: ended.append("ended"))
+        found.on_sigterm()
+        found.on_sigterm()
         await supervisor.heard_of("leave")
         await asyncio.sleep(4 * PATIENCE_S)
         assert ended == (["ended"] if ends else [])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.formats.command_errors import CommandError
-from app.process import restarts
+from app.process import supervisor as supervisors
 from app.process.supervisor import Drain, Supervisor
 
 DIES = "raise SystemExit(7)"
@@ -90,7 +90,7 @@ def run(supervisor: Supervisor) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restarts, "FIRST_REST_S", 0.01)
+    monkeypatch.setattr(supervisors, "FIRST_REST_S", 0.01)
     monkeypatch.setattr("app.process.supervisor._TICK_S", 0.05)
 
 

@@ -35,7 +35,7 @@ async def beside(service: Service, *others: dict[str, Any], page: str = "") -> A
     await supervisor.open()
     found = Siblings(there, orphaned=lambda: None)
     app = create_rest_app(service.authorizer, service.metrics, service.audit, Surroundings(siblings=found))
-    await found.open(app.face)
+    await found.open(app.worker_probe)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://klamm") as client:
         yield client
     await found.close()
@@ -125,7 +125,7 @@ async def test_ready_siblings_do_not_make_this_worker_ready(unloaded: Service) -
 async def test_without_an_answer_of_the_supervisor_a_worker_speaks_for_itself(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(siblings, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(siblings, "_ANSWER_TIMEOUT_S", 0.05)
     async with beside(service) as client:
         assert await statuses(client) == [200, 200, 200]
         assert "[+]workers ok: the supervisor does not answer" in (await client.get("/readyz?verbose")).text
@@ -142,8 +142,8 @@ async def test_the_page_of_metrics_is_that_of_the_service(service: Service) -> N
 
 async def test_a_worker_tells_the_others_how_it_stands(service: Service, unloaded: Service) -> None:
     for each, ready, state in ((service, True, "READY"), (unloaded, False, "LOADING")):
-        face = create_rest_app(each.authorizer, each.metrics, each.audit).face
-        found = face.readiness(None)
+        probe = create_rest_app(each.authorizer, each.metrics, each.audit).worker_probe
+        found = probe.readiness(None)
         assert (found.ready, found.started, found.state) == (ready, ready, state)
-        families = {family.name: family for family in face.families()}
+        families = {family.name: family for family in probe.families()}
         assert families["klamm_acl_count"].samples == [("klamm_acl_count", {}, 0.0 if ready else -1.0)]
