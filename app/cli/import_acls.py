@@ -14,11 +14,11 @@ from app.cli.acl_files import AclFile, open_acls
 from app.cli.commands import SETTINGS_HELP, add_data_dir
 from app.cli.database import EachSecond, database, named_database, settings_of
 from app.cli.progress import ProgressDisplay
+from app.client.console import Warnings
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.client.import_over_http import HttpImportCounts, HttpImporter
-from app.client.warning_lines import Warnings
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
@@ -167,7 +167,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
         if not counts.read:
             raise
         raise UsageError(f"{error}; {how_far}; {_MENDED}") from None
-    warnings.tell("klamm import", sys.stderr)
+    warnings.print("klamm import", sys.stderr)
     return f"created: {counts.created}\nalready there: {counts.there}\nseconds: {time.monotonic() - began_at:.1f}" + (
         "" if counts.token is None else f"\ntoken: {counts.token}"
     )

@@ -32,10 +32,10 @@ WHOLE = ("--prune", "--max-delete-percent", "100")
 # Loads the command with calls of a few ACLs, so that there are many of them to be killed between.
 SMALL_CALLS = """
 import sys
-from app.client.plan import applying
-applying.MAX_RECORDS_PER_USER_OP = 7
-from app.cli.client import run_client
-sys.exit(run_client(sys.argv[1:]))
+from app.client.plan import apply
+apply.MAX_RECORDS_PER_USER_OP = 7
+from app.cli.entry_point import main
+sys.exit(main(sys.argv[1:]))
 """
 
 

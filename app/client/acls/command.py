@@ -19,10 +19,10 @@ from app.client.acls.meaning import (
 from app.client.acls.options import ExecutionError, Given, parse_options
 from app.client.acls.output import writer_named
 from app.client.acls.work import Add, Console, List, Remove, Work
+from app.client.console import warn_of
 from app.client.http.access import AccessFlags, make_access
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service
-from app.client.warning_lines import warn_of
 from app.client.words import utf_8
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding

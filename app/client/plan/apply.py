@@ -1,20 +1,25 @@
 """`klamm apply`: makes of a service's ACLs those of a file, or what a saved plan says."""
 
 import argparse
+import json
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
+from app.client.console import warn_of
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import ServiceError
+from app.client.http.replies import ServiceError, binding_body
 from app.client.http.service import Service
-from app.client.plan.applying import Done, carry_out
-from app.client.plan.desired import read_state
-from app.client.plan.file import check_plan, load_plan
-from app.client.plan.options import FILES_HELP, Proposal, add_plan_arguments, proposal_of, propose, prune_of
+from app.client.plan.command import FILES_HELP, Proposal, add_plan_arguments, proposal_of, propose, prune_of, read_state
 from app.client.plan.output import write_json
-from app.client.plan.planning import Limits
-from app.client.plan.sources import STANDARD_INPUT, read_wanted
-from app.client.warning_lines import warn_of
+from app.client.plan.planning import Limits, Plan, check_plan, load_plan
+from app.client.plan.wanted import STANDARD_INPUT, read_wanted
+from app.client.words import counted
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.filters import AclBindingFilter
+from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.formats.acl_entries import shown
 from app.formats.command_errors import UsageError
 
 DESCRIPTION = (
@@ -28,9 +33,28 @@ _EPILOG = (
     "can't be read; 130 Ctrl-C; 141 the reader of a pipe has gone."
 )
 
+MAX_CALL_BYTES = 6 * 1024 * 1024
+"""Of ACLs in one call; the service takes bodies of 8 MiB."""
+
+_CHANGED_SINCE = ("INVALID_UPDATE_VERSION", "TOKEN_EPOCH_MISMATCH")
+_REFUSED_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Done:
+    """How far the plan has come, and the token of the state that it has left."""
+
+    plan: Plan
+    token: str
+    created: int = 0
+    deleted: int = 0
+
+    def __str__(self) -> str:
+        create, delete = len(self.plan.create), len(self.plan.delete)
+        return f"{self.created} of {create} ACLs created and {self.deleted} of {delete} deleted"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
     parser.usage = "%(prog)s (FILE... | --plan PLAN) [OPTIONS]"
     parser.epilog = _EPILOG
     parser.add_argument("files", metavar="FILE", nargs="*", help=FILES_HELP)
@@ -47,7 +71,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     access = access_of(arguments)
     wanted = None if arguments.plan is not None else read_wanted(arguments.files, arguments.format)
     if wanted is not None:
-        wanted.tell("klamm apply", sys.stderr)
+        wanted.print_sources("klamm apply", sys.stderr)
     with Service(access) as service:
         proposal = _saved(arguments.plan, service) if wanted is None else propose(service, wanted, prune)
         plan = proposal.plan
@@ -60,7 +84,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         if not (plan.is_empty or arguments.yes or _confirmed(out)):
             out.write("Nothing was changed.\n")
             return 1
-        done = carry_out(service, plan, lambda done: _tell(done, arguments, out))
+        done = carry_out(service, plan, lambda done: _show_progress(done, arguments, out))
     if arguments.output == "json":
         write_json({**proposal.body(), "created": done.created, "deleted": done.deleted, "token": done.token}, out)
     elif not plan.is_empty:
@@ -69,18 +93,18 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _check(arguments: argparse.Namespace, out: TextIO) -> None:
-    """What can be refused before the service is asked. Raises UsageError."""
+    """Refuses what can be refused before the service is asked."""
     if bool(arguments.files) is (arguments.plan is not None):
         raise UsageError("give either FILE or --plan PLAN")
-    told = (arguments.format, arguments.prune, arguments.prune_principal, arguments.prune_prefix)
-    if arguments.plan is not None and any(told):
-        raise UsageError("--plan says itself what is created and deleted; leave --format and --prune... out")
+    about_files = (arguments.format, arguments.prune, arguments.prune_principal, arguments.prune_prefix)
+    if arguments.plan is not None and any(about_files):
+        raise UsageError("--plan says itself what is created and deleted; leave out --format and --prune...")
     if arguments.yes:
         return
     if arguments.output == "json":
-        raise UsageError("--output json asks nobody; say --yes if it shall be done")
+        raise UsageError("--output json asks nobody; add --yes")
     if STANDARD_INPUT in arguments.files or not (sys.stdin.isatty() and out.isatty()):
-        raise UsageError("there is no terminal to ask on; say --yes if it shall be done, or look at it with klamm plan")
+        raise UsageError("there is no terminal to ask on; add --yes to do it anyway, or use klamm plan to look at it")
 
 
 def _saved(path: str, service: Service) -> Proposal:
@@ -101,7 +125,105 @@ def _confirmed(out: TextIO) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _tell(done: Done, arguments: argparse.Namespace, out: TextIO) -> None:
+def _show_progress(done: Done, arguments: argparse.Namespace, out: TextIO) -> None:
     if arguments.output == "text":
         out.write(f"{done}\n")
         out.flush()
+
+
+def carry_out(service: Service, plan: Plan, report: Callable[[Done], None]) -> Done:
+    """Creates, then deletes. `report` is called after each call, if there are many.
+
+    Each call is guarded by the token that the one before has left. As soon as anything is refused, or somebody else has
+    changed anything, it stops with a ServiceError that says how far it came.
+    """
+    done = Done(plan, plan.token)
+    creates, deletes = list(_chunks(plan.creates_in_order)), list(_chunks(plan.deletes_in_order))
+    calls = [(_create, "create", some) for some in creates] + [(_delete, "delete", some) for some in deletes]
+    under_way = "nothing"
+    try:
+        for call, what, some in calls:
+            under_way = f"{counted(len(some))} to {what}"
+            call(service, some, done)
+            if max(len(creates), len(deletes)) > 1:
+                report(done)
+    except ServiceError as error:
+        raise _stopped(error, under_way, done) from None
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"interrupted with {under_way} under way; {done} for certain; plan again to see what is left\n"
+        )
+        raise
+    return done
+
+
+def _create(service: Service, some: Sequence[AclBinding], done: Done) -> None:
+    results, token = service.create_acls(some, if_unchanged_since=done.token)
+    done.token = token
+    done.created += sum(each.created for each in results)
+    _raise_refused(
+        [(acl, str(each.refusal)) for acl, each in zip(some, results, strict=True) if each.refusal is not None],
+        "create",
+    )
+
+
+def _delete(service: Service, some: Sequence[AclBinding], done: Done) -> None:
+    results, token = service.delete_acls([_filter(each) for each in some], if_unchanged_since=done.token)
+    done.token = token
+    done.deleted += sum(len(each.matches) for each in results)
+    refused = [(acl, str(each.refusal)) for acl, each in zip(some, results, strict=True) if each.refusal is not None]
+    # The guard makes sure of what the plan has seen, but a saved plan may have been edited.
+    refused += [
+        (acl, "there is no such ACL")
+        for acl, each in zip(some, results, strict=True)
+        if each.refusal is None and not each.matches
+    ]
+    _raise_refused(refused, "delete")
+
+
+def _raise_refused(refused: Sequence[tuple[AclBinding, str]], what: str) -> None:
+    if refused:
+        named = "; ".join(f"{shown(acl)} ({why})" for acl, why in refused[:_REFUSED_SHOWN])
+        more = f"; and {len(refused) - _REFUSED_SHOWN} more" if len(refused) > _REFUSED_SHOWN else ""
+        raise ServiceError(f"the service refused to {what} {counted(len(refused))}: {named}{more}")
+
+
+def _stopped(error: ServiceError, under_way: str, done: Done) -> ServiceError:
+    why = str(error)
+    if error.code in _CHANGED_SINCE:
+        why = "somebody else has changed the ACLs or the configuration since the plan, so nothing more was done"
+    elif error.outcome_unknown:
+        why = f"{why} (under way: {under_way})"
+    return ServiceError(
+        f"{why}; {done}; plan again to see what is left",
+        code=error.code,
+        status=error.status,
+        outcome_unknown=error.outcome_unknown,
+    )
+
+
+def _chunks(acls: Sequence[AclBinding]) -> Iterator[list[AclBinding]]:
+    """As many ACLs and bytes together as one call takes."""
+    some: list[AclBinding] = []
+    size = 0
+    for acl in acls:
+        weight = len(json.dumps(binding_body(acl))) + 1
+        if some and (len(some) == MAX_RECORDS_PER_USER_OP or size + weight > MAX_CALL_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(acl)
+        size += weight
+    if some:
+        yield some
+
+
+def _filter(acl: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        acl.resource_type,
+        acl.resource_name,
+        acl.pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission_type,
+    )

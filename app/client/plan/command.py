@@ -1,16 +1,37 @@
-"""`klamm plan`: what would make of a service's ACLs those of a file, and who would gain and lose access by it."""
+"""`klamm plan`, and what `klamm apply` shares with it: the service's state, the proposal and its flags."""
 
 import argparse
+import random
 import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
+from app.client.console import warn_of
 from app.client.http.access import access_of, add_access_arguments
+from app.client.http.replies import ServiceError, parse_list, parse_object, parse_text
 from app.client.http.service import Service
-from app.client.plan.file import save_plan
-from app.client.plan.options import FILES_HELP, add_plan_arguments, propose, prune_of
-from app.client.plan.planning import Limits
-from app.client.plan.sources import read_wanted
-from app.client.warning_lines import warn_of
+from app.client.plan.output import plan_body, print_plan, write_json
+from app.client.plan.planning import (
+    DEFAULT_MAX_DELETE_PERCENT,
+    DEFAULT_MAX_DELETES,
+    Limits,
+    Plan,
+    Prune,
+    make_plan,
+    save_plan,
+)
+from app.client.plan.wanted import Wanted, read_wanted
+from app.client.words import principal_named
+from app.core.access.diff import AccessDiff, access_diff
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.configs import CONFIG_NAMES, AuthorizerConfig, parse_configs
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.filters import AclBindingFilter
+from app.formats.arguments import whole_number
+from app.formats.command_errors import UsageError
+from app.formats.registry import FORMAT_NAMES
 
 DESCRIPTION = (
     "Compares the ACLs of files, in any format that klamm import reads, with those of a running service. Shows which "
@@ -23,11 +44,16 @@ _EPILOG = (
     "do (--detailed-exitcode only); 130 Ctrl-C; 141 the reader of a pipe has gone."
 )
 
+FILES_HELP = "the ACLs that are wanted: files, a folder for all files in it; - for standard input"
+
 _CHANGES = 3
+_MOST_DELETES = 999_999_999
+_TRIES = 8
+_PAUSE_S = 0.2
+_FORBIDDEN = (401, 403)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
     parser.usage = "%(prog)s FILE... [OPTIONS]"
     parser.epilog = _EPILOG
     parser.add_argument("files", metavar="FILE", nargs="+", help=FILES_HELP)
@@ -44,7 +70,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     prune, limits = prune_of(arguments), Limits(arguments.max_deletes, arguments.max_delete_percent)
     access = access_of(arguments)
     wanted = read_wanted(arguments.files, arguments.format)
-    wanted.tell("klamm plan", sys.stderr)
+    wanted.print_sources("klamm plan", sys.stderr)
     with Service(access) as service:
         proposal = propose(service, wanted, prune)
         if arguments.save is not None:
@@ -52,3 +78,144 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     warn_of(proposal.plan.create, "klamm plan", sys.stderr)
     proposal.show(out, arguments.output, limits.refusal(proposal.plan))
     return _CHANGES if arguments.detailed_exitcode and not proposal.plan.is_empty else 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """All ACLs and the configuration as of one token. `config` is None if the caller may not read it."""
+
+    acls: frozenset[AclBinding]
+    token: str
+    config: AuthorizerConfig | None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan, what it means for access, and whether the configuration that this depends on is known."""
+
+    plan: Plan
+    access: AccessDiff
+    config_known: bool
+    files: int = 1
+    """How many files the wanted ACLs come from."""
+
+    def show(self, out: TextIO, form: str, refusal: str | None = None) -> None:
+        """`form` is that of --output; `refusal` is why apply would refuse it."""
+        if form == "json":
+            write_json(self.body(), out)
+        elif form == "markdown":
+            from app.client.plan.markdown import plan_page  # noqa: PLC0415 - only here
+
+            out.write(plan_page(self.plan, self.access, refusal, config_known=self.config_known, files=self.files))
+        else:
+            print_plan(self.plan, self.access, out, config_known=self.config_known, files=self.files)
+            if refusal is not None:
+                out.write(f"\napply will refuse this: {refusal}\n")
+
+    def body(self) -> dict[str, object]:
+        return plan_body(self.plan, self.access, config_known=self.config_known)
+
+
+def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) -> None:
+    parser.add_argument(
+        "--format", metavar="NAME", help=f"the files' format, if it is not recognised: {', '.join(FORMAT_NAMES)}"
+    )
+    parser.add_argument("--output", choices=outputs, default="text", help="how to print (%(default)s)")
+    group = parser.add_argument_group("deleting")
+    group.add_argument(
+        "--prune", action="store_true", help="delete ACLs that the files do not have (they stay otherwise)"
+    )
+    group.add_argument(
+        "--prune-principal",
+        metavar="PRINCIPAL",
+        action="append",
+        default=[],
+        help="prune only ACLs of this principal; may be repeated",
+    )
+    group.add_argument(
+        "--prune-prefix",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="prune only ACLs on resource names and prefixes that begin so; may be repeated",
+    )
+    group.add_argument(
+        "--max-deletes",
+        metavar="N",
+        type=whole_number(0, _MOST_DELETES),
+        default=DEFAULT_MAX_DELETES,
+        help="refuse to delete more ACLs than this (%(default)s)",
+    )
+    group.add_argument(
+        "--max-delete-percent",
+        metavar="N",
+        type=whole_number(0, 100),
+        default=DEFAULT_MAX_DELETE_PERCENT,
+        help="refuse to delete more than this part of the ACLs that pruning looks at, in percent (%(default)s)",
+    )
+
+
+def prune_of(arguments: argparse.Namespace) -> Prune:
+    if not arguments.prune:
+        for flag, given in (
+            ("--prune-principal", arguments.prune_principal),
+            ("--prune-prefix", arguments.prune_prefix),
+        ):
+            if given:
+                raise UsageError(f"{flag} narrows --prune down; add --prune")
+    if "" in arguments.prune_prefix:
+        raise UsageError("--prune-prefix: every name begins with an empty text; leave it out to prune all")
+    principals = frozenset(principal_named(each) for each in arguments.prune_principal)
+    return Prune(arguments.prune, principals, tuple(arguments.prune_prefix))
+
+
+def propose(service: Service, wanted: Wanted, prune: Prune) -> Proposal:
+    state = read_state(service)
+    plan = make_plan(wanted.acls, state.acls, state.token, prune)
+    return proposal_of(plan, state, files=len(wanted.sources))
+
+
+def proposal_of(plan: Plan, state: StoreState, *, files: int = 1) -> Proposal:
+    access = access_diff(state.acls, plan.after(state.acls), state.config or AuthorizerConfig())
+    return Proposal(plan, access, state.config is not None, files)
+
+
+def read_state(service: Service) -> StoreState:
+    """All ACLs and the configuration, as of one token. Raises ServiceError, also if they change faster than that."""
+    for attempt in range(1, _TRIES + 1):
+        config, config_token = _read_config(service)
+        listing = service.acls(AclBindingFilter())
+        if config_token in (None, listing.token):
+            acls = frozenset(each.binding for each in listing.acls)
+            _check_words(acls)
+            return StoreState(acls, listing.token, config)
+        time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt)  # noqa: S311 - no secret
+    raise ServiceError(f"`{service.url}` changes faster than it can be read; try again later")
+
+
+def _read_config(service: Service) -> tuple[AuthorizerConfig | None, str | None]:
+    """The configuration and the token that it is of; neither if the caller may not read it."""
+    try:
+        reply = service.get("/v1/configs")
+    except ServiceError as error:
+        if error.status in _FORBIDDEN:
+            return None, None
+        raise
+    values: dict[str, str | None] = {}
+    for each in parse_list(reply, "configs"):
+        fields = parse_object(each)
+        name, value = parse_text(fields, "name"), fields.get("value")
+        if name in CONFIG_NAMES and isinstance(value, str):
+            values[name] = value
+    try:
+        return parse_configs(values), parse_text(reply, "token")
+    except InvalidRequestException as error:
+        raise ServiceError(f"the configuration of `{service.url}` can't be understood ({error.message})") from None
+
+
+def _check_words(acls: frozenset[AclBinding]) -> None:
+    for acl in acls:
+        if 0 in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type):
+            raise ServiceError(
+                "the service has ACLs with words that this klamm does not know; use the service's own version"
+            )

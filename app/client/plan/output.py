@@ -1,9 +1,10 @@
-"""What a plan says: each of its parts as one line, and all of it as JSON for programs."""
+"""What a plan says: lines for people, and JSON for programs."""
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from app.client.console import coloured
 from app.client.http.replies import binding_body
 from app.client.plan.planning import Plan, Prune
 from app.client.words import counted
@@ -13,8 +14,11 @@ from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, Pat
 from app.core.kafka.operations import supported_operations
 from app.formats.arguments import one_line
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 MAX_LINES = 100
-"""Of each kind; JSON tells all."""
+"""Of each kind; JSON shows all."""
 
 _MAX_EXCEPTIONS = 8
 CONFIG_UNKNOWN = (
@@ -49,6 +53,36 @@ def write_json(body: dict[str, object], out: TextIO) -> None:
     """One JSON object, in ASCII."""
     json.dump(body, out, indent=2)
     out.write("\n")
+
+
+def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool, files: int = 1) -> None:
+    """For people. What is too long is cut with a line that says so."""
+    console = coloured(out)
+    _print_some(console, "green", [f"  + {acl_text(acl)}" for acl in plan.create])
+    _print_some(console, "red", [f"  - {acl_text(acl)}" for acl in plan.delete])
+    console.print(summary_text(plan, files))
+    if plan.is_empty:
+        return
+    if not config_known:
+        console.print(CONFIG_UNKNOWN, style="yellow")
+    lost = [change_text(each) for each in access.changes if not each.gained]
+    gained = [change_text(each) for each in access.changes if each.gained]
+    for title, style, lines in (("Access lost:", "red", lost), ("Access gained:", "green", gained)):
+        if lines:
+            console.print(f"\n{title}")
+            _print_some(console, style, [f"  {line}" for line in lines])
+    if access.unresolved:
+        console.print("\nToo much to be worked out; this may be gained and lost as well:")
+        _print_some(console, "yellow", [f"  {unresolved_text(each)}" for each in access.unresolved])
+    if not access.changes and not access.unresolved:
+        console.print("\nNobody gains or loses any access.")
+
+
+def _print_some(console: "Console", style: str, lines: Sequence[str]) -> None:
+    for line in lines[:MAX_LINES]:
+        console.print(line, style=style)
+    if len(lines) > MAX_LINES:
+        console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json tells all")
 
 
 def acl_text(acl: AclBinding) -> str:
@@ -130,11 +164,11 @@ def _principals(principals: Principals) -> str:
 
 def _operations(operations: Sequence[AclOperation], resource_type: ResourceType) -> str:
     known = supported_operations(resource_type)
-    told = [each.name for each in operations if each in known]
-    if len(told) == len(known):
+    named = [each.name for each in operations if each in known]
+    if len(named) == len(known):
         return "ALL"
-    if told:
-        return ", ".join(told)
+    if named:
+        return ", ".join(named)
     return f"{', '.join(each.name for each in operations)} (which nobody asks of a {resource_type.name})"
 
 

@@ -5,11 +5,10 @@ import json
 from collections.abc import Mapping
 from typing import TextIO
 
-from app.client.acls.command_lines import access_flags
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_list, parse_object, strange_reply
 from app.client.http.service import Service
-from app.client.why.reply import Asked, explained
+from app.client.why.explanation import Asked, explained, print_explanation
 from app.client.words import operation_named, principal_named, resource_named
 from app.core.kafka.errors import Errors, InvalidRequestException
 from app.core.kafka.hosts import parse_address
@@ -31,7 +30,6 @@ _OUTPUTS = ("text", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `klamm why` takes."""
     parser.usage = "%(prog)s PRINCIPAL OPERATION RESOURCE --host ADDRESS [OPTIONS]"
     parser.epilog = _EPILOG
     parser.add_argument("principal", metavar="PRINCIPAL", help="who would do it, such as User:bob")
@@ -75,9 +73,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
             json.dumps({**asked.fields, **parse_object(results[0]), "token": reply.get("token")}, indent=2) + "\n"
         )
     else:
-        from app.client.why.text import print_explanation  # noqa: PLC0415 - rich is slow to load; help needs none of it
-
-        print_explanation(asked, explanation, access_flags(arguments), out)
+        print_explanation(asked, explanation, _access_flags(arguments), out)
     return _DENIED if arguments.exit_code and not explanation.is_allowed else 0
 
 
@@ -111,3 +107,15 @@ def _asked(arguments: argparse.Namespace) -> Asked:
         ) from None
     operation = operation_named(arguments.operation)
     return Asked(principal_named(arguments.principal), operation, resource_type, resource_name, host)
+
+
+def _access_flags(arguments: argparse.Namespace) -> list[str]:
+    """The flags of `add_access_arguments` as they were given, so that a command reaches the same service."""
+    given = {
+        "--klamm": arguments.klamm,
+        "--as": arguments.as_principal,
+        "--command-config": arguments.command_config,
+        "--token-file": arguments.token_file,
+        "--ca": arguments.ca,
+    }
+    return [word for flag, value in given.items() if value is not None for word in (flag, value)]

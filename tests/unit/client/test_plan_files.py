@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.client.http.replies import binding_body
-from app.client.plan.file import check_plan, load_plan, save_plan
-from app.client.plan.planning import Limits, Plan, Prune, make_plan
+from app.client.plan.planning import Limits, Plan, Prune, check_plan, load_plan, make_plan, save_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.command_errors import UsageError

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from app.client.plan.console import print_plan
-from app.client.plan.output import MAX_LINES, plan_body
+from app.client.plan.output import MAX_LINES, plan_body, print_plan
 from app.client.plan.planning import Prune, make_plan
 from app.core.access.diff import AccessDiff, access_diff
 from app.core.kafka.bindings import AclBinding

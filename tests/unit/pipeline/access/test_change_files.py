@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.client.plan.file import save_plan
-from app.client.plan.planning import Plan, Prune
+from app.client.plan.planning import Plan, Prune, save_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token

@@ -1,16 +1,17 @@
-"""An explanation for people: plain lines that nothing cuts, with some colour on a terminal."""
+"""What a service explains of one action, and how people read it: plain lines, with some colour on a terminal."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
-from app.client.acls.command_lines import command_for
 from app.client.acls.text import harmless
-from app.client.http.replies import binding_body
-from app.client.pipe_console import PipeConsole
-from app.client.why.reply import Asked, Explained
+from app.client.console import coloured
+from app.client.http.replies import binding_body, parse_acl, parse_binding, parse_list, parse_object, parse_text
+from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import WILDCARD, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.formats.shell_words import shell_line
 
 _RULES = {
     "SuperUser": "no ACL is asked (SuperUser)",
@@ -21,8 +22,85 @@ _RULES = {
 _HEADING = "bold"
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`host` is an IP address."""
+
+    principal: str
+    operation: AclOperation
+    resource_type: ResourceType
+    resource_name: str
+    host: str
+
+    @property
+    def fields(self) -> dict[str, str]:
+        return {
+            "principal": self.principal,
+            "client_address": self.host,
+            "operation": self.operation.name,
+            "resource_type": self.resource_type.name,
+            "resource_name": self.resource_name,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """`near_misses` come with what they lack."""
+
+    is_allowed: bool
+    rule: str
+    acl: AclBinding | None
+    matching: Sequence[AclBinding]
+    matching_count: int
+    near_misses: Sequence[tuple[AclBinding, str]]
+    smallest: AclBinding | None
+    denying: Sequence[AclBinding]
+    denying_count: int
+    needed_besides: AclBinding | None
+    note: str | None
+    token: str | None
+
+
+def explained(body: object, token: object) -> Explained:
+    """One entry of explain's results. Raises ServiceError for what is none."""
+    fields = parse_object(body)
+    matching, denying = _acls(fields, "matching_acls"), _acls(fields, "denying_acls")
+    near = [parse_object(each) for each in parse_list(fields, "near_misses")]
+    return Explained(
+        is_allowed=parse_text(fields, "result") == "ALLOWED",
+        rule=parse_text(fields, "rule"),
+        acl=_binding(fields, "acl"),
+        matching=matching,
+        matching_count=_count(fields, "matching_acl_count", matching),
+        near_misses=[(parse_acl(each.get("acl")).binding, parse_text(each, "detail")) for each in near],
+        smallest=_binding(fields, "smallest_acl"),
+        denying=denying,
+        denying_count=_count(fields, "denying_acl_count", denying),
+        needed_besides=_binding(fields, "acl_needed_besides"),
+        note=_text(fields.get("note")),
+        token=_text(token),
+    )
+
+
+def _acls(fields: Mapping[str, object], name: str) -> list[AclBinding]:
+    return [parse_acl(each).binding for each in parse_list(fields, name)]
+
+
+def _binding(fields: Mapping[str, object], name: str) -> AclBinding | None:
+    return None if fields.get(name) is None else parse_binding(fields[name])
+
+
+def _count(fields: Mapping[str, object], name: str, listed: Sequence[AclBinding]) -> int:
+    count = fields.get(name)
+    return count if isinstance(count, int) else len(listed)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 def print_explanation(asked: Asked, found: Explained, access: Sequence[str], out: TextIO) -> None:
-    """Print it; `access` are the flags that commands need to reach the same service."""
+    """`access` are the flags with which commands reach the same service."""
     page = _Page(out)
     word, style = ("ALLOWED", "bold green") if found.is_allowed else ("DENIED", "bold red")
     resource = resource_text(asked.resource_type, asked.resource_name)
@@ -65,7 +143,6 @@ def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternT
 
 
 def _print_way_out(page: "_Page", found: Explained, access: Sequence[str]) -> None:
-    """What has to be typed for it to be allowed."""
     if found.denying:
         page.heading(_counted("To allow it, remove every ACL that denies it", found.denying_count, len(found.denying)))
         page.lines(_command("remove", each, access) for each in found.denying)
@@ -91,23 +168,31 @@ def _counted(text: str, count: int, listed: int) -> str:
 
 
 class _Page:
-    """Lines in their order. Nothing is wrapped, and nothing in a name reaches the terminal as a command."""
+    """Lines that are not wrapped. No name in them reaches the terminal as a control sequence."""
 
     def __init__(self, out: TextIO) -> None:
-        self._console = PipeConsole(file=out, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._console = coloured(out)
 
     def line(self, text: str, *, indent: int = 0, before: str = "", style: str = "") -> None:
-        """One line; `before` stands at its beginning, in this style."""
         if before:
             self._console.print(before, style=style, end=" ")
         self._console.print("  " * indent + harmless(text))
 
     def lines(self, texts: Iterable[str]) -> None:
-        """Lines below a heading."""
         for text in texts:
             self.line(text, indent=1)
 
     def heading(self, text: str) -> None:
-        """A heading, with some space before it."""
         self._console.print()
         self._console.print(harmless(text), style=_HEADING)
+
+
+def command_for(action: str, binding: AclBinding, access: Sequence[str] = ()) -> str | None:
+    """`klamm acls --add ...` (or `--remove`) for this ACL, for any POSIX shell; `access` are flags for the service.
+
+    None where the flags, which are kafka-acls' own, have no way to say it: they trim names, and refuse operations that
+    the resource type does not have. None, too, where the line would hold what can't be printed.
+    """
+    if beyond_kafka_acls(binding) is not None:
+        return None
+    return shell_line(["klamm", "acls", *access, f"--{action}", *kafka_acls_flags(binding, with_defaults=False)])

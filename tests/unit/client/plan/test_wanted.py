@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.client.plan import sources
-from app.client.plan.sources import read_wanted
+from app.client.plan import wanted as wanted_module
+from app.client.plan.wanted import read_wanted
 from app.formats.command_errors import UsageError
 from tests.updates import topic
 
@@ -29,7 +29,7 @@ def refusal(*paths: Path | str) -> str:
 
 def told(*paths: Path | str) -> str:
     err = io.StringIO()
-    read_wanted([str(each) for each in paths], None).tell("klamm plan", err)
+    read_wanted([str(each) for each in paths], None).print_sources("klamm plan", err)
     return err.getvalue()
 
 
@@ -78,7 +78,7 @@ def test_long_lists_end_with_how_many_more_there_are(tmp_path: Path) -> None:
     names = [f"t{number}" for number in range(100)]
     text = told(written(tmp_path / "a.jsonl", *names), written(tmp_path / "b.jsonl", *names))
     assert "100 ACLs in more than one file:" in text
-    assert text.endswith(f"  ... and {100 - sources.MAX_LINES} more\n")
+    assert text.endswith(f"  ... and {100 - wanted_module._LINES_SHOWN} more\n")
 
 
 def test_what_is_not_understood_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_file_that_is_named_twice_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_too_many_files_is_probably_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MAX_FILES", 2)
+    monkeypatch.setattr(wanted_module, "MAX_FILES", 2)
     for number in range(3):
         written(tmp_path / "acls" / f"{number}.jsonl", "t0")
     assert "has more than 2 files" in refusal(tmp_path / "acls")

@@ -1,29 +1,31 @@
-"""The files that wanted ACLs come from: named one by one, or all of a folder. None is left out without a word."""
+"""The ACLs that files want. Files are named one by one, or all of a folder; none is left out silently."""
 
+import io
 import os
+import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
-from app.client.plan.desired import read_desired
 from app.client.words import counted
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import shown
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
+from app.formats.registry import format_named, read_entries, unrecognised
 
 STANDARD_INPUT = "-"
 MAX_FILES = 10_000
-MAX_LINES = 20
-"""Of each kind that is told; the numbers are always of all."""
+MAX_STREAM_BYTES = 64 * 1024 * 1024
+_LINES_SHOWN = 20
+_PROBLEMS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, and how many ACLs it has."""
-
     path: str
     acls: int
 
@@ -34,36 +36,46 @@ class Wanted:
 
     acls: frozenset[AclBinding]
     named: tuple[str, ...]
-    """What stood on the command line: files and folders."""
+    """The files and folders on the command line."""
     sources: tuple[Source, ...]
     """In the order in which they were read."""
     left_out: tuple[str, ...]
-    """What in folders has a name that begins with a dot."""
+    """Everything in the folders whose name begins with a dot."""
     repeated: tuple[tuple[AclBinding, str, str], ...]
-    """What stands in more than one file: the ACL, the first file that has it, and another one."""
+    """ACLs of more than one file: the ACL, the first file that has it, and another one."""
 
-    def tell(self, command: str, err: TextIO) -> None:
-        """Which files were read, unless one was named and is all there is."""
+    def print_sources(self, command: str, err: TextIO) -> None:
+        """Which files were read, unless that is the one that was named."""
         if len(self.named) == 1 and self.sources[0].path == self.named[0]:
             return
         read = [f"{_quoted(each.path)}: {counted(each.acls)}" for each in self.sources]
-        _some(command, err, f"{counted(len(read), 'file')} read", read)
         left_out = [f"{_quoted(each)} (its name begins with a dot)" for each in self.left_out]
-        _some(command, err, f"{counted(len(left_out), 'name')} left out", left_out)
         repeated = [f"{shown(acl)}: in {_quoted(first)} and {_quoted(other)}" for acl, first, other in self.repeated]
-        _some(command, err, f"{counted(len(repeated))} in more than one file", repeated)
+        for title, lines in (
+            (f"{counted(len(read), 'file')} read", read),
+            (f"{counted(len(left_out), 'name')} left out", left_out),
+            (f"{counted(len(repeated))} in more than one file", repeated),
+        ):
+            if lines:
+                err.write(f"{command}: {title}:\n")
+                err.writelines(f"  {line}\n" for line in lines[:_LINES_SHOWN])
+            if len(lines) > _LINES_SHOWN:
+                err.write(f"  ... and {len(lines) - _LINES_SHOWN} more\n")
 
 
 def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
-    """The ACLs of these files, and of all files in those of them that are folders. Raises UsageError."""
+    """The ACLs of these files, and of all files in folders among them. Raises UsageError."""
     left_out: list[str] = []
     seen: dict[str, str] = {}
     first_with: dict[AclBinding, str] = {}
     sources: list[Source] = []
     repeated: list[tuple[AclBinding, str, str]] = []
     for path in _files(paths, left_out):
-        _check_new(path, seen)
-        acls = read_desired(path, format_name)
+        identity = path if path == STANDARD_INPUT else os.path.realpath(path)
+        if identity in seen:
+            raise UsageError(f"`{path}` is named a second time (as `{seen[identity]}`); name each file once")
+        seen[identity] = path
+        acls = read_file(path, format_name)
         sources.append(Source(path, len(acls)))
         for acl in acls:
             first = first_with.setdefault(acl, path)
@@ -110,20 +122,53 @@ def _in_folder(folder: str, left_out: list[str]) -> Iterator[str]:
             yield str(path)
 
 
-def _check_new(path: str, seen: dict[str, str]) -> None:
-    identity = path if path == STANDARD_INPUT else os.path.realpath(path)
-    if identity in seen:
-        raise UsageError(f"`{path}` is named a second time (as `{seen[identity]}`); name each file once")
-    seen[identity] = path
+def read_file(path: str, format_name: str | None) -> frozenset[AclBinding]:
+    """The ACLs of a file in any format that Klamm reads (`-`: standard input).
+
+    Raises UsageError with the first problems if anything in it can't be read.
+    """
+    try:
+        given = None if format_name is None else format_named(format_name)
+    except ValueError as error:
+        raise UsageError(f"--format: {error}") from None
+    found: set[AclBinding] = set()
+    problems: list[str] = []
+    try:
+        with _opened(path) as raw:
+            recognised, entries = read_entries(raw, given)
+            for line, entry in entries:
+                if isinstance(entry, AclBinding):
+                    found.add(entry)
+                elif recognised is None:
+                    raise UsageError(f"`{path}` {unrecognised(raw)}")
+                else:
+                    problems += [f"line {line}: {each}" for each in entry]
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged"
+        raise UsageError(f"`{path}` can't be read ({reason})") from None
+    if problems:
+        more = f"; and {len(problems) - _PROBLEMS_SHOWN} more" if len(problems) > _PROBLEMS_SHOWN else ""
+        raise UsageError(f"`{path}` can't be planned with: {'; '.join(problems[:_PROBLEMS_SHOWN])}{more}")
+    return frozenset(found)
+
+
+def _opened(path: str) -> IO[bytes]:
+    """The file. A pipe, which can be read only once, is read into memory."""
+    if path == STANDARD_INPUT:
+        return _in_memory(sys.stdin.buffer, "standard input")
+    file = Path(path).open("rb")  # noqa: SIM115 - closed by the caller, or below
+    if file.seekable():
+        return file
+    with file:
+        return _in_memory(file, f"`{path}`")
+
+
+def _in_memory(stream: IO[bytes], name: str) -> IO[bytes]:
+    raw = stream.read(MAX_STREAM_BYTES + 1)
+    if len(raw) > MAX_STREAM_BYTES:
+        raise UsageError(f"{name} is longer than {MAX_STREAM_BYTES} bytes; give a file")
+    return io.BytesIO(raw)
 
 
 def _quoted(path: str) -> str:
     return f"`{one_line('standard input' if path == STANDARD_INPUT else path)}`"
-
-
-def _some(command: str, err: TextIO, title: str, lines: Sequence[str]) -> None:
-    if lines:
-        err.write(f"{command}: {title}:\n")
-        err.writelines(f"  {line}\n" for line in lines[:MAX_LINES])
-    if len(lines) > MAX_LINES:
-        err.write(f"  ... and {len(lines) - MAX_LINES} more\n")

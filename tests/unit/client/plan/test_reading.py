@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.client.plan import desired
-from app.client.plan.desired import read_desired
+from app.client.plan import wanted
+from app.client.plan.wanted import read_file
 from app.formats.command_errors import UsageError
 from app.formats.registry import FORMAT_NAMES
 from tests.updates import topic
@@ -19,7 +19,7 @@ LIKE_NOTHING = f"looks like no format that Klamm reads; name its format with --f
 
 def refusal(path: Path | str, format_name: str | None = None) -> str:
     with pytest.raises(UsageError) as caught:
-        read_desired(str(path), format_name)
+        read_file(str(path), format_name)
     return str(caught.value)
 
 
@@ -74,10 +74,10 @@ def test_what_can_be_read_once_only_is_held_in_memory(monkeypatch: pytest.Monkey
     reading, writing = os.pipe()
     os.write(writing, LINE.encode())
     os.close(writing)
-    assert read_desired(f"/dev/fd/{reading}", None) == {topic("t0", principal="User:a")}
+    assert read_file(f"/dev/fd/{reading}", None) == {topic("t0", principal="User:a")}
     os.close(reading)
 
-    monkeypatch.setattr(desired, "MAX_STREAM_BYTES", 10)
+    monkeypatch.setattr(wanted, "MAX_STREAM_BYTES", 10)
     reading, writing = os.pipe()
     os.write(writing, LINE.encode())
     os.close(writing)

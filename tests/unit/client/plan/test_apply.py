@@ -9,8 +9,8 @@ import pytest
 from app.client.http.access import Access
 from app.client.http.replies import ServiceError, binding_body
 from app.client.http.service import Service
-from app.client.plan import applying
-from app.client.plan.applying import Done, carry_out
+from app.client.plan import apply
+from app.client.plan.apply import Done, carry_out
 from app.client.plan.planning import Plan, Prune, make_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -87,7 +87,7 @@ def test_denies_come_first_and_go_last_each_call_guarded_by_the_one_before() -> 
 
 def test_long_plans_are_cut_into_calls_by_count_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_plan(frozenset(acl(str(number)) for number in range(5)), frozenset(), "e:1", Prune())
-    monkeypatch.setattr(applying, "MAX_RECORDS_PER_USER_OP", 2)
+    monkeypatch.setattr(apply, "MAX_RECORDS_PER_USER_OP", 2)
     with ScriptedServer(created("e:3", "++"), created("e:5", "++"), created("e:6", "+")) as server:
         _, told = carried_out(server, plan)
         assert [(names, guard) for _, names, guard in names_sent(server)] == [
@@ -96,8 +96,8 @@ def test_long_plans_are_cut_into_calls_by_count_and_by_bytes(monkeypatch: pytest
             (["4"], "e:5"),
         ]
     assert told == [f"{count} of 5 ACLs created and 0 of 0 deleted" for count in (2, 4, 5)]
-    monkeypatch.setattr(applying, "MAX_RECORDS_PER_USER_OP", 10)
-    monkeypatch.setattr(applying, "MAX_CALL_BYTES", 10)
+    monkeypatch.setattr(apply, "MAX_RECORDS_PER_USER_OP", 10)
+    monkeypatch.setattr(apply, "MAX_CALL_BYTES", 10)
     with ScriptedServer(*[created(f"e:{number}", "+") for number in range(2, 7)]) as server:
         carried_out(server, plan)
         assert [names for _, names, _ in names_sent(server)] == [["0"], ["1"], ["2"], ["3"], ["4"]]
@@ -106,7 +106,7 @@ def test_long_plans_are_cut_into_calls_by_count_and_by_bytes(monkeypatch: pytest
 def test_no_call_is_larger_than_the_service_takes() -> None:
     long = "n" * 30_000
     plan = make_plan(frozenset(acl(f"{number}{long}") for number in range(500)), frozenset(), "e:1", Prune())
-    sizes = [sum(len(str(binding_body(each))) for each in some) for some in applying._chunks(plan.create)]
+    sizes = [sum(len(str(binding_body(each))) for each in some) for some in apply._chunks(plan.create)]
     assert len(sizes) == 3
     assert max(sizes) < 7 * 1024 * 1024
 

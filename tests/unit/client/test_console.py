@@ -3,7 +3,7 @@
 import io
 from dataclasses import replace
 
-from app.client.warning_lines import MAX_LINES, Warnings, warn_of
+from app.client.console import MAX_WARNINGS, Warnings, warn_of
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 
@@ -30,8 +30,8 @@ def test_the_same_thing_is_said_once_with_its_first_acl() -> None:
 
 def test_many_things_are_cut_with_their_number() -> None:
     lines = told(*(replace(GOOD, host=f"web-{number}\n\x1b") for number in range(2_000)))
-    assert len(lines) == MAX_LINES + 1
-    assert lines[-1] == f"klamm plan: warning: and {2_000 - MAX_LINES} more of this kind"
+    assert len(lines) == MAX_WARNINGS + 1
+    assert lines[-1] == f"klamm plan: warning: and {2_000 - MAX_WARNINGS} more of this kind"
     assert all(line.isprintable() for line in lines)
 
 
@@ -39,5 +39,5 @@ def test_acls_that_are_watched_pass_as_they_are() -> None:
     warnings, err = Warnings(), io.StringIO()
     acls = [GOOD, replace(GOOD, host="web-1")]
     assert list(warnings.watch(acls)) == acls
-    warnings.tell("klamm import", err)
+    warnings.print("klamm import", err)
     assert err.getvalue().startswith("klamm import: warning: host `web-1` is no client's")

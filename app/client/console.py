@@ -1,0 +1,66 @@
+"""What commands print besides their answers: coloured lines, and warnings of ACLs that are probably meant otherwise."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TextIO
+
+from app.client.words import counted
+from app.core.doubts import doubts_of_acl
+from app.core.kafka.bindings import AclBinding
+from app.formats.acl_entries import shown
+from app.formats.arguments import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MAX_WARNINGS = 10
+_MAX_KEPT = 1_000
+
+
+def coloured(out: TextIO) -> "Console":
+    """A console that takes texts as they are, wraps none, and raises BrokenPipeError where rich would exit with 1."""
+    from rich.console import Console  # noqa: PLC0415 - slow to load; help needs none of it
+
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return PipeConsole(file=out, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+class Warnings:
+    """Collects the doubts about many ACLs, each once, with the first ACL that it is about."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, AclBinding] = {}
+        self._counts: dict[str, int] = {}
+        self._more = 0
+
+    def watch(self, acls: Iterable[AclBinding]) -> Iterator[AclBinding]:
+        """The same ACLs, each looked at as it passes."""
+        for acl in acls:
+            for doubt in doubts_of_acl(acl):
+                if doubt in self._first:
+                    self._counts[doubt] += 1
+                elif len(self._first) < _MAX_KEPT:
+                    self._first[doubt] = acl
+                    self._counts[doubt] = 1
+                else:
+                    self._more += 1
+            yield acl
+
+    def print(self, command: str, err: TextIO, *, with_acl: bool = True) -> None:
+        for doubt in list(self._first)[:MAX_WARNINGS]:
+            others = self._counts[doubt] - 1
+            more = f" and {counted(others)} more" if others else ""
+            about = f" ({shown(self._first[doubt])}{more})" if with_acl else ""
+            err.write(f"{command}: warning: {one_line(doubt)}{about}\n")
+        left = len(self._first) - MAX_WARNINGS + self._more
+        if left > 0:
+            err.write(f"{command}: warning: and {left} more of this kind\n")
+
+
+def warn_of(acls: Iterable[AclBinding], command: str, err: TextIO, *, with_acl: bool = True) -> None:
+    warnings = Warnings()
+    for _ in warnings.watch(acls):
+        pass
+    warnings.print(command, err, with_acl=with_acl)
