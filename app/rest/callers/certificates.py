@@ -1,4 +1,4 @@
-"""TLS of the server, and who a client proves to be by its certificate."""
+"""TLS of the server, and the names in clients' certificates."""
 
 import asyncio
 import hashlib
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
     """TLS 1.2 or newer with this certificate (and its chain). Raises UsageError.
 
-    With `client_ca` clients may show certificates, which must come from these authorities; without it none is asked.
+    With `client_ca`, clients may send certificates of these authorities.
     """
     for setting, path in (("tls.certificate", certificate), ("tls.key", key), ("tls.client.ca", client_ca)):
         if path is not None:
@@ -29,7 +29,7 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    # Without tickets nobody comes back on the strength of a certificate that meanwhile has expired or lost its issuer.
+    # A ticket would let a client resume after its certificate has expired or lost its authority.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
     _load_chain(context, certificate, key)
@@ -56,7 +56,7 @@ def _check_readable(setting: str, path: Path) -> None:
 
 def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     try:
-        # An encrypted key would be asked for at a terminal, where nobody sits.
+        # Without a password, OpenSSL would ask for it at the terminal.
         context.load_cert_chain(certificate, key, password="")
     except OSError as error:  # ssl.SSLError is one, too
         if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
@@ -70,10 +70,10 @@ def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
 
 
 class CertificateWatch:
-    """A server's TLS that follows its files: certificate, key and clients' authorities are taken anew when they change.
+    """A server's TLS that follows its files: certificate, key and the clients' authorities.
 
-    `context` stays the same object; what it uses is exchanged as a whole, for connections that come after. If the new
-    files can't be used, the old ones stay, and the log says so. Raises UsageError if the first ones can't be.
+    `context` stays the same object; new connections use the new files. If those can't be used, the old ones stay in
+    use, and the log says so. Raises UsageError for the first ones.
     """
 
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
@@ -82,7 +82,7 @@ class CertificateWatch:
         self._files = WatchedFiles(*files)
         self._files.changed()
         self._unread = False
-        """Whether the files may have changed since they were last taken."""
+        """Whether the files may have changed since they were last read."""
         self._fault: tuple[str, bytes] = ("", b"")
         self._digest = _digest_of(*self._paths)
         self._trust = _digest_of(client_ca)
@@ -92,17 +92,16 @@ class CertificateWatch:
         self._following: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Look at the files each second from now on."""
+        """Look at the files every second from now on."""
         self._following = asyncio.get_running_loop().create_task(self._follow())
 
     async def close(self) -> None:
-        """Stop looking."""
         if self._following is not None:
             await stop(self._following)
 
     def look(self) -> None:
-        """Take the files anew if they have changed. Reads them, which blocks."""
-        # INVARIANT: a change that could not be read is not forgotten: it may be an authority taken away.
+        """Use the files as they are now, if they have changed. This blocks."""
+        # INVARIANT: a change that could not be read is tried again: it may take an authority away.
         was_unread, self._unread = self._unread, True
         if self._files.changed() or was_unread:
             try:
@@ -125,7 +124,7 @@ class CertificateWatch:
         _log.info("certificate_reloaded", extra={"certificate": str(self._paths[0])})
 
     def _note(self, why: str, digest: bytes) -> None:
-        # They are tried again at each look.
+        # The same fault is found at each look.
         if (why, digest) != self._fault:
             self._fault = (why, digest)
             _log.error("certificate_not_reloaded", extra={"why": why})
@@ -135,15 +134,15 @@ class CertificateWatch:
             await asyncio.sleep(_LOOK_EACH_S)
             try:
                 await asyncio.to_thread(self.look)
-            except Exception:  # noqa: BLE001 - one that nobody foresaw must not end the looking
+            except Exception:  # noqa: BLE001 - an unexpected fault must not end the watching
                 _log.exception("certificate_watch_fault")
 
     def _exchange(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
-        """Called by each handshake before it proves anything: from here on it goes by the files as they are now."""
+        """Called at the beginning of each handshake: it goes on with the files as they are now."""
         connection.context = self._current
         session = connection.session if connection.session_reused else None
         if session is not None and session.time <= self._trusted_since:
-            # TLS 1.2 only: what was believed of this client then was believed of other authorities.
+            # TLS 1.2 only: the client was verified against other authorities then.
             return ssl.ALERT_DESCRIPTION_HANDSHAKE_FAILURE
         return None
 
@@ -158,14 +157,12 @@ def _digest_of(*paths: Path | None) -> bytes:
 
 
 def names_of(transport: asyncio.BaseTransport) -> tuple[str, ...]:
-    """The names of the client's certificate, such as `URI:spiffe://...` and `DNS:...`; () for whoever has shown none.
-
-    They are from a chain that TLS has verified, for without one Python tells no names.
-    """
+    """The names in the client's verified certificate, such as `URI:spiffe://...` and `DNS:...`; () without one."""
+    # Python returns names of verified certificates only.
     certificate = transport.get_extra_info("peercert")
     if not certificate:
         return ()
-    # A session of TLS 1.2 that is taken up again is not verified anew.
+    # A resumed session of TLS 1.2 is not verified again.
     if ssl.cert_time_to_seconds(certificate["notAfter"]) <= time.time():
         return ()
     return tuple(f"{kind}:{name}" for kind, name in certificate.get("subjectAltName", ()) if kind in _KINDS)

@@ -1,7 +1,7 @@
-"""JSON Web Tokens (RFC 7519, RFC 8725) of configured issuers: is this one good, and whose is it?
+"""JSON Web Tokens (RFC 7519, RFC 8725) of configured issuers, verified by PyJWT.
 
-Tokens of Kubernetes service accounts are just this: issuer and audience as the cluster writes them, the keys at its
-URL `/openid/v1/jwks`, with the cluster's `ca_file` and, as `bearer_file`, a token that the cluster knows Klamm by.
+They may be tokens of Kubernetes service accounts: issuer and audience as the cluster writes them, the keys at its URL
+`/openid/v1/jwks`, with the cluster's `ca_file` and, as `bearer_file`, Klamm's own token.
 """
 
 import binascii
@@ -34,15 +34,12 @@ REASONS = frozenset(
         *(f"jwt_missing_{claim}" for claim in _REQUIRED),
     }
 )
-"""Every word that a refusal may carry."""
+"""The reasons of refusals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Whose tokens are believed, for whom they must be meant, and what they are checked with.
-
-    Raises ValueError for an issuer that would believe too much.
-    """
+    """Raises ValueError for an issuer that would accept too much."""
 
     name: str
     issuer: str
@@ -62,7 +59,7 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """What a good token proves, until `expires_at` (as `time.time()`, leeway included)."""
+    """`expires_at` is as `time.time()`, leeway included."""
 
     issuer_name: str
     subject: str
@@ -85,7 +82,7 @@ _tokens = jwt.PyJWT(
     {
         "require": list(_REQUIRED),
         "enforce_minimum_key_length": True,
-        # Times are checked below, by the clock that is given, and must be numbers.
+        # Times are checked below, by the given clock, and must be numbers.
         "verify_exp": False,
         "verify_nbf": False,
         "verify_iat": False,
@@ -94,10 +91,7 @@ _tokens = jwt.PyJWT(
 
 
 class JwtVerifier:
-    """Checks tokens of some issuers. `clock` gives seconds as `time.time()` does.
-
-    Raises ValueError if two issuers have the same `iss`, for a token could not say which one it means.
-    """
+    """Verifies tokens of these issuers. Raises ValueError if two of them have the same `iss`."""
 
     def __init__(self, issuers: Sequence[Issuer], clock: Callable[[], float] = time.time) -> None:
         self._issuers = {issuer.issuer: issuer for issuer in issuers}
@@ -107,23 +101,22 @@ class JwtVerifier:
 
     @property
     def generation(self) -> int:
-        """Rises whenever keys have changed: what was found out about tokens before must be forgotten."""
+        """Rises whenever keys have changed: earlier results must be forgotten then."""
         return sum(issuer.keys.generation for issuer in self._issuers.values())
 
     def open(self) -> None:
-        """Read all keys now, and follow their changes."""
+        """Read all keys, and follow their changes."""
         for issuer in self._issuers.values():
             issuer.keys.open()
 
     async def close(self) -> None:
-        """Stop following."""
         for issuer in self._issuers.values():
             await issuer.keys.close()
 
     async def verify(self, token: str) -> VerifiedToken:
-        """What the token proves. Raises TokenRefusedError.
+        """Raises TokenRefusedError.
 
-        An unknown key makes its issuer's keys be read once more, for which this waits some seconds at most.
+        If the key is unknown, the issuer's keys are read once more; this waits some seconds for them at most.
         """
         header, claimed = _glance(token)
         issuer = self._issuers.get(claimed.iss or "")
@@ -140,7 +133,7 @@ class JwtVerifier:
         if key is None:
             _refuse_without_key(issuer.keys, header.kid)
         try:
-            # INVARIANT: PyJWT reads the token anew; what the glance saw only chose the issuer and the key.
+            # INVARIANT: PyJWT reads the token itself; `_glance` only chose the issuer and the key.
             claims = _tokens.decode(token, key, algorithms=[header.alg], audience=issuer.audience, issuer=issuer.issuer)
         except jwt.PyJWTError as error:
             raise TokenRefusedError(_reason_of(error)) from None
@@ -149,7 +142,7 @@ class JwtVerifier:
         return VerifiedToken(issuer.name, claims["sub"], self._check_times(claims, issuer.leeway_s))
 
     def _check_times(self, claims: dict[str, Any], leeway_s: int) -> float:
-        """When the token ends. Raises TokenRefusedError if that is over, or if its time has not come."""
+        """When the token expires. Raises TokenRefusedError if it has, or if it isn't valid yet."""
         now = self._clock()
         expires_at = _time_of(claims["exp"]) + leeway_s
         if expires_at <= now:
@@ -161,7 +154,7 @@ class JwtVerifier:
 
 
 def _glance(token: str) -> tuple[_Header, _Claims]:
-    """What the token says of itself, which nobody has checked."""
+    """What the token says of itself, unverified."""
     if len(token) > MAX_TOKEN_BYTES:
         raise TokenRefusedError("jwt_too_long")
     parts = token.split(".")
@@ -173,7 +166,7 @@ def _glance(token: str) -> tuple[_Header, _Claims]:
     except (msgspec.MsgspecError, binascii.Error, UnicodeDecodeError, RecursionError):
         raise TokenRefusedError("jwt_malformed") from None
     if bytes(header.crit):
-        # Extensions that must be understood: none are. Keys inside of the header (jwk, jku, x5u) are never looked at.
+        # No extensions are understood. Keys in the header (jwk, jku, x5u) are never used.
         raise TokenRefusedError("jwt_critical_header")
     return header, claims
 

@@ -1,4 +1,4 @@
-"""An issuer's keys, kept at hand: read in the background, and once more when a token names a key that is unknown."""
+"""An issuer's keys: read in the background, and once more when a token names an unknown key."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from app.rest.callers.signing_keys import KeySetError, PublicKey, SigningKeys
 from app.runtime.deadlines import stop
 
 _SHORT_WAIT_S = 1.0
-"""A look that is allowed within this is waited for; one further off is not."""
+"""If the next look is allowed later than this, a token with an unknown key doesn't wait for it."""
 _LONGEST_WAIT_S = 4.0
 _MOST_WAITING = 1_000
 _SAY_AGAIN_S = 60.0
@@ -21,10 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class KeySet:
-    """The public keys of one issuer. Whatever goes wrong, the keys of the last good look stay in use.
-
-    Before the first good look there are none, and so nobody is let in.
-    """
+    """The public keys of one issuer. If they can't be read, the last ones stay in use; at first there are none."""
 
     def __init__(
         self,
@@ -38,7 +35,6 @@ class KeySet:
         self.generation = 0
         """Rises whenever the keys have changed."""
         self.was_read = False
-        """Whether there has been a good look."""
         self._source = key_source(source, ca_file, bearer_file) if isinstance(source, str) else source
         self._jitter = jitter
         self._backoff = Backoff(self._source.first_rest_s, self._source.longest_rest_s, jitter)
@@ -52,39 +48,37 @@ class KeySet:
         self._following: asyncio.Task[None] | None = None
 
     def key(self, kid: str | None, algorithm: str) -> PublicKey | None:
-        """The key of this name, which must fit the algorithm; without a name, the only one that fits. None: no such."""
+        """The only key that has this name (or any, for None) and fits the algorithm."""
         return self._keys.find(kid, algorithm)
 
     def knows(self, kid: str | None) -> bool:
-        """Whether there is a key of this name, whatever its algorithm."""
         return self._keys.knows(kid)
 
     def open(self) -> None:
-        """Read the keys now, and again for as long as this is open."""
+        """Read the keys now, and again and again until `close`."""
         self._following = asyncio.get_running_loop().create_task(self._follow())
 
     async def close(self) -> None:
-        """Stop looking."""
         for task in (self._following, self._look):
             if task is not None:
                 await stop(task)
 
     async def refresh(self) -> None:
-        """Look for new keys, or wait for the look under way. A failure is logged, and leaves the keys as they are."""
+        """Read the keys, or wait for the read under way. A failure is logged, and the keys stay as they are."""
         loop = asyncio.get_running_loop()
         if self._look is None or not self._is_looking():
             self._look_began_at = loop.time()
             self._look = loop.create_task(self._read())
-        # Who leaves does not end it for the others.
+        # To cancel one that waits must not cancel the read.
         await asyncio.wait({self._look})
 
     def _is_looking(self) -> bool:
         return self._look is not None and not self._look.done()
 
     async def look_again(self) -> None:
-        """Refresh because of a token whose key is unknown.
+        """Refresh for a token with an unknown key.
 
-        All that come meanwhile share one look; one that came too soon after the last returns at once.
+        Calls at the same time share one read; a call too soon after the last one returns at once.
         """
         if self._waiting >= _MOST_WAITING:
             return
@@ -98,7 +92,7 @@ class KeySet:
             self._waiting -= 1
 
     async def _look_since(self, asked_at: float) -> None:
-        """Return after a look that began no earlier than this, for an earlier one may have missed the new key."""
+        """Return after a read that began no earlier than this, as an earlier one may have missed the new key."""
         loop = asyncio.get_running_loop()
         while self._is_looking() or self._look_began_at < asked_at:
             if not self._is_looking():
@@ -126,7 +120,7 @@ class KeySet:
             keys = await self._source.read()
         except KeySetError as error:
             self._fail(str(error))
-        except Exception as fault:  # noqa: BLE001 - one that nobody foresaw must not end the looking either
+        except Exception as fault:  # noqa: BLE001 - an unexpected fault must not end the reading
             _log.exception("key_set_fault", extra={"source": self._source.name})
             self._fail(type(fault).__name__)
         else:
@@ -145,7 +139,7 @@ class KeySet:
         if self.was_read:
             _log.warning("key_set_not_refreshed", extra=extra)
         else:
-            # Nobody with a token of this issuer is let in until it is read.
+            # No token of this issuer is accepted until it is read.
             _log.error("key_set_never_read", extra=extra)
 
     def _take(self, keys: SigningKeys) -> None:
@@ -156,5 +150,5 @@ class KeySet:
         extra: dict[str, object] = {"source": self._source.name, "keys": len(keys.keys)}
         if keys.ignored:
             extra["ignored"] = ",".join(f"{why}:{count}" for why, count in sorted(keys.ignored.items()))
-        # A set without keys is believed: that is how an issuer takes back all it has signed.
+        # A set without keys is accepted: so an issuer revokes everything it has signed.
         _log.log(logging.INFO if keys.keys else logging.WARNING, "key_set_read", extra=extra)

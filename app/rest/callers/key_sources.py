@@ -1,4 +1,4 @@
-"""Where an issuer's keys are read: a file, or an HTTPS URL that the operator has configured."""
+"""Where an issuer's keys come from: a file, or an HTTPS URL that the operator has configured."""
 
 import asyncio
 import re
@@ -16,32 +16,32 @@ from app.rest.callers.watched_files import WatchedFiles
 
 MAX_BYTES = 256 * 1024
 _FETCH_S = 3.0
-# The first is all that kube-apiserver answers with (406 otherwise), the second what most others have.
+# kube-apiserver serves the first only (406 otherwise), most others the second.
 _ACCEPTED = "application/jwk-set+json, application/json;q=0.9"
 _BEARER = re.compile(r"[!-~]{1,16384}+")
 
 
 class KeySource(Protocol):
-    """Where keys come from, and how often one may look there."""
+    """Where keys come from, and how often they may be read there."""
 
     name: str
     """For the log; nothing in it is secret."""
     files: Mapping[str, str]
-    """For the log: the files that a look needs besides, by their names in klamm.toml."""
+    """For the log: other files that are needed, by their names in klamm.toml."""
     each_s: float
-    """Between two looks when nothing is amiss."""
+    """Between two reads."""
     first_rest_s: float
     longest_rest_s: float
-    """Between two looks after failures."""
+    """Between two reads after failures."""
     spacing_s: float
-    """The least between two looks that tokens with unknown keys cause."""
+    """The least time between two reads for tokens with unknown keys."""
 
     async def read(self) -> SigningKeys | None:
-        """The keys that are there now; None: those of the last look. Raises KeySetError."""
+        """None: the same as last time. Raises KeySetError."""
 
 
 def key_source(source: str, ca_file: Path | None = None, bearer_file: Path | None = None) -> KeySource:
-    """The source that these words name. Raises ValueError for a URL that keys must not come from."""
+    """The source at a path or URL. Raises ValueError for a URL that keys must not come from."""
     if "://" not in source:
         return FileSource(Path(source))
     parts = urlsplit(source)
@@ -54,8 +54,6 @@ def key_source(source: str, ca_file: Path | None = None, bearer_file: Path | Non
 
 
 class FileSource:
-    """A file, looked at every second and read when it has changed."""
-
     each_s = 1.0
     first_rest_s = 1.0
     longest_rest_s = 1.0
@@ -69,7 +67,6 @@ class FileSource:
         self._failed = False
 
     async def read(self) -> SigningKeys | None:
-        """The keys in the file; None if it is as it was."""
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> SigningKeys | None:
@@ -82,7 +79,7 @@ class FileSource:
 
 
 class UrlSource:
-    """A URL. What it answers is bounded in time and size; it can't send Klamm anywhere else."""
+    """Its answers are bounded in time and size, and redirects are not followed."""
 
     each_s = 300.0
     first_rest_s = 1.0
@@ -98,7 +95,6 @@ class UrlSource:
         self._bearer_file = bearer_file
 
     async def read(self) -> SigningKeys:
-        """The keys at the URL."""
         try:
             async with asyncio.timeout(_FETCH_S):
                 document = await self._fetch()
@@ -109,7 +105,7 @@ class UrlSource:
         return await asyncio.to_thread(read_key_set, document)
 
     async def _fetch(self) -> bytes:
-        # Files are read each time: a cluster changes its authorities and the token that is shown to it.
+        # Files are read each time, as a cluster changes its authorities and tokens.
         headers, trust = await asyncio.to_thread(self._credentials)
         async with (
             # INVARIANT: only klamm.toml says where keys come from: no redirects, no proxies of the environment.
@@ -131,7 +127,7 @@ class UrlSource:
         headers = {"accept": _ACCEPTED, "accept-encoding": "identity"}
         if self._bearer_file is not None:
             bearer = content_of(self._bearer_file, MAX_BYTES).decode(errors="replace").strip()
-            # A header with a line break in it would come back in the text of an error.
+            # A header with a line break would show up in the text of an error.
             if not _BEARER.fullmatch(bearer):
                 raise KeySetError(f"`{self._bearer_file}` holds no bearer token")
             headers["authorization"] = f"Bearer {bearer}"
@@ -140,14 +136,14 @@ class UrlSource:
 
 def _trust(ca_file: Path | None) -> ssl.SSLContext:
     try:
-        # Without a file, those that the system trusts.
+        # Without a file: the authorities that the system trusts.
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # ssl.SSLError is one, too
         raise KeySetError(f"`{ca_file}` holds no certificates that can be read ({_why(error)})") from None
 
 
 def content_of(path: Path, max_bytes: int) -> bytes:
-    """The file's content. Raises KeySetError if it can't be read or is too large."""
+    """Raises KeySetError if the file can't be read or is too large."""
     try:
         with path.open("rb") as file:
             content = file.read(max_bytes + 1)

@@ -1,11 +1,11 @@
-"""How many requests a second a caller may send to one process, by the strategies of the library `limits`.
+"""How many requests a second a caller may send to one process, by the library `limits`.
 
-Each worker and each replica counts for itself: a caller of N processes gets N times as much. Counted is in windows of a
-second that begin with a request, so around the end of one a caller can send twice as much as in a second; the sliding
-windows of `limits` prevent that, and take almost four times as long (3.9 us a request, this 1.1 us).
+Each process counts for itself: with N processes, a caller gets N times as much. Windows of a second begin with a
+request, so within any second a caller can send up to twice as much; sliding windows would prevent that, and take almost
+four times as long (3.9 us a request instead of 1.1 us).
 
-The storage is our own: that of `limits` counts by the wall clock, so that a clock set back by an hour would shut a
-caller out for an hour, and starts a thread every 10 ms to look for what has expired.
+The library's own storage counts by the wall clock, so a clock set back by an hour would shut a caller out for an hour,
+and it starts a thread every 10 ms.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from limits.strategies import FixedWindowRateLimiter
 
 
 class _OneWindow(Storage):
-    """The count of one window, of whatever key: each limit has a storage of its own."""
+    """The count of one window; each limit has a storage of its own, so keys are ignored."""
 
     STORAGE_SCHEME = None
 
@@ -29,11 +29,9 @@ class _OneWindow(Storage):
 
     @property
     def base_exceptions(self) -> tuple[type[Exception], ...]:
-        """What can go wrong: nothing."""
         return ()
 
     def incr(self, key: str, expiry: float, amount: int = 1) -> int:  # noqa: ARG002 - there is one
-        """Count, in a window that lasts for so many seconds from its first request on."""
         now = self._clock()
         if now >= self._ends:
             self._ends = now + expiry
@@ -42,38 +40,32 @@ class _OneWindow(Storage):
         return self._count
 
     def get(self, key: str) -> int:  # noqa: ARG002 - there is one
-        """The count so far."""
         return self._count if self._clock() < self._ends else 0
 
     def get_expiry(self, key: str) -> float:  # noqa: ARG002 - there is one
-        """When the window ends."""
         return self._ends
 
     def check(self) -> bool:
-        """Whether it works."""
         return True
 
     def reset(self) -> int:
-        """Begin anew."""
         self.clear("")
         return 1
 
     def clear(self, key: str) -> None:  # noqa: ARG002 - there is one
-        """Begin anew."""
         self._ends = 0.0
 
 
 class RateLimit:
-    """A caller's limit. For one thread."""
+    """The limit of one caller; not for several threads."""
 
     def __init__(self, requests_per_second: int, clock: Callable[[], float] = monotonic) -> None:
         self._item = RateLimitItemPerSecond(requests_per_second)
         self._limiter = FixedWindowRateLimiter(_OneWindow(clock))
 
     def has_room(self) -> bool:
-        """Whether `take` would be granted now."""
         return self._limiter.test(self._item)
 
     def take(self) -> bool:
-        """Whether one more request may be served now; if so, it is counted."""
+        """Whether one more request may be served now; it is counted if so."""
         return self._limiter.hit(self._item)

@@ -1,18 +1,18 @@
-"""Who asks: the caller behind a request, what it may call, and whom it may speak for.
+"""Callers: what each may call, and which principals it may speak for.
 
-The principal in a request's context is a claim of the caller; only its role gives it the right to make that claim.
+The principal in a request's context is a claim of the caller, which only its role gives it the right to make.
 """
 
 from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 
 from app.core.kafka.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
+from app.rest.callers.rate_limits import RateLimit
 
 
 class Role(Enum):
-    """What a caller is for. OPEN is everybody's where no callers are configured."""
+    """OPEN is for everybody where no callers are configured."""
 
     DECIDE = "decide"
     ADMIN = "admin"
@@ -21,24 +21,14 @@ class Role(Enum):
 
 
 FULL = (Role.ADMIN, Role.OPEN)
-"""Those to whom every operation is open. INVARIANT: it is open to nobody else unless its route says so."""
+"""Roles that may call every operation. INVARIANT: others may call it only if its route says so."""
 DECIDERS = (*FULL, Role.DECIDE)
 OBSERVERS = (*FULL, Role.OBSERVE)
 
 
-class Limit(Protocol):
-    """A quota of requests."""
-
-    def has_room(self) -> bool:
-        """Whether one more would be within it."""
-
-    def take(self) -> bool:
-        """Whether one more request is within it."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Caller:
-    """One that may ask. `principal` is who an admin caller is; `patterns` say whom a decide caller may speak for."""
+    """`principal` is the admin caller itself; `patterns` say which principals a decide caller may speak for."""
 
     name: str
     role: Role
@@ -46,12 +36,11 @@ class Caller:
     patterns: tuple[str, ...] = ()
     may_assert_super: bool = False
     may_assert_address: bool = False
-    """Whether an admin caller may name the address that it acts from: a broker or gateway that speaks for clients."""
-    limit: Limit | None = None
+    """Whether an admin caller may name the client's address: for brokers and gateways."""
+    limit: RateLimit | None = None
     acts_from_its_socket: bool = field(init=False)
-    """Whether the address that counts is the connection's, whatever a request says."""
+    """Whether the address of the connection counts, whatever a request says."""
     speaks_for_super_users: bool = field(init=False)
-    """Whether those for whom it speaks may be super users."""
     _principals: frozenset[str] = field(init=False)
     _beginnings: tuple[str, ...] = field(init=False)
 
@@ -67,11 +56,11 @@ class Caller:
 
     @property
     def share(self) -> str | None:
-        """Under which name its part of bounded things is counted; None: nobody else could be kept from them."""
+        """The name that its share of bounded resources is counted under; None if there is no other caller."""
         return None if self.role is Role.OPEN else self.name
 
     def speaks_for(self, principal: str) -> bool:
-        """Whether it may speak for this principal, as long as that is no super user."""
+        """Whether it may speak for this principal, unless that is a super user."""
         if self.role is Role.DECIDE:
             return principal in self._principals or principal.startswith(self._beginnings)
         if self.role is Role.ADMIN:
@@ -79,13 +68,13 @@ class Caller:
         return self.role is Role.OPEN
 
     def principal_refusal(self) -> ClusterAuthorizationException:
-        """What it is told for a principal that it may not speak for, the same whoever that is."""
+        """The same text for every principal."""
         return ClusterAuthorizationException(
             f"the caller `{self.name}` may not speak for the principal of this context"
         )
 
     def check_operation(self, operation: str, open_to: Container[Role]) -> None:
-        """Raise ClusterAuthorizationException for a call that is not for this role, or ThrottlingQuotaExceeded."""
+        """Raises ClusterAuthorizationException, ThrottlingQuotaExceededException."""
         if self.role not in open_to:
             raise ClusterAuthorizationException(
                 f"the caller `{self.name}` has the role {self.role.value}, which is not for {operation}"
@@ -97,11 +86,11 @@ class Caller:
 
 
 ANYBODY = Caller("anybody", Role.OPEN)
-"""Whoever asks where no callers are configured."""
+"""The caller where none are configured."""
 
 
 class TokenRefusedError(Exception):
-    """Credentials that prove nothing; `reason` is a word for the log and the metrics, never for the caller."""
+    """`reason` is for the log and the metrics, never for the caller."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""A JSON Web Key Set (RFC 7517) as far as it is good for checking signatures: public keys and what each is for."""
+"""The public keys of a JSON Web Key Set (RFC 7517) that signatures may be checked with."""
 
 import json
 from collections import Counter
@@ -35,49 +35,47 @@ _PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
 class KeySetError(Exception):
-    """A set of keys can't be had or read; one line for the operator, without anything secret."""
+    """A set of keys can't be read; one line for the operator, without secrets."""
 
 
 class _IgnoredError(Exception):
-    """An entry of a set is no key that signatures could be checked with; a word says why."""
+    """An entry can't be used; a word says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """One public key. Two are equal if they are the same key, with the same name, for the same use."""
+    """Two are equal if they are the same key, with the same name, for the same use."""
 
     kid: str | None
     algorithm: str | None
-    """The only algorithm that the issuer uses it with, if it says so."""
+    """The only algorithm that it may be used with, if the issuer names one."""
     kind: str
     der: bytes = field(repr=False)
     public: PublicKey = field(compare=False, repr=False)
 
     def fits(self, algorithm: str) -> bool:
-        """Whether signatures of this algorithm may be checked with it."""
         return self.algorithm in {None, algorithm} and ALGORITHMS.get(algorithm) == self.kind
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKeys:
-    """The keys of one issuer. `ignored` counts, by reason, what else stood in its set."""
+    """The keys of one issuer. `ignored` counts its other entries by reason."""
 
     keys: frozenset[SigningKey] = frozenset()
     ignored: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
-        """The one key of this name that fits the algorithm; without a name, the one key that does. None: no such."""
+        """The only key that has this name (or any, for None) and fits the algorithm."""
         found = {key.der: key.public for key in self.keys if kid in {None, key.kid} and key.fits(algorithm)}
-        # INVARIANT: a token never gets two tries: where several keys fit, none does.
+        # INVARIANT: a token is checked with one key only: if several fit, none is used.
         return next(iter(found.values())) if len(found) == 1 else None
 
     def knows(self, kid: str | None) -> bool:
-        """Whether a key has this name, whatever it is for."""
         return any(key.kid == kid for key in self.keys)
 
 
 def read_key_set(document: bytes) -> SigningKeys:
-    """The keys of a document. Raises KeySetError for one that is no set of keys, or too large a one."""
+    """Raises KeySetError for what is no set of keys, or too large a one."""
     try:
         value = json.loads(document)
     except (ValueError, RecursionError):
@@ -98,7 +96,6 @@ def read_key_set(document: bytes) -> SigningKeys:
 
 
 def _key_of(entry: object) -> SigningKey:
-    """The key. Raises _IgnoredError for whatever is none."""
     if not isinstance(entry, dict):
         raise _IgnoredError("malformed")
     _check_use(entry)
@@ -130,7 +127,7 @@ def _public_key(entry: dict[str, Any], kind: str) -> PublicKey:
 def _check_use(entry: Mapping[str, Any]) -> None:
     if entry.get("kty") == "oct":
         raise _IgnoredError("symmetric")
-    # A key whose private half stands in a published set is everybody's.
+    # If its private half is published, everybody can sign with it.
     if _PRIVATE & entry.keys():
         raise _IgnoredError("private")
     operations = entry.get("key_ops", ["verify"])

@@ -1,4 +1,4 @@
-"""The check of the caller: whom it may speak for. The only place that makes a `RequestContext` or a `RoleGrant`."""
+"""Whom a caller may speak for: the only place that makes a `RequestContext` or a `RoleGrant`."""
 
 from starlette.types import Scope
 
@@ -14,7 +14,7 @@ class _SpokenFor(RequestContext):
     __slots__ = ("_caller",)
 
     def __init__(self, principal: str, address: ClientAddress, caller: Caller) -> None:
-        # Not by way of the base class: this is made once a request, on the hot path.
+        # Without the base class: this is on the hot path.
         self.principal = principal
         self.client_address = address
         self._caller = caller
@@ -36,10 +36,10 @@ class _Granted(RoleGrant):
 
 
 def speak(caller: Caller, principal: str, address: str, scope: Scope | None) -> RequestContext:
-    """Whom a request names in its context, if its caller may speak for that principal.
+    """The context that a request names, if its caller may speak for that principal.
 
-    Without a scope there is no socket to look at: only for callers whose word counts (`acts_from_its_socket`).
-    Raises InvalidFieldsException for what is no principal or no address, ClusterAuthorizationException.
+    Without a scope there is no socket to look at, as callers with `acts_from_its_socket` need.
+    Raises InvalidFieldsException, ClusterAuthorizationException.
     """
     if ":" not in principal:
         raise untyped_principal(principal)
@@ -52,16 +52,16 @@ def speak(caller: Caller, principal: str, address: str, scope: Scope | None) -> 
 
 
 def read(caller: Caller, scope: Scope) -> Reader:
-    """Who reads where no principal is named: an admin caller's own, or a caller whose role alone is the right."""
+    """Who reads by a request without a context: an admin caller's principal, or a caller by its role."""
     if caller.principal is None:
         return _Granted(caller)
     return _SpokenFor(caller.principal, peer_address(scope), caller)
 
 
 def peer_address(scope: Scope | None) -> ClientAddress:
-    """The address of the socket's other end. A Unix socket has none: whoever has come that way is on this machine."""
+    """The client's address; loopback for a Unix socket, whose clients are on this machine."""
     if scope is None:
         raise ValueError("the address of this caller is that of its socket, and no socket was given")
     client = scope.get("client")
-    # An IPv6 address may name a network card.
+    # An IPv6 address may have a zone.
     return parse_address(client[0].partition("%")[0] if client else _LOOPBACK)

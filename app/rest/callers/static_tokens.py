@@ -1,4 +1,4 @@
-"""Static bearer tokens: who bears one, by the file of their hashes, which is followed as it changes."""
+"""Static bearer tokens, by the file of their hashes, which is followed as it changes."""
 
 import asyncio
 import hmac
@@ -20,9 +20,9 @@ _log = logging.getLogger(__name__)
 
 
 class StaticTokens:
-    """The tokens of callers. `generation` rises whenever one has come or gone.
+    """The tokens of callers. `generation` rises whenever they change.
 
-    Raises UsageError if the file can't be used at the start; later on, the last good one stays in force.
+    Raises UsageError if the file can't be used at the start; later, the last good content stays in force.
     """
 
     def __init__(self, path: Path, callers: Mapping[str, Caller], metrics: Metrics) -> None:
@@ -40,7 +40,7 @@ class StaticTokens:
         self._by_hash = self._read()
 
     async def bearer_of(self, token: bytes) -> Caller | None:
-        """Who bears it, also if it was added a moment ago."""
+        """The caller with this token, even if it was added a moment ago."""
         hashed = hash_of(token)
         caller = self._bearer_of(hashed)
         if caller is None:
@@ -49,7 +49,7 @@ class StaticTokens:
         return caller
 
     async def look(self) -> None:
-        """Return once the file was looked at after this call; those who ask at the same time share a look."""
+        """Look at the file; calls at the same time share one look."""
         asked_at = time.monotonic()
         async with self._looking:
             if self._looked_at >= asked_at:
@@ -59,21 +59,21 @@ class StaticTokens:
                 async with asyncio.timeout(_LOOK_TIMEOUT_S):
                     await self._look()
             except (UsageError, TimeoutError) as error:
-                # Whoever empties the file by mistake must not lock everyone out; whoever breaks it must hear of it.
+                # A broken file must not lock everyone out, and the operator must hear of it.
                 self._note(str(error) or f"`{self._path}` can't be read in time")
-            # Unknown tokens in a flood cost no more than so many looks.
+            # A flood of unknown tokens costs no more than this many looks.
             await asyncio.sleep(_REST_S)
 
     def _bearer_of(self, hashed: bytes) -> Caller | None:
         found = None
         for known, caller in self._by_hash.items():
-            # All are compared, each in constant time.
+            # All of them, each in constant time.
             if hmac.compare_digest(known, hashed):
                 found = caller
         return found
 
     async def _look(self) -> None:
-        # INVARIANT: a change that could not be read is not forgotten: it may be a token taken away.
+        # INVARIANT: a change that could not be read is tried again: it may take a token away.
         was_unread, self._unread = self._unread, True
         if await asyncio.to_thread(self._watched.changed) or was_unread:
             await self._take()
@@ -91,7 +91,7 @@ class StaticTokens:
         return {hashed: self._callers[name] for hashed, name in read_tokens(self._path, self._callers).items()}
 
     def _note(self, fault: str) -> None:
-        # A file that has just been written is read at each look for a while.
+        # The same fault is found at each look.
         if fault != self._fault:
             self._fault = fault
             self._metrics.tokens_file_faults += 1

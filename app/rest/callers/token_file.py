@@ -1,7 +1,7 @@
-"""The file of callers' tokens: of each its hash, never the token itself.
+"""The file of callers' tokens, which holds their hashes only.
 
-A line is `NAME sha256:HEX`; what follows a # is a remark. A caller has two lines at most, so that it can change from
-one token to the next while both are good; the later line is the newer token.
+A line is `NAME sha256:HEX`; # begins a comment. A caller has two lines at most, so that it can change to a new token
+while both are good; the later line is the newer token.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ _LINE = re.compile(r"(?P<name>\S+)\s+sha256:(?P<hash>[0-9a-f]{64})")
 
 
 def hash_of(token: bytes) -> bytes:
-    """What stands in the file for a token. Tokens are 256 random bits, so nothing slower is needed."""
+    """A token's hash; tokens are 256 random bits, so nothing slower is needed."""
     return hashlib.sha256(token).digest()
 
 
@@ -35,7 +35,7 @@ def read_tokens(path: Path, callers: Collection[str]) -> Mapping[bytes, str]:
 
 
 def add_token(path: Path, name: str, callers: Collection[str]) -> str:
-    """Make a token for a caller and note its hash; the token itself is told here, once.
+    """Make a token for a caller, and write its hash; the token itself is known only from what this returns.
 
     `callers` are the names that the file may hold. Raises UsageError; then nothing was written.
     """
@@ -50,10 +50,7 @@ def add_token(path: Path, name: str, callers: Collection[str]) -> str:
 
 
 def retire_tokens(path: Path, name: str, callers: Collection[str]) -> int:
-    """Take all but the newest token of a caller away; returns how many those were.
-
-    `callers` are the names that the file may hold. Raises UsageError; then nothing was written.
-    """
+    """Remove all but the newest token of a caller; returns how many. Otherwise as `add_token`."""
     with _locked(path, callers) as (lines, entries):
         old = _of(name, entries)[:-1]
         for entry in reversed(old):
@@ -62,15 +59,13 @@ def retire_tokens(path: Path, name: str, callers: Collection[str]) -> int:
 
 
 class _Entry(NamedTuple):
-    """What a line says; lines count from 1."""
-
     number: int
     name: str
     hash: bytes
 
 
 def _parsed(path: Path, lines: Sequence[str], callers: Collection[str]) -> list[_Entry]:
-    # INVARIANT: one bad line refuses the file: what stands before it may be the good token of whom it is about.
+    # INVARIANT: one bad line refuses the whole file: it may be the one that replaces a token in an earlier line.
     found: list[_Entry] = []
     hashes: set[str] = set()
     live = Counter[str]()
@@ -119,14 +114,13 @@ def _of(name: str, entries: Sequence[_Entry]) -> list[_Entry]:
 
 @contextmanager
 def _locked(path: Path, callers: Collection[str]) -> Iterator[tuple[list[str], list[_Entry]]]:
-    """The file's lines to change, and what they say; written as a whole: a reader sees the old ones or the new."""
-    # What is exchanged is the file itself: a link to it stays one.
+    """The file's lines, to be changed, and their entries. The file is replaced as a whole; a link to it stays one."""
     target = Path(os.path.realpath(path))
     try:
-        # The folder is what stays: the file is another one after each change.
+        # The folder is locked, as the file is another one after each change.
         folder = os.open(target.parent, os.O_RDONLY)
         try:
-            # Two that change the file at once are a mistake that one of them should hear of.
+            # If two commands change the file at once, one of them fails.
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lines = _text_of(path).splitlines() if target.exists() else []
             yield lines, _parsed(path, lines, callers)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 _SETTLES_S = 2.0
-"""A file younger than this may change once more and show it neither by its times, which are coarse, nor its size."""
+"""A younger file may change once more without a change of its times, which are coarse, or its size."""
 
 
 class WatchedFiles:
-    """Some files that belong together. Looking at them is a few system calls, which block."""
+    """Files that belong together. To look at them takes some blocking system calls."""
 
     def __init__(self, *paths: Path, clock: Callable[[], float] = time.time) -> None:
         self._paths = paths
@@ -17,7 +17,7 @@ class WatchedFiles:
         self._seen: tuple[object, ...] | None = None
 
     def changed(self) -> bool:
-        """Whether one of them may have changed since the last look; the first look says yes."""
+        """Whether one of them may have changed since the last call; true for the first one."""
         marks = tuple(_mark_of(path) for path in self._paths)
         if marks == self._seen:
             return False

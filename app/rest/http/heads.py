@@ -77,7 +77,7 @@ def is_plain(parser: httptools.HttpRequestParser, target: bytes, length: int) ->
 def plain_head(head: bytes) -> PlainHead | None:
     """What these bytes say if they are exactly the head of a plain request; otherwise None.
 
-    Clients that keep a connection send the same head again and again: remembered, it costs 10 us less.
+    Clients that keep a connection send the same head again and again: remembered, it costs 7 us less.
     """
     # INVARIANT: this depends on the bytes alone, and nothing is plain that `KlammProtocol` would refuse.
     parser, found = _read(head)

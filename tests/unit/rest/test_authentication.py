@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,7 +15,7 @@ from app.formats.command_errors import UsageError
 from app.metrics.declared import Metrics
 from app.rest.callers import authentication, static_tokens
 from app.rest.callers.authentication import Callers, Credentials
-from app.rest.callers.jwt_tokens import VerifiedToken
+from app.rest.callers.jwt_tokens import JwtVerifier, VerifiedToken
 from app.rest.callers.roles import ANYBODY, DECIDERS, FULL, Caller, Role, TokenRefusedError
 from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import add_token, read_tokens, retire_tokens
@@ -86,7 +87,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     credentials = Credentials(
         callers={"orders": ORDERS, "platform": PLATFORM},
         tokens=tokens,
-        jwts=verifier,
+        jwts=cast("JwtVerifier", verifier),
         subjects={("corp", "orders"): ORDERS},
         certificates={"URI:spiffe://x/orders": ORDERS, "DNS:platform": PLATFORM},
     )

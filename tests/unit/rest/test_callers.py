@@ -1,5 +1,3 @@
-from dataclasses import dataclass
-
 import pytest
 
 from app.core.context import RequestContext, RoleGrant
@@ -8,6 +6,7 @@ from app.core.kafka.hosts import parse_address
 from app.metrics.declared import OPERATIONS
 from app.rest.app import ROUTES
 from app.rest.callers import speaking
+from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import ANYBODY, DECIDERS, FULL, Caller, Role
 from app.rest.http.edge import Routes
 from app.rest.pages.routes import pages_routes
@@ -151,20 +150,8 @@ def test_a_route_that_does_not_say_whom_it_is_for_is_for_the_full_roles_alone() 
     Caller("x", Role.ADMIN).check_operation("brandNew", route.open_to)
 
 
-@dataclass
-class Quota:
-    left: int
-
-    def has_room(self) -> bool:
-        return self.left > 0
-
-    def take(self) -> bool:
-        self.left -= 1
-        return self.left >= 0
-
-
 def test_a_quota_refuses_what_is_beyond_it() -> None:
-    caller = Caller("sidecar", Role.DECIDE, patterns=("User:*",), limit=Quota(2))
+    caller = Caller("sidecar", Role.DECIDE, patterns=("User:*",), limit=RateLimit(2, lambda: 1.0))
     caller.check_operation("authorize", DECIDERS)
     caller.check_operation("authorize", DECIDERS)
     with pytest.raises(ThrottlingQuotaExceededException, match="requests_per_second"):
@@ -172,7 +159,7 @@ def test_a_quota_refuses_what_is_beyond_it() -> None:
 
 
 def test_what_is_not_for_the_role_takes_nothing_from_the_quota() -> None:
-    quota = Quota(1)
+    limit = RateLimit(1, lambda: 1.0)
     with pytest.raises(ClusterAuthorizationException):
-        Caller("sidecar", Role.DECIDE, limit=quota).check_operation("createAcls", FULL)
-    assert quota.left == 1
+        Caller("sidecar", Role.DECIDE, limit=limit).check_operation("createAcls", FULL)
+    assert limit.take()

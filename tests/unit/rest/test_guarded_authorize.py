@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from app.core.token import Token
+from app.rest.callers.rate_limits import RateLimit
 from app.rest.http.admission import BOUNDS
 from tests.unit.regressions.guarded import CALLERS, Guarded, guarded
 from tests.unit.rest.harness import READ_ORDERS, Service
@@ -60,10 +61,11 @@ async def test_other_headers_may_come_twice(tmp_path: Path) -> None:
         assert it.app.answer([*headers, shown], content, ()) is None
 
 
-class Quota:
+class Quota(RateLimit):
     """Counts what is taken of it."""
 
     def __init__(self) -> None:
+        super().__init__(1)
         self.taken = 0
 
     def has_room(self) -> bool:
