@@ -8,15 +8,14 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from app.formats.database_url import DatabaseUrl
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.jdbc import JdbcSource
 from app.settings.model import read_settings
 from app.store.embedded.cluster import DATABASE, USER
 from app.store.embedded.folder import LOOPBACK, DataFolder
-
-if TYPE_CHECKING:
-    from app.pipeline.spark.jdbc import JdbcSource
 
 _EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "plotly"})
 _MISSING = (
@@ -34,7 +33,7 @@ def main(words: Sequence[str], _out: TextIO) -> int:
         if isinstance(fault, ModuleNotFoundError) and (fault.name or "").partition(".")[0] in _EXTRA:
             sys.stderr.write(_MISSING)
             return 2
-        # Not 1, which is what a job says that has found something.
+        # Not 1: that means that a job has found something.
         sys.stderr.write(f"klamm pipeline: it can't be loaded ({fault}); install klamm[spark] anew\n")
         return 3
     return run_job(words, service=ServiceDatabase())
@@ -44,7 +43,6 @@ class ServiceDatabase:
     """The database that `klamm serve` works on: of `database.url`, or the embedded one that it runs."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare --data-dir, as `klamm serve` has it."""
         parser.add_argument(
             "--data-dir",
             metavar="FOLDER",
@@ -52,19 +50,16 @@ class ServiceDatabase:
             "unless a JDBC URL is given (.klamm)",
         )
 
-    def source(self, arguments: argparse.Namespace) -> "JdbcSource":
-        """How jobs reach it. Raises UsageError if it is not there, or if Java has no way to it."""
+    def source(self, arguments: argparse.Namespace) -> JdbcSource:
+        """How jobs connect to it. Raises UsageError if it is not there, or if Java can't connect to it."""
         settings = read_settings({"data_dir": arguments.data_dir})
         if settings.database_url is not None:
             return source_of(settings.database_url)
         return embedded_source(settings.data_dir)
 
 
-def embedded_source(data_dir: Path) -> "JdbcSource":
+def embedded_source(data_dir: Path) -> JdbcSource:
     """The PostgreSQL that a `klamm serve` runs on this folder. Raises PipelineError if none does."""
-    from app.pipeline.spark.errors import PipelineError  # noqa: PLC0415 - as above
-    from app.pipeline.spark.jdbc import JdbcSource  # noqa: PLC0415 - as above
-
     folder = DataFolder(data_dir)
     try:
         password = folder.password()
@@ -84,11 +79,8 @@ def embedded_source(data_dir: Path) -> "JdbcSource":
     return JdbcSource(f"jdbc:postgresql://{LOOPBACK}:{port}/{DATABASE}", USER, password)
 
 
-def source_of(url: DatabaseUrl) -> "JdbcSource":
-    """What `database.url` says, for Java. Raises PipelineError for what Java has no way to."""
-    from app.pipeline.spark.errors import PipelineError  # noqa: PLC0415 - as above
-    from app.pipeline.spark.jdbc import JdbcSource  # noqa: PLC0415 - as above
-
+def source_of(url: DatabaseUrl) -> JdbcSource:
+    """The database of `database.url`, for Java. Raises PipelineError if Java can't connect to it."""
     try:
         return JdbcSource(url.jdbc, url.user or None, url.password or None, url.jdbc_properties)
     except ValueError as fault:

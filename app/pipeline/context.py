@@ -24,8 +24,6 @@ _OFFSET = "offset="
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """The session and the home of one run, and where it prints and counts what it does."""
-
     spark: SparkSession
     home: Home
     console: Console
@@ -34,7 +32,6 @@ class JobContext:
     """The numbers of all jobs of this run, those of the job itself first."""
 
     def of(self, job: str) -> "JobContext":
-        """The context of another job in this run, with numbers of its own."""
         metrics = RunMetrics(job)
         self.runs.append(metrics)
         return replace(self, console=self.console.of(job), metrics=metrics)
@@ -54,7 +51,6 @@ class LocalHome:
         return wanted_snapshot(str(self.root), self._offsets("snapshots"), offset)
 
     def decisions(self) -> None:
-        """Raise NoDecisionsError if nothing was ingested."""
         if next(self._documents("decisions/manifests", "batch="), None) is None:
             raise nothing_ingested(str(self.root))
 
@@ -64,7 +60,6 @@ class LocalHome:
             raise not_effective_at(offset)
 
     def export(self) -> None:
-        """Raise PipelineError if nothing was exported."""
         begun = chain(self._documents("export/manifests", "batch="), self._documents("export", "base", "manifest"))
         if next(begun, None) is None:
             raise nothing_exported(str(self.root))

@@ -86,7 +86,6 @@ def _main(argv: Sequence[str] | None, service: Service | None, prog: str) -> int
 
 
 def parser_of(prog: str = "klamm pipeline", service: Service | None = None) -> argparse.ArgumentParser:
-    """The parser of all jobs' arguments."""
     parser = JobParser(
         prog=prog,
         description="Jobs over the whole store and the decision log, by Spark: here, or on a cluster.",

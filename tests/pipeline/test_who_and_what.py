@@ -207,7 +207,7 @@ def test_names_of_resources_are_kept_to_the_character(spark: SparkSession, tmp_p
         ("list.jsonl", JSON + " " + JSON, "not a row"),
         ("list.jsonl", JSON[:-1] + ', "resource_name": "b"}', "not a row"),
         ("list.csv", HEADER + 'TOPIC,"a\nTOPIC,b\n', "a quote is never closed"),
-        ("list.csv", HEADER + "TOPIC,a\r\nTOPIC,b\r\n", "not a row of the two columns: `TOPIC,a\r`"),
+        ("list.csv", HEADER + "TOPIC,a\r\nTOPIC,b\r\n", r"not a row of the two columns: `TOPIC,a\\r`"),
         ("list.csv", HEADER + "TOPIC,a\nTOPIC,b\udcff\n", "not UTF-8: `TOPIC,b\ufffd`"),
         ("list.txt", "a\nb\udcff\n", "not UTF-8: `b\ufffd`"),
         ("_list.txt", "a\n", "Spark passes over files whose names begin with `_`"),

@@ -34,8 +34,6 @@ _KEPT_CALLERS = 10_000
 
 
 class Side:
-    """One state of the bucket's ACLs, and what core says on it."""
-
     def __init__(self) -> None:
         self._builder = ImageBuilder(AuthorizerConfig())
         self._image: AuthorizerImage | None = None

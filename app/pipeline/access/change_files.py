@@ -63,7 +63,6 @@ def _steps(kind: str, path: str, format_name: str | None) -> list[Step]:
 
 
 def _opened(path: str) -> IO[bytes]:
-    """The file; what can be read once only, such as a pipe, is held in memory."""
     file = Path(path).open("rb")  # noqa: SIM115 - closed by the caller, or below
     if file.seekable():
         return file
@@ -116,7 +115,6 @@ def _bindings(path: str, raw: IO[bytes], given: AclFormat | None, head: bytes) -
 
 
 def _saved_plan(path: str, raw: IO[bytes]) -> list[Step]:
-    """What the plan creates, and then what it deletes."""
     plan = parse_saved_plan(_whole(raw))
     if plan is None:
         raise PipelineError("is no plan that this version of klamm has saved; make it with klamm plan --save")
@@ -128,7 +126,6 @@ def _saved_plan(path: str, raw: IO[bytes]) -> list[Step]:
 
 
 def _deleted(path: str, raw: IO[bytes]) -> Step:
-    """The filters of a deleteAcls body."""
     body = _object("", _json(_whole(raw)))
     for name, way_out in (
         ("bindings", "give this file to --create"),

@@ -39,7 +39,6 @@ class FilterSet:
                 names.sort()
 
     def matches(self, binding: AclBinding) -> bool:
-        """Whether any of the filters matches, as `AclBindingFilter.matches` says."""
         for key, cells in self._exact.items():
             if tuple(getattr(binding, name) for name in key) in cells:
                 return True
@@ -74,18 +73,14 @@ class Fate:
 
 
 class Candidate:
-    """A change that is tried."""
-
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
 
     @property
     def bindings(self) -> list[AclBinding]:
-        """Every binding that any file would create, once."""
         return list(dict.fromkeys(binding for step in self.steps for binding in step.bindings))
 
     def fate(self, binding: AclBinding, *, there: bool) -> Fate:
-        """What becomes of this binding, which is there before the change, or not."""
         gone, deleted_by, created_by = False, None, None
         for number, step in enumerate(self.steps):
             if step.filters is None:
@@ -102,7 +97,6 @@ def new_id(binding: AclBinding) -> UUID:
 
 
 def refuse_excessive(step: Step, created: int, deleted: int) -> None:
-    """Raise PipelineError if the service would refuse a call with so many new or removed ACLs."""
     for number, what in ((created, "creates"), (deleted, "deletes")):
         if step.is_one_call and number > MAX_RECORDS_PER_USER_OP:
             raise PipelineError(
@@ -122,7 +116,6 @@ def _exact_value(acl_filter: AclBindingFilter, name: str) -> object | None:
 
 
 def _any_covered(names: Sequence[str], binding: AclBinding) -> bool:
-    """Whether this binding's pattern covers any of the sorted names."""
     if binding.pattern_type is PatternType.LITERAL and binding.resource_name == WILDCARD:
         return True
     at = bisect_left(names, binding.resource_name)

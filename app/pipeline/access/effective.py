@@ -40,7 +40,6 @@ _EXPANDED = columns(
 
 
 def masks_of(acls: DataFrame) -> DataFrame:
-    """ACLs rolled up by pattern, principal and host (MASKS)."""
     by_host = acls.withColumnRenamed("resource_name", "pattern_name").groupBy(*PATTERN, "principal", "host")
     rolled = by_host.agg(
         sf.bit_or(permission_mask(AclPermissionType.ALLOW)).alias("allow_mask"),
@@ -58,7 +57,6 @@ def permission_mask(permission: AclPermissionType) -> Column:
 
 
 def nodes_of(resources: DataFrame, masks: DataFrame) -> DataFrame:
-    """Which of the masks' patterns cover which resource (NODES)."""
     covered = covering_patterns(resources.select(*RESOURCE).distinct(), patterns_of(masks))
     return covered.select(*NODES.fieldNames())
 
@@ -88,7 +86,6 @@ def expanded(nodes: DataFrame, masks: DataFrame) -> DataFrame:
 
 
 def _sides(prefix: str) -> tuple[Column, Column, Column]:
-    """Masks for every host as two numbers, those for others in a list."""
     anywhere = sf.col("host") == WILDCARD
     hosted = sf.when(~anywhere, sf.struct("host", "allow_mask", "deny_mask"))
     return (
@@ -151,7 +148,6 @@ def load_effective(spark: SparkSession, home: Home, offset: int | None = None) -
 
 
 def not_effective_at(offset: int) -> NotYetError:
-    """The refusal where there are no tables at this offset."""
     return NotYetError(
         f"effective has not been run at offset {offset}; run `klamm pipeline effective`, then this again"
     )

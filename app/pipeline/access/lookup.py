@@ -41,8 +41,6 @@ class Answer(NamedTuple):
 
 
 class Access(NamedTuple):
-    """What a principal may do from a host, and by which ACLs."""
-
     principal: str
     host: str
     operations: list[str]
@@ -80,7 +78,6 @@ def answers_for(principal: str, masks: Iterable[Mask]) -> Iterator[Answer]:
 
 
 def closest(answers: Iterable[Answer], address: ClientAddress) -> list[Answer]:
-    """Of each principal the row that answers for a client at this address."""
     key, best = client_key(address), dict[str, Answer]()
     for answer in answers:
         own = host_key(answer.host)
@@ -128,7 +125,6 @@ def who_can(
 
 
 def mask_of(acl: Acl) -> Mask:
-    """What one ACL allows or denies, as core reads it."""
     code = AclOperation[acl["operation"]]
     if acl["permission_type"] == AclPermissionType.ALLOW.name:
         return Mask(acl["principal"], acl["host"], ALLOW_MASK[code], 0)

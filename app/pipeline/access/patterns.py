@@ -24,7 +24,6 @@ LITERAL, PREFIXED = PatternType.LITERAL.name, PatternType.PREFIXED.name
 
 
 def patterns_of(frame: DataFrame) -> DataFrame:
-    """The distinct patterns of a frame that has the columns PATTERN."""
     return frame.select(*PATTERN).distinct()
 
 
@@ -77,7 +76,6 @@ def _pattern(pattern_type: str, name: Column) -> Column:
 
 
 def with_host_keys(frame: DataFrame) -> DataFrame:
-    """The frame with `host_key` for its column `host`, as core reads it."""
     schema = StructType([*frame.schema.fields, StructField("host_key", StringType(), nullable=False)])
     everywhere = frame.where(sf.col("host") == WILDCARD).withColumn("host_key", sf.lit(""))
     return everywhere.unionByName(frame.where(sf.col("host") != WILDCARD).mapInArrow(_add_keys, schema))

@@ -80,7 +80,6 @@ def open_to_all(given: str | None, snapshot: Snapshot, decisions: DataFrame | No
 
 
 def replay(acls: DataFrame, questions: DataFrame, *, allow_everyone: bool, buckets: int = DEFAULT_BUCKETS) -> DataFrame:
-    """Questions with core's `result`, `rule` and `acl_id` on these ACLs. Super users stay what the log says."""
     sided = acls.withColumn("sides", sf.lit(BOTH))
     answered = replay_change(sided, questions, allow_everyone=allow_everyone, buckets=buckets)
     return answered.drop(*(f"after_{name}" for name in _ANSWER))
@@ -108,7 +107,6 @@ def _closed(questions: DataFrame) -> DataFrame:
 
 
 def _with_open(questions: DataFrame, sided_acls: DataFrame) -> DataFrame:
-    """Mark questions on resources without any ACL, on either side."""
     patterns = sided_acls.withColumnRenamed("resource_name", "pattern_name")
     patterns = patterns.groupBy(*PATTERN).agg(sf.bit_or("sides").alias("sides"))
     covered = covering_patterns(questions.select(*RESOURCE).distinct(), patterns_of(patterns))

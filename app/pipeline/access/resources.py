@@ -55,7 +55,6 @@ def read_resources(spark: SparkSession, path: str) -> DataFrame:
 
 
 def seen_resources(decisions: DataFrame) -> DataFrame:
-    """Every resource that the log names (RESOURCES)."""
     return decisions.select(*_NAMES).distinct()
 
 

@@ -42,7 +42,6 @@ def sided_acls(acls: DataFrame, candidate: Candidate) -> DataFrame:
 
 
 def changes_of(sided: DataFrame) -> DataFrame:
-    """The ACLs that come and go: `change` (CREATED, DELETED), `step`, and the columns of ACLS."""
     change = sf.when(sf.col("sides") == AFTER, CREATED).otherwise(DELETED).alias("change")
     return sided.filter(sf.col("sides") != BOTH).select(change, "step", *ACLS.fieldNames())
 

@@ -1,15 +1,14 @@
-"""One line of the decision log: the decisions that it tells, or which column of it is wrong and why.
+"""One line of the decision log: its decisions, or which column of it is wrong and why.
 
-Every line is judged here and nowhere else, so that what was ingested can be relied on: words are Kafka's, hosts are
-addresses as Java prints them, and a rule goes with its result.
+Lines are only checked here, so that what was ingested can be relied on: words are Kafka's, hosts are addresses as Java
+prints them, and a rule goes with its result.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 
 from app.core.authorize import Rule, Verdict
 from app.core.kafka.codes import AclOperation, ResourceType
@@ -22,35 +21,36 @@ MAX_LINE_BYTES = 1024 * 1024
 MAX_SHOWN = 100
 """Characters of a value that a reason quotes."""
 
-DecisionRow = tuple[datetime | str | int | float | None, ...]
+Value = datetime | str | int | float | None
+DecisionRow = tuple[Value, ...]
 """The values of a line in the order of `schemas.DECISIONS`."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z\Z", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 _NO_LIST: list[dict[str, object]] = [{}]
-"""A line without `actions` tells of one, whose fields stand with all others."""
+"""A line without `actions` has one, whose fields are among the others."""
 
 _RESULT_OF_RULE = {(each.result.value, each.rule_word) for each in Verdict}
 
 
 @dataclass(frozen=True, slots=True)
 class LineFault:
-    """Why a line is put aside; `column` is empty where it is no JSON object at all."""
+    """Why a line is put aside. `column` is empty if it is not a JSON object at all."""
 
     column: str
     reason: str
 
 
 class _WrongValueError(Exception):
-    """What a value should be."""
+    """The text says what a value should be."""
 
 
 def parse_line(raw: bytes, latest: datetime | None = None) -> list[DecisionRow] | LineFault:
-    """The decisions in this line, as long as it is not blank: one, or those of a list of actions that share the rest.
+    """The decisions in a line that is not blank: one, or one for each of its `actions`, which share the other fields.
 
-    Fields that this version doesn't know are passed over; one wrong action makes the line wrong. A decision later than
-    `latest` is wrong: by one clock that goes ahead all others would look old.
+    Unknown fields are ignored; one wrong action makes the line wrong. A decision later than `latest` is wrong: a clock
+    that is ahead would make all other decisions look old.
     """
     fields = _fields_of(raw)
     if isinstance(fields, LineFault):
@@ -60,7 +60,7 @@ def parse_line(raw: bytes, latest: datetime | None = None) -> list[DecisionRow] 
         return LineFault("actions", "`actions` must be a list of objects")
     rows = []
     for action in actions:
-        row = _by_then(_decision({**fields, **action}), latest)
+        row = _decision({**fields, **action}, latest)
         if isinstance(row, LineFault):
             return row
         rows.append(row)
@@ -81,27 +81,23 @@ def _fields_of(raw: bytes) -> dict[str, object] | LineFault:
     return fields if isinstance(fields, dict) else LineFault("", "not a JSON object")
 
 
-def _by_then(row: DecisionRow | LineFault, latest: datetime | None) -> DecisionRow | LineFault:
-    if latest is not None and not isinstance(row, LineFault) and isinstance(row[0], datetime) and row[0] > latest:
-        return LineFault("time", f"`time` is in the future ({row[0]:%Y-%m-%d %H:%M}); set the clock of that service")
-    return row
-
-
-def _decision(fields: Mapping[str, object]) -> DecisionRow | LineFault:
-    values = []
-    for column, check in _CHECKS:
+def _decision(fields: Mapping[str, object], latest: datetime | None) -> DecisionRow | LineFault:
+    values = {}
+    for column, check in _CHECKS.items():
         if column not in fields:
             return LineFault(column, f"`{column}` is missing")
         try:
-            values.append(check(fields[column]))
+            values[column] = check(fields[column])
         except _WrongValueError as wrong:
             return LineFault(column, f"`{column}` must be {wrong}, not {_shown(fields[column])}")
-    result, rule, acl_id = fields["result"], fields["rule"], fields["acl_id"]
+    result, rule, time = fields["result"], fields["rule"], values["time"]
     if (result, rule) not in _RESULT_OF_RULE:
         return LineFault("rule", f"`rule` {rule} never leads to `result` {result}")
-    if (acl_id is not None) != (rule == Rule.MATCHING_ACL.value):
+    if (fields["acl_id"] is not None) != (rule == Rule.MATCHING_ACL.value):
         return LineFault("acl_id", f"`acl_id` must be there if `rule` is {Rule.MATCHING_ACL.value}, and only then")
-    return tuple(values)
+    if latest is not None and isinstance(time, datetime) and time > latest:
+        return LineFault("time", f"`time` is in the future ({time:%Y-%m-%d %H:%M}); set the clock of that service")
+    return tuple(values.values())
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -139,36 +135,10 @@ def _text(value: object) -> str:
     return value
 
 
-def _text_or_null(value: object) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _epoch(value: object) -> str:
-    return "" if value == "" else _uuid(value)
-
-
 def _uuid(value: object) -> str:
-    if isinstance(value, str):
-        found = value.lower()
-        if _UUID.match(found) is not None:
-            return found
+    if isinstance(value, str) and _UUID.match(value.lower()) is not None:
+        return value.lower()
     raise _WrongValueError("a UUID")
-
-
-def _uuid_or_null(value: object) -> str | None:
-    return None if value is None else _uuid(value)
-
-
-def _offset(value: object) -> int:
-    if type(value) is int and -1 <= value <= _LONG_MAX:
-        return value
-    raise _WrongValueError("a whole number from -1 on")
-
-
-def _int_or_null(value: object) -> int | None:
-    if value is None or (type(value) is int and -_INT_MAX <= value <= _INT_MAX):
-        return value
-    raise _WrongValueError("a whole number of 32 bits or null")
 
 
 def _host(value: object) -> str:
@@ -186,34 +156,45 @@ def _share(value: object) -> float:
     raise _WrongValueError("a number above 0 and up to 1")
 
 
-def _word_of(words: frozenset[str]) -> Callable[[object], str]:
-    def check(value: object) -> str:
-        if isinstance(value, str) and value in words:
+def _whole(least: int, most: int, what: str) -> Callable[[object], int]:
+    def check(value: object) -> int:
+        if type(value) is int and least <= value <= most:
             return value
-        raise _WrongValueError(f"one of {', '.join(sorted(words))}")
+        raise _WrongValueError(what)
 
     return check
 
 
-def _names(enum: type[Enum]) -> frozenset[str]:
-    return frozenset(enum.__members__)
+def _word_of(words: Iterable[str]) -> Callable[[object], str]:
+    known = frozenset(words)
+
+    def check(value: object) -> str:
+        if isinstance(value, str) and value in known:
+            return value
+        raise _WrongValueError(f"one of {', '.join(sorted(known))}")
+
+    return check
 
 
-_CHECKS: tuple[tuple[str, Callable[[object], datetime | str | int | float | None]], ...] = (
-    ("time", _time),
-    ("epoch", _epoch),
-    ("offset", _offset),
-    ("principal", _text),
-    ("host", _host),
-    ("listener_name", _text_or_null),
-    ("request_type", _int_or_null),
-    ("client_id", _text_or_null),
-    ("caller", _text_or_null),
-    ("operation", _word_of(_names(AclOperation))),
-    ("resource_type", _word_of(_names(ResourceType))),
-    ("resource_name", _text),
-    ("result", _word_of(frozenset(result for result, _ in _RESULT_OF_RULE))),
-    ("rule", _word_of(frozenset(rule for _, rule in _RESULT_OF_RULE))),
-    ("acl_id", _uuid_or_null),
-    ("sampled", _share),
-)
+def _or(nothing: Value, check: Callable[[object], Value]) -> Callable[[object], Value]:
+    return lambda value: nothing if value == nothing else check(value)
+
+
+_CHECKS: dict[str, Callable[[object], Value]] = {
+    "time": _time,
+    "epoch": _or("", _uuid),
+    "offset": _whole(-1, _LONG_MAX, "a whole number from -1 on"),
+    "principal": _text,
+    "host": _host,
+    "listener_name": _or(None, _text),
+    "request_type": _or(None, _whole(-_INT_MAX, _INT_MAX, "a whole number of 32 bits or null")),
+    "client_id": _or(None, _text),
+    "caller": _or(None, _text),
+    "operation": _word_of(AclOperation.__members__),
+    "resource_type": _word_of(ResourceType.__members__),
+    "resource_name": _text,
+    "result": _word_of(result for result, _ in _RESULT_OF_RULE),
+    "rule": _word_of(rule for _, rule in _RESULT_OF_RULE),
+    "acl_id": _or(None, _uuid),
+    "sampled": _share,
+}

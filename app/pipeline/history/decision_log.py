@@ -25,7 +25,7 @@ _STEP = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class LogWindow:
-    """How much of the log was looked at. `sampled` is the least share of requests that was logged in it."""
+    """The part of the log that was read. `sampled` is the smallest share of requests that was logged in it."""
 
     decisions: int
     first_time: datetime | None
@@ -66,7 +66,6 @@ def read_decisions(
 
 
 def nothing_ingested(home: str) -> NoDecisionsError:
-    """What to say where nothing was ingested."""
     return NoDecisionsError(
         f"`{home}` holds no decisions; run `klamm pipeline ingest --decisions FOLDER` with the folder that "
         "the service's decision.log.path names"
@@ -94,7 +93,6 @@ def _refuse_lost(rows: DataFrame, batches: Mapping[int, Mapping[str, Any]], home
 
 
 def log_window(decisions: DataFrame) -> LogWindow:
-    """Count the decisions; one pass over them."""
     row = decisions.agg(
         sf.count(sf.lit(1)).alias("decisions"),
         sf.unix_micros(sf.min("time")).alias("first"),

@@ -27,7 +27,7 @@ _WRITTEN = StructType([*RECORDS.fields, DAY, _BATCH])
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """Where one stretch of records, (after, through], is copied from and to."""
+    """A stretch of records to copy, (after, through], from where and to where."""
 
     source: JdbcSource
     home: Home
@@ -38,13 +38,12 @@ class Copying:
 
     @property
     def first(self) -> int:
-        """By which the batch is named."""
         return self.after + 1
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """What the records of one batch come to. `offsets` are distinct ones; more `rows` than those means doubles."""
+    """Numbers of one batch. `offsets` are distinct; more `rows` than offsets means duplicates."""
 
     rows: int
     offsets: int
@@ -136,12 +135,10 @@ def whole_export(spark: SparkSession, home: Home) -> Exported:
 
 
 def nothing_exported(home: str) -> PipelineError:
-    """What to say where there is no export."""
     return PipelineError(f"nothing has been exported into `{home}` yet; run `klamm pipeline export`")
 
 
 def damage(faults: Sequence[str]) -> str:
-    """What to say of manifests that don't follow each other (`Exported.faults`), with the way out."""
     return (
         f"the export is damaged: {faults[0]}; run `klamm pipeline reconcile` for all of it, and restore what is "
         "missing, or export into a new --home"
@@ -149,17 +146,16 @@ def damage(faults: Sequence[str]) -> str:
 
 
 def records_of(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
-    """The records of these manifests, with `day` and `batch`. Raises PipelineError if Parquet of them is missing."""
+    """The records of these manifests, with `day` and `batch`. Raises PipelineError if Parquet is missing."""
     return _read(spark, home, {batch.first_offset: batch.days for batch in exported.batches})
 
 
 def base_acls(spark: SparkSession, home: Home, exported: Exported) -> DataFrame | None:
-    """The ACLs that the export began with (schemas.ACLS); None if it began with the first record."""
     return None if exported.base is None else _base_acls(spark, home)
 
 
 def acls_ever(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
-    """Every ACL (schemas.ACLS) that there was at any offset of this export, whether or not it is there now."""
+    """Every ACL (schemas.ACLS) that existed at any offset of this export."""
     created = records_of(spark, home, exported).where(sf.col("kind") == CREATED)
     acls = created.select(sf.col("acl_id").alias("id"), *BINDING_FIELDS)
     base = base_acls(spark, home, exported)
@@ -167,7 +163,6 @@ def acls_ever(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
 
 
 def measured(records: DataFrame) -> dict[int, BatchFacts]:
-    """What the records, with their `batch`, come to, by batch."""
     offsets = records.groupBy("batch", "offset").agg(
         sf.count("*").alias("copies"), sf.first("kind").alias("kind"), sf.first("hash").alias("hash")
     )
@@ -197,7 +192,7 @@ def _facts(rows: Sequence[Row]) -> BatchFacts:
 
 
 def _copy(spark: SparkSession, copying: Copying, most_ranges: int) -> list[str]:
-    """Write the records; the days they are of come back."""
+    """Write the records; the days that they are of."""
     records = read_records(spark, copying.source, ranges(copying.after, copying.through, most_ranges))
     told = Observation()
     (

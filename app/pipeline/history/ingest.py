@@ -69,7 +69,6 @@ def parsed(lines: DataFrame) -> DataFrame:
 
 
 def batch_writer(root: str) -> Callable[[DataFrame, int], None]:
-    """What a stream of `lines_of` does with each batch."""
     # Under Spark Connect this runs on the server, so it takes nothing along but a text.
     return partial(write_batch, Home(root))
 
@@ -88,7 +87,6 @@ def write_batch(home: Home, batch: DataFrame, number: int) -> None:
 
 
 def finished_batches(spark: SparkSession, home: Home) -> dict[int, dict[str, Any]]:
-    """The manifests of all batches that are whole, by number."""
     return {manifest["batch"]: manifest for manifest in read_documents(spark, _manifests(home, "*"))}
 
 

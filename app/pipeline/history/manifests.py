@@ -14,7 +14,7 @@ from app.pipeline.spark.storage import Home, read_documents, versions, write_doc
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The state that a first export began with because the records before it had been trimmed."""
+    """The state that a first export began with because earlier records had been trimmed."""
 
     cluster_id: str
     epoch: str
@@ -41,7 +41,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """All of an export. It has a base, or batches from offset 1 on, or both."""
+    """A whole export: a base, or batches from offset 1 on, or both."""
 
     base: Base | None
     batches: Sequence[Batch]
@@ -55,12 +55,10 @@ class Exported:
 
     @property
     def cluster_id(self) -> str:
-        """Whose records these are."""
         return self._end.cluster_id
 
     @property
     def epoch(self) -> str:
-        """Of which history they are."""
         return self._end.epoch
 
     @property
@@ -70,22 +68,18 @@ class Exported:
 
     @property
     def start_hash(self) -> bytes:
-        """The hash there."""
         return GENESIS_HASH if self.base is None else bytes.fromhex(self.base.hash)
 
     @property
     def last_offset(self) -> int:
-        """The last offset that was taken."""
         end = self._end
         return end.last_offset if isinstance(end, Batch) else end.offset
 
     @property
     def hash(self) -> bytes:
-        """The hash there."""
         return bytes.fromhex(self._end.hash)
 
     def faults(self) -> list[str]:
-        """Where manifests don't follow each other."""
         said: list[str] = []
         offset, chained = self.start_offset, self.start_hash.hex()
         for batch in self.batches:
@@ -114,18 +108,16 @@ def read_exported(spark: SparkSession, home: Home) -> Exported | None:
 
 
 def write_batch(spark: SparkSession, home: Home, batch: Batch) -> None:
-    """From now on the batch exists."""
     path = home.room("export", "manifests", f"batch={batch.first_offset}")
     write_document(spark, path, {"job": "export", **asdict(batch), **versions(spark)})
 
 
 def write_base(spark: SparkSession, home: Home, base: Base) -> None:
-    """From now on the base exists."""
     write_document(spark, _base_manifest(home), {"job": "export", **asdict(base), **versions(spark)})
 
 
 def exporter_of(spark: SparkSession, home: Home) -> str:
-    """By which id the store knows the export into this home; made up by the first run."""
+    """The id by which the store knows the export into this home; the first run makes it up."""
     path = home.room("export", "exporter")
     for document in read_documents(spark, path):
         return str(document["id"])

@@ -35,7 +35,6 @@ class ChainFacts:
 
 
 def follow_chain(records: DataFrame, start_offset: int, start_hash: bytes) -> ChainFacts:
-    """Follow all records from the hash at the offset before the first."""
     rows = records.select(*RECORDS.fieldNames(), sf.unix_micros("recorded_at").alias("recorded_micros"))
     rows = rows.drop("recorded_at")
     stretch = sf.floor(sf.col("offset") / _STRETCH).cast("bigint")
@@ -63,8 +62,6 @@ def follow_chain(records: DataFrame, start_offset: int, start_hash: bytes) -> Ch
 
 @dataclass(slots=True)
 class _Links:
-    """Follows records in the order of their offsets."""
-
     offset: int
     hash: bytes
     checked: int = 0
@@ -72,7 +69,6 @@ class _Links:
     examples: list[tuple[int, str]] = field(default_factory=list)
 
     def take(self, row: Mapping[str, Any]) -> None:
-        """The next record, or the one before a stretch."""
         if not row["is_seed"]:
             self.checked += 1
             why = self._fault(row)
@@ -106,7 +102,6 @@ class Check:
 
 
 def check_manifests(exported: Exported) -> Check:
-    """Whether the manifests follow each other from the first offset on."""
     faults = exported.faults()
     summary = f"{len(exported.batches)} batches, offsets {exported.start_offset + 1} to {exported.last_offset}"
     return Check("manifests", summary, len(faults), faults[:SHOWN])
@@ -140,7 +135,6 @@ def check_batches(exported: Exported, measured: dict[int, BatchFacts]) -> Check:
 
 
 def check_chain(name: str, facts: ChainFacts) -> Check:
-    """Whether each hash covers the record and the one before it."""
     examples = [f"offset {offset}: {why}" for offset, why in facts.examples]
     return Check(name, f"{facts.checked} records followed", facts.broken, examples[:SHOWN])
 
@@ -160,7 +154,6 @@ def check_acls(folded: DataFrame, stored: DataFrame, offset: int) -> Check:
 
 
 def check_configs(folded: dict[str, str], stored: dict[str, str], offset: int) -> Check:
-    """Whether the configuration that the records add up to is that of the table."""
     faults = [
         f"`{name}` is {_quoted(folded.get(name))} by the records and {_quoted(stored.get(name))} in the table"
         for name in sorted({*folded, *stored})
@@ -171,14 +164,14 @@ def check_configs(folded: dict[str, str], stored: dict[str, str], offset: int) -
 
 
 def both(folded: DataFrame, stored: DataFrame) -> DataFrame:
-    """The ACLs of both sides by their ids; null where a side has none."""
+    """The ACLs of both sides by id; null where a side has none."""
     left = folded.select("id", sf.struct(*BINDING_FIELDS).alias("folded"))
     right = stored.select("id", sf.struct(*BINDING_FIELDS).alias("stored"))
     return left.join(right, "id", "full_outer")
 
 
 def differing(rows: DataFrame) -> DataFrame:
-    """Only where the sides don't agree, in the order of ids."""
+    """The rows whose sides differ, by id."""
     return rows.where(~sf.col("folded").eqNullSafe(sf.col("stored"))).orderBy("id")
 
 

@@ -94,7 +94,6 @@ def _unreadable() -> Column:
 
 
 def fold_acls(records: DataFrame, base: DataFrame | None = None) -> DataFrame:
-    """The ACLs after these records, which follow a base of ACLs (schemas.ACLS) if there is one."""
     changes = records.where(sf.col("kind").isin(CREATED, REMOVED)).select(
         sf.col("acl_id").alias("id"), "offset", (sf.col("kind") == CREATED).alias("is_there"), *BINDING_FIELDS
     )

@@ -33,7 +33,6 @@ class Snapshot:
 
     @property
     def config(self) -> AuthorizerConfig:
-        """The stored configuration. What is set only where the service is started is in no snapshot."""
         return parse_configs(dict(self.configs))
 
 
@@ -48,7 +47,6 @@ def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) ->
 
 
 def wanted_snapshot(home: str, saved: Collection[int], offset: int | None) -> int:
-    """Which of the snapshots at these offsets is meant. Raises PipelineError if it is not among them."""
     if not saved:
         raise PipelineError(f"there is no snapshot in `{home}`; run `klamm pipeline snapshot`")
     wanted = max(saved) if offset is None else offset
@@ -99,7 +97,6 @@ def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
 
 
 def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epoch: str) -> None:
-    """Raise PipelineError if this cluster or epoch, which home has something of, is not the snapshot's."""
     if (snapshot.cluster_id, snapshot.epoch) != (cluster_id, epoch):
         raise PipelineError(
             f"`{home.root}` has epoch {epoch} of cluster `{cluster_id}`, but this is epoch {snapshot.epoch} of "
@@ -136,7 +133,6 @@ def snapshot_at(spark: SparkSession, home: Home, offset: int | None = None, time
 
 
 def _refuse_partial(records: DataFrame, base: DataFrame | None, exported: Exported) -> None:
-    """Of all that the manifests name, nothing may be missing: records that remove or deny may be among it."""
     wanted, found = exported.last_offset - exported.start_offset, records.count()
     if base is not None and exported.base is not None:
         wanted, found = wanted + exported.base.acls, found + base.count()
@@ -148,13 +144,11 @@ def _refuse_partial(records: DataFrame, base: DataFrame | None, exported: Export
 
 
 def configs_after(configs: dict[str, str], records: DataFrame) -> dict[str, str]:
-    """The stored configuration after these records."""
     changed = {row["name"]: row["value"] for row in fold_configs(records).collect()}
     return {name: value for name, value in sorted({**configs, **changed}.items()) if value is not None}
 
 
 def _end(records: DataFrame, exported: Exported, offset: int | None, time: datetime | None) -> Row | None:
-    """The record to end with; None for the state before the first record."""
     if offset is not None:
         return _at(records, exported, offset)
     ends = records.where(sf.col("offset") == sf.col("tx_last"))
@@ -226,7 +220,6 @@ class SavedResults:
     job: str
 
     def room(self, offset: int | None, name: str) -> str:
-        """The folder of one table at this offset; None stands for all of them."""
         return self.home.room(self.job, "offset=*" if offset is None else f"offset={offset:020}", name)
 
     def find(self, offset: int | None) -> dict[str, Any] | None:

@@ -55,8 +55,6 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class TableReading:
-    """The tables at one offset: the head, the stored configuration, and the ACLs."""
-
     head: Head
     configs: dict[str, str]
     acls: DataFrame
@@ -79,14 +77,14 @@ def read_head(spark: SparkSession, source: JdbcSource, at: int = 0) -> Head:
 
 
 def ranges(after: int, through: int, most: int) -> list[tuple[int, int]]:
-    """(after, through] in at most so many even parts, each as (after, through] and not smaller than need be."""
+    """(after, through] in up to `most` equal parts, each (after, through] and not smaller than necessary."""
     count = min(most, -(-(through - after) // ROWS_PER_RANGE)) or 1
     bounds = [after + (through - after) * number // count for number in range(count + 1)]
     return list(itertools.pairwise(bounds))
 
 
 def stretches(after: int, through: int, most_ranges: int) -> list[tuple[int, int]]:
-    """(after, through] in pieces that so many ranges are enough for."""
+    """(after, through] in pieces that `most_ranges` ranges are enough for."""
     size = most_ranges * ROWS_PER_RANGE
     return [(start, min(start + size, through)) for start in range(after, through, size)]
 
@@ -101,7 +99,7 @@ def read_records(spark: SparkSession, source: JdbcSource, parts: Sequence[tuple[
 
 
 def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
-    """ACLs, configuration and head as of one moment, read once and kept by Spark for as long as it is used."""
+    """ACLs, configuration and head at one moment, kept by Spark for as long as they are used."""
     # INVARIANT: a lost checkpoint fails the job; reading a part of it again would mix two moments.
     rows = _query(spark, source, _TABLE).repartition("key").localCheckpoint()
     others = rows.where("what <> 'acl'").withColumn("read_micros", sf.unix_micros("read_at")).collect()
@@ -116,22 +114,17 @@ def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
 
 
 def tell_exported(spark: SparkSession, source: JdbcSource, exporter: str, epoch: str, through: int) -> None:
-    """Let the store know how far this exporter has come, so that it keeps what comes after it.
-
-    Raises Spark's own errors where it can't be told: a standby, or a store that was not migrated yet.
-    """
     statement = f"SELECT tell_exported('{UUID(exporter)}', '{UUID(epoch)}', {through:d}) AS told"
     options = {**source.options(read_only=False), "dbtable": f"({statement}) AS asked"}
     spark.read.format("jdbc").options(**options).load().collect()
 
 
 def moment(micros: int) -> datetime:
-    """The time that is so many microseconds after 1970; Spark's own timestamps reach Python without their zone."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
 
 
 def timestamp(when: datetime) -> Column:
-    """The same moment as a literal, whatever the zone of the session."""
+    """The time as a literal that does not depend on the session's zone."""
     return sf.timestamp_micros(sf.lit((when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)))
 
 

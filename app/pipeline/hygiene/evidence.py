@@ -44,8 +44,6 @@ class LoggedHour:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The hours that a log covers, in order."""
-
     hours: Sequence[LoggedHour]
 
     @property
@@ -84,7 +82,6 @@ class Coverage:
 
 
 def coverage_of(decisions: DataFrame) -> Coverage:
-    """The hours that these decisions cover; one pass over them."""
     number = sf.floor(sf.unix_seconds("time") / _HOUR_S).cast("bigint").alias("number")
     by_hour = decisions.groupBy(number).agg(
         sf.count(sf.lit(1)).alias("decisions"),
@@ -116,13 +113,12 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Resources that are known: by a list, and by the log. `seen` is persisted."""
+    """Resources that are known from a list and from the log. `seen` is persisted."""
 
     listed: DataFrame | None
     seen: DataFrame | None
 
     def known(self, seen: DataFrame) -> DataFrame:
-        """The list and these, which the log has seen."""
         return seen if self.listed is None else self.listed.unionByName(seen).distinct()
 
     @property
@@ -170,14 +166,12 @@ def _judged(context: JobContext, days: int, snapshot: Snapshot, log: Log) -> Log
 
 
 def left_out(log: Log | None) -> str | None:
-    """What can't be looked for, and why; None if everything can."""
     if log is None:
         return f"{_LEFT_OUT}: no decision was ingested"
     return log.summary if log.judged is None else None
 
 
 def names_of(context: JobContext, arguments: argparse.Namespace, log: Log | None) -> Names:
-    """The resources of the list and of the log."""
     listed = None if arguments.resources is None else read_resources(context.spark, arguments.resources)
     if log is None:
         if listed is None:

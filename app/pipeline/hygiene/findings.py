@@ -48,7 +48,6 @@ def found_in(
 
 
 def mended(found: DataFrame, tool: str) -> DataFrame:
-    """Findings (FOUND) with the commands of this tool that mend them (FINDINGS)."""
     return found.select(*FOUND.fieldNames()).mapInArrow(partial(_with_mends, tool), FINDINGS)
 
 
@@ -122,7 +121,7 @@ def _consistent(findings: DataFrame) -> DataFrame:
 
 
 def in_order(findings: DataFrame) -> DataFrame:
-    """By kind, what covers most first; the same findings in the same order every time."""
+    """By kind, the widest first; always in the same order."""
     place = sf.array_position(sf.array(*map(sf.lit, KINDS)), sf.col("kind"))
     order = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
     return findings.orderBy(place, sf.col("covered").desc_nulls_last(), *order)

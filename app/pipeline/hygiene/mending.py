@@ -123,14 +123,12 @@ kafka-acls() { command kafka-acls ${COMMAND_CONFIG:+--command-config "$COMMAND_C
 
 
 def csv_lines(findings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The findings with a header line; several commands share a field, a line each."""
     yield csv_line(FINDINGS.fieldNames())
     for finding in findings:
         yield csv_line([_field(finding[name]) for name in FINDINGS.fieldNames()])
 
 
 def script_lines(findings: Iterable[Mapping[str, Any]], manifest: Mapping[str, Any]) -> Iterator[str]:
-    """A shell script with the commands of all findings, each command once."""
     variables, beginning = _ABOUT_THE_TOOL[manifest["tool"]]
     head = _HEAD.format(cluster=one_line(manifest["cluster_id"]), offset=manifest["offset"], variables=variables)
     yield head + beginning

@@ -34,7 +34,6 @@ class Search:
     log: Log | None
 
     def run(self) -> HygieneFindings:
-        """Find and save."""
         looked_at = {
             "days": None if self.log is None else self.arguments.days,
             "min_days": self.arguments.min_days,

@@ -32,7 +32,6 @@ _LONGEST_KEY = 1 << 20
 
 
 def with_reading(acls: DataFrame) -> DataFrame:
-    """The ACLs as `shadowed` takes them: each with its operations (`mask`) and its `host_key`."""
     mask = permission_mask(AclPermissionType.ALLOW).bitwiseOR(permission_mask(AclPermissionType.DENY))
     return with_host_keys(acls.withColumnRenamed("resource_name", "pattern_name").withColumn("mask", mask))
 
@@ -76,7 +75,6 @@ def _covers(read: DataFrame) -> DataFrame:
 
 
 def _candidates(read: DataFrame) -> DataFrame:
-    """Each cell once for every pattern, principal and host that may cover it."""
     patterns = patterns_of(read)
     itself = patterns.withColumns({"covering_type": sf.col("pattern_type"), "covering_name": sf.col("pattern_name")})
     wider = wider_patterns(patterns, patterns).unionByName(itself)

@@ -131,7 +131,6 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
 
 
 def broad_acls(acls: DataFrame, longest_prefix: int = LONGEST_PREFIX) -> DataFrame:
-    """Those that allow on everything, on all names of a short prefix, or everybody."""
     return acls.filter(_is_broad(longest_prefix))
 
 
@@ -185,7 +184,6 @@ def _by_pattern(acls: DataFrame) -> DataFrame:
 
 
 def _covering(resources: DataFrame, patterns: DataFrame) -> DataFrame:
-    """Resources with each pattern that covers them, and what is known of the pattern."""
     return covering_patterns(resources, patterns_of(patterns)).join(patterns, list(PATTERN))
 
 
@@ -208,7 +206,7 @@ def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _is_narrow(acl: Mapping[str, str]) -> bool:
-    """Whether it can be created, and speaks of one resource: asked about as such, `*` is a name like others."""
+    """Whether it can be created, and applies to one resource: a question about `*` is about that name."""
     binding = AclBinding.from_words(acl[name] for name in BINDING_FIELDS)
     return binding.resource_name != WILDCARD and validate_new_acl(binding) is None
 

@@ -46,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Ingest what is new. 1 if lines were put aside and that is to fail."""
     with home_lock(context.home, "ingest"):
         return _ingest(context, arguments)
 

@@ -33,12 +33,10 @@ def add_offset(parser: argparse.ArgumentParser) -> None:
 
 
 def snapshot_is_there(arguments: argparse.Namespace, home: LocalHome) -> None:
-    """Raise PipelineError unless the home has the snapshot of `add_offset`."""
     home.snapshot(arguments.offset)
 
 
 def add_resources(parser: argparse.ArgumentParser) -> None:
-    """--resources, --seen, --since: where the names of resources come from."""
     parser.add_argument(
         "--resources",
         metavar="FILE",
@@ -56,7 +54,6 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
 
 
 def check_resources(arguments: argparse.Namespace) -> None:
-    """Refuse --since where no log is read."""
     if arguments.since is not None and arguments.resources is not None and not arguments.seen:
         raise PipelineError(
             "--since is about the decision log, and only the list is read; say --seen as well, or leave --since out"
@@ -96,7 +93,6 @@ def _or_list(fault: NoDecisionsError) -> NoDecisionsError:
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
-    """--allow-everyone-if-no-acl-found and --buckets, for jobs that replay the log."""
     parser.add_argument(
         "--allow-everyone-if-no-acl-found",
         choices=("true", "false"),
@@ -112,7 +108,6 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_host(parser: argparse.ArgumentParser) -> None:
-    """--host: from where a client asks."""
     parser.add_argument(
         "--host",
         metavar="ADDRESS",
@@ -149,7 +144,6 @@ class SuperUsers:
 
 
 def add_super_users(parser: argparse.ArgumentParser) -> None:
-    """--super-users: whom the service is started with."""
     parser.add_argument(
         "--super-users",
         metavar="PRINCIPALS",

@@ -70,7 +70,6 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Refuse at once what its jobs would refuse in the middle of the night."""
     for step, options in _orders(arguments):
         step.check(_parsed(step, options, arguments))
 
@@ -80,7 +79,7 @@ def _orders(arguments: argparse.Namespace) -> list[tuple[Job, list[str]]]:
 
 
 def _parsed(step: Job, options: list[str], arguments: argparse.Namespace) -> argparse.Namespace:
-    """The job's own options, beside those that every job has."""
+    """The job's own options beside those of all jobs."""
     parser = JobParser(prog=step.name)
     step.add_arguments(parser)
     return parser.parse_args(options, namespace=argparse.Namespace(**vars(arguments)))

@@ -27,12 +27,10 @@ from app.pipeline.spark.jdbc import JdbcSource, jdbc_source
 _MOST_RANGES = 8
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """It has none of its own."""
+def add_arguments(_parser: argparse.ArgumentParser) -> None: ...
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Print each check with its numbers; 1 if any of them found a difference."""
     source = jdbc_source(arguments, os.environ)
     exported = read_exported(context.spark, context.home)
     if exported is None:
@@ -75,7 +73,6 @@ def _checks(context: JobContext, source: JdbcSource, exported: Exported) -> Iter
 
 
 def _tail(context: JobContext, source: JdbcSource, exported: Exported, table: TableReading) -> DataFrame:
-    """What the store has recorded since the export, up to the moment of the tables."""
     after, through = exported.last_offset, table.head.last_offset
     refuse_other_history(exported, read_head(context.spark, source, after))
     if through == after:
@@ -84,7 +81,6 @@ def _tail(context: JobContext, source: JdbcSource, exported: Exported, table: Ta
 
 
 def _check_end(exported: Exported, table: TableReading, tail: DataFrame, checked: int) -> Check:
-    """Whether the last of all records is the one that the store's head names."""
     through = table.head.last_offset
     summary = f"offset {through}, of it {through - exported.last_offset} records not exported yet"
     last = exported.hash

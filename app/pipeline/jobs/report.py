@@ -91,7 +91,6 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
 
 def _drawn(figures: Figures) -> tuple[str, list[str]]:
-    """The page, and the titles of its charts."""
     try:
         from app.pipeline.report.page import page  # noqa: PLC0415 - executors and other jobs may lack jinja2
     except ModuleNotFoundError as missing:
@@ -110,7 +109,6 @@ def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:
 
 
 def _output(root: str, output: Path | None) -> Path:
-    """The file to write. Raises PipelineError if there is no folder for it."""
     if output is None and "://" in root:
         raise PipelineError(f"`{root}` is no local folder; name the file to write: --output {_FILE}")
     path = Path(root) / _FILE if output is None else output

@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Print a row for each pattern and host, then one for each resource and host."""
     principal, address, console = arguments.principal, arguments.host, context.console
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     tables = load_effective(context.spark, context.home, snapshot.offset)

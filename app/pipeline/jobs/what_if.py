@@ -78,7 +78,6 @@ def change_name(text: str) -> str:
 
 
 def _check(arguments: argparse.Namespace) -> Candidate:
-    """The change that the files describe. Raises PipelineError."""
     if not arguments.changes:
         raise PipelineError("nothing to try; name the change's files with --create and --delete")
     if None not in (arguments.since, arguments.until) and arguments.since >= arguments.until:
@@ -96,7 +95,6 @@ def _check_home(_arguments: argparse.Namespace, home: LocalHome) -> None:
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Replay the log on both sides of the change. 1 if decisions flip."""
     candidate, spark = _check(arguments), context.spark
     changes_path, flips_path, manifest_path = (
         context.home.room("what-if", arguments.name, part) for part in ("changes", "flips", "manifest")
@@ -146,7 +144,6 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
 
 def _write_changes(path: str, sided: DataFrame, candidate: Candidate) -> dict[str, int]:
-    """Keep which ACLs are created and deleted, and count them."""
     changes = changes_of(sided)
     by_step = {
         (row["step"], row["change"]): row["count"] for row in changes.groupBy("step", "change").count().collect()
@@ -195,7 +192,6 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _write_csv(path: Path, flips: DataFrame) -> None:
-    """All flips, times in UTC, several hosts in one field."""
     times = {
         f"{each}_time": sf.date_format(f"{each}_time", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'") for each in ("first", "last")
     }

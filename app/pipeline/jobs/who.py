@@ -48,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Print a row for each principal and host."""
     (resource_type, name), operation = arguments.resource, arguments.operation
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     with context.console.step(f"reading the ACLs at offset {snapshot.offset:,}"):

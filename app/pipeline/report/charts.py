@@ -21,7 +21,6 @@ _ROW_PX, _CELL_PX = 26, 24
 
 
 def _label_lists(names: Sequence[str], longest: int = 32) -> tuple[list[str], list[str]]:
-    """Labels, and shorter ones for narrow screens."""
     return distinct_labels(list(names), longest), [plain_label(name.removeprefix("User:"), _SHORT) for name in names]
 
 
@@ -72,7 +71,6 @@ def heat_map(figures: AccessFigures, teams: Sequence[str], prefixes: Sequence[st
 
 
 def key_of(question: Question) -> str:
-    """The question's name in the page."""
     return f"{question.operation} {question.resource_type}"
 
 
@@ -120,7 +118,6 @@ def _pattern(role: str) -> Spec:
 
 
 def over_time(timeline: Timeline, line: tuple[str, Sequence[float]], stacks: Sequence[tuple[str, str, int]]) -> Spec:
-    """A line above, bars below, one time axis. A stack is (name, role, which count: 1 up, -2 the second one down)."""
     times = [utc(bucket.start) for bucket in timeline.buckets]
     name, values = line
     end = timeline.buckets[-1].start + timeline.step
@@ -165,7 +162,6 @@ def _signed(number: float, which: int) -> float:
 
 
 def utc(seconds: int) -> str:
-    """A time as people read it, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 

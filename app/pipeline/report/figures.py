@@ -48,16 +48,12 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class GrowthFigures:
-    """Creates (first) and removes (second) over time, and how many ACLs there were before the first bucket."""
-
     timeline: Timeline
     before: int
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row of hygiene, worth showing."""
-
     kind: str
     principal: str
     acl: str
@@ -78,8 +74,6 @@ class HygieneFigures:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """Decisions that a change would turn round."""
-
     principal: str
     action: str
     before: str
@@ -90,7 +84,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfFigures:
-    """What a candidate change would do: decisions that would be lost, and opened, by principal."""
+    """What a change would do: decisions that would be lost, and opened, by principal."""
 
     name: str
     offset: int
@@ -115,7 +109,7 @@ class DecisionFigures:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the page speaks of."""
+    """What the page is about."""
 
     cluster_id: str
     offset: int

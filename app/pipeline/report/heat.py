@@ -18,7 +18,6 @@ _OPERATIONS = sorted({question.operation for question in QUESTIONS})
 
 
 def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: int = 0) -> AccessFigures:
-    """The numbers of the heat map, from what `reach` says of these resources."""
     asked = resources.where(watched(sf.col("resource_type")) != 0)
     asked = asked.withColumn("prefix", _prefix_of(sf.col("resource_name")))
     reached = reached.where("bits <> 0")
@@ -89,5 +88,4 @@ def _largest(weights: DataFrame, key: str, most: int) -> tuple[list[str], int]:
 
 
 def _placed(column: str, kept: list[str]) -> Column:
-    """The column's value where it is among the kept ones, else OTHERS."""
     return sf.when(sf.col(column).isin(kept), sf.col(column)).otherwise(sf.lit(OTHERS))

@@ -20,7 +20,6 @@ from app.pipeline.report.text import script_json, visible
 
 
 def page(figures: Figures) -> str:
-    """The report as the text of an HTML file."""
     scripts = [get_plotlyjs(), _resource("page.js")]
     sections = sections_of(figures)
     specs = {each.name: each.chart for each in sections if each.chart is not None}

@@ -101,7 +101,6 @@ def _with_clients(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def open_by_default(tables: AccessTables) -> DataFrame:
-    """The resources that have no ACL at all, of the types that the page asks about."""
     without = tables.resources.join(tables.nodes.select(*RESOURCE), list(RESOURCE), "left_anti")
     return without.where(watched(sf.col("resource_type")) != 0)
 
@@ -162,7 +161,6 @@ class _Covered:
                     waiting.append(wider)
 
     def holds(self, key: str) -> bool:
-        """Whether each address that this key means is covered."""
         return any(key[:length] in self._keys for length in range(len(key) + 1))
 
 
@@ -200,7 +198,6 @@ def _derived_team(principal: Column) -> Column:
 
 
 def read_teams(spark: SparkSession, path: str) -> DataFrame:
-    """A CSV file with the columns principal and team, one row a principal. Raises PipelineError if it is not one."""
     try:
         table = spark.read.csv(path, header=True, multiLine=True, quote='"', escape='"')
     except AnalysisException:
@@ -216,7 +213,6 @@ def read_teams(spark: SparkSession, path: str) -> DataFrame:
 
 
 def with_team(table: DataFrame, teams: DataFrame | None) -> DataFrame:
-    """The table with the column `team`: as given, else as derived from the principal."""
     derived = _derived_team(sf.col("principal"))
     if teams is None:
         return table.withColumn("team", derived)

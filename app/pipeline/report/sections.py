@@ -58,7 +58,6 @@ class Section:
 
 
 def sections_of(figures: Figures) -> list[Section]:
-    """All sections in their order."""
     why = figures.asked_for
     return [
         _access(figures.access),
@@ -126,7 +125,6 @@ def _reach_rows(access: AccessFigures, teams: Sequence[str], prefixes: Sequence[
 
 
 def _what_if(what_if: WhatIfFigures | None, why: str | None) -> Section:
-    """Decisions that a candidate change would turn."""
     name: tuple[str, str] = ("what-if", "What if")
     if what_if is None:
         text = why or "No change was tried. Run: klamm pipeline what-if, with the change as a file"
@@ -164,7 +162,6 @@ def _what_if(what_if: WhatIfFigures | None, why: str | None) -> Section:
 
 
 def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
-    """Findings by kind, and by principal."""
     left_out = f" {hygiene.left_out}." if hygiene is not None and hygiene.left_out else ""
     if hygiene is None or not hygiene.kinds:
         empty = why or "Not looked for yet. Run: klamm pipeline hygiene"
@@ -201,7 +198,6 @@ def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
 
 
 def _growth(growth: GrowthFigures | None, why: str | None) -> Section:
-    """How many ACLs there were, and how many were created and removed."""
     if growth is None:
         text = why or "No change was exported. Run: klamm pipeline export"
         return Section("growth", "Growth", "How the store grew", text)
@@ -227,7 +223,6 @@ def _growth(growth: GrowthFigures | None, why: str | None) -> Section:
 
 
 def _decisions(decisions: DecisionFigures | None, why: str | None) -> list[Section]:
-    """What was decided over time, and who asked most."""
     if decisions is None:
         text = why or "No decision was ingested. Set decision.log.path for the service, then run: klamm pipeline ingest"
         return [Section("decisions", "Decisions", "What was asked and denied", text)]

@@ -64,7 +64,6 @@ def growth_figures(records: DataFrame, acls: int, offset: int) -> GrowthFigures 
 
 
 def decision_figures(decisions: DataFrame) -> DecisionFigures | None:
-    """What was decided, for whom and when; None without a decision. A sampled request counts for the unlogged, too."""
     weight = sf.lit(1.0) / sf.col("sampled")
     denied = sf.when(sf.col("result") == sf.lit("DENIED"), weight).otherwise(sf.lit(0.0))
     allowed = weight - denied
@@ -92,7 +91,6 @@ def decision_figures(decisions: DataFrame) -> DecisionFigures | None:
 
 
 def hygiene_figures(findings: DataFrame, left_out: str = "") -> HygieneFigures:
-    """How many findings of which kind, who has most of them, and the widest of each kind."""
     counts = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
     top = findings.groupBy("principal").count().orderBy(sf.desc("count"), "principal").limit(MOST_PRINCIPALS).collect()
     principals: dict[str, dict[str, int]] = {row["principal"]: {} for row in top}
@@ -126,7 +124,6 @@ def _worst(findings: DataFrame, kinds: list[str]) -> list[Finding]:
 
 
 def what_if_figures(name: str, offset: int, flips: DataFrame) -> WhatIfFigures:
-    """How many decisions a change would turn, whose, and which most often."""
     is_lost = sf.col("after") == sf.lit("DENIED")
     lost = sf.sum(sf.when(is_lost, sf.col("decisions")).otherwise(0)).alias("lost")
     opened = sf.sum(sf.when(is_lost, 0).otherwise(sf.col("decisions"))).alias("opened")

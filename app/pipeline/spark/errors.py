@@ -11,7 +11,7 @@ class PipelineError(UsageError):
 
 
 class NotYetError(PipelineError):
-    """What it reads was never made. In a first night that is as it should be."""
+    """What it reads was never made, which is normal in a first night."""
 
 
 class NoDecisionsError(NotYetError):

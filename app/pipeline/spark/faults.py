@@ -56,7 +56,7 @@ _HINTS_OF_ALL = (
 
 
 def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
-    """A line for whoever runs the job, without secrets, and the exit code."""
+    """The fault as one line without secrets, and the exit code."""
     text, status = _explained(fault, environ)
     return one_line(text), status
 
@@ -77,7 +77,7 @@ def _explained(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, i
 
 
 def masked(text: str, environ: Mapping[str, str]) -> str:
-    """The text with every secret in it made unreadable."""
+    """The text with every secret in it masked."""
     try:
         password = password_of(environ) or ""
     except PipelineError:
@@ -88,7 +88,7 @@ def masked(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _text_of(fault: PySparkException | Py4JError) -> str:
-    """All that is known of it: its own words first, then the stack of Java, which names the causes."""
+    """All that is known of it: its own words first, then Java's stack, which names the causes."""
     try:
         said = str(fault)
     except (AssertionError, Py4JError):  # the JVM is gone, or was never there

@@ -82,7 +82,6 @@ class Child:
     started: int
 
     def is_orphan(self) -> bool:
-        """Whether it outlives its parent."""
         now = _process(self.pid)
         return now is not None and now.started == self.started and now.parent != self.parent
 
@@ -91,7 +90,6 @@ class Child:
 
 
 def children() -> list[Child]:
-    """The children of this process."""
     everything = (_process(int(folder.name)) for folder in _PROC.glob("[0-9]*"))
     return [child for child in everything if child is not None and child.parent == os.getpid()]
 

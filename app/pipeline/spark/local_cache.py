@@ -36,7 +36,7 @@ def cache_folder(environ: Mapping[str, str], *names: str) -> Path:
 
 
 def put_file(path: Path, content: bytes, mode: int) -> None:
-    """Write the file at once or not at all, whoever else may be writing it at the same time."""
+    """Write the file atomically, also beside other writers."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "wb") as file:

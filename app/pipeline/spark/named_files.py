@@ -47,7 +47,6 @@ def check_files(arguments: argparse.Namespace, home: str, environ: Mapping[str, 
 
 
 def local_folder(arguments: argparse.Namespace, home: str, environ: Mapping[str, str]) -> Path | None:
-    """The home's folder; None if it may be on another file system than this machine's."""
     return Path(home) if _is_local(arguments, environ) and not _NO_PLAIN_PATH.search(home) else None
 
 
@@ -104,7 +103,6 @@ def _check_home(home: Path, *, writes: bool) -> None:
 
 
 def _mode(flag: str, path: Path) -> int | None:
-    """Of what is there; None if nothing is."""
     try:
         return path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -46,8 +46,6 @@ _T = TypeVar("_T")
 
 
 class JobParser(CommandParser):
-    """The parser of jobs. It refuses empty texts: as a rule that is a variable of the shell that is not set."""
-
     def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - what argparse takes
         super().__init__(**kwargs)
         self.register("type", None, _text)
@@ -94,17 +92,12 @@ def parse_time(text: str) -> datetime:
 
 
 class Service(Protocol):
-    """The service's own database, which jobs read where no other one is named."""
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the options that name the service."""
-
-    def source(self, arguments: argparse.Namespace) -> JdbcSource:
-        """Its database. Raises PipelineError if it is not there."""
+    def source(self, arguments: argparse.Namespace) -> JdbcSource: ...
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, service: Service | None) -> None:
-    """Declare the options of all jobs."""
     where = parser.add_argument_group("where")
     where.add_argument(
         "--home",
@@ -153,7 +146,6 @@ def add_common_arguments(parser: argparse.ArgumentParser, service: Service | Non
 
 
 def home_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:
-    """The home's path or URL."""
     named: str = arguments.home or environ.get(HOME_VARIABLE) or DEFAULT_HOME
     return named if "://" in named else os.path.expanduser(named)  # noqa: PTH111 - `x//y` and `./x` stay as they are
 
@@ -197,7 +189,6 @@ def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -
 
 
 def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    """Raise PipelineError for a variable of the pipeline that means nothing."""
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in VARIABLES:
             raise PipelineError(f"{name}: there is no such variable{did_you_mean(name, VARIABLES)}")

@@ -67,22 +67,18 @@ class Console:
             self._end(line, f"{how}{seconds(self._clock() - began)}")
 
     def say(self, text: str) -> None:
-        """Print a line of the result."""
         self._write(self._results, text)
 
     def rows(self, columns: Sequence[str], rows: Sequence[Row], output: str = "table") -> None:
-        """Print rows of the result in one of `row_output.OUTPUTS`."""
         table = terminal_table(columns, rows, self._results) if output == "table" else None
         for line in lines_of(columns, rows, output) if table is None else table:
             self.say(line)
 
     def note(self, text: str) -> None:
-        """Print a line beside the result, unless quiet."""
         if not self._quiet:
             self.warn(text)
 
     def warn(self, text: str) -> None:
-        """Print a line beside the result, even if quiet."""
         self._write(self._steps, f"{self._job:<9} {text}")
 
     def _begin(self, line: str) -> None:

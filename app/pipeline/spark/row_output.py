@@ -22,7 +22,6 @@ _WIDEST = 60
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """--output: table, json or csv."""
     parser.add_argument("--output", choices=OUTPUTS, default="table", help="how rows are printed (default: table)")
 
 
@@ -44,7 +43,6 @@ def csv_line(fields: Sequence[str]) -> str:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a file of these lines. Raises PipelineError if it can't be written."""
     try:
         with path.open("w", encoding="utf-8", newline="\n") as stream:
             stream.writelines(f"{line}\n" for line in lines)

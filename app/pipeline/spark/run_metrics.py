@@ -1,13 +1,12 @@
 """What a run has read and written, in numbers: a line for people, a file for Prometheus' node_exporter."""
 
-import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.local_cache import put_file
 from app.pipeline.spark.progress import seconds
 
 _ROWS = "klamm_pipeline_rows"
@@ -40,22 +39,18 @@ class RunMetrics:
         self.exit_code = 0
 
     def count(self, name: str, n: int) -> None:
-        """Add to what is counted under this name."""
         self.counts[name] = self.counts.get(name, 0) + n
 
     def end(self, exit_code: int) -> None:
-        """The run is over."""
         self.ended = self._clock()
         self.exit_code = exit_code
 
     @property
     def duration_s(self) -> float:
-        """So far, or of the whole run once it is over."""
         return max(0.0, (self._clock() if self.ended is None else self.ended) - self._began)
 
     @property
     def succeeded(self) -> bool:
-        """It did its work, whatever it may have found."""
         return self.exit_code <= _FOUND_SOMETHING
 
     def __str__(self) -> str:
@@ -85,7 +80,13 @@ def write_metrics(path: Path, runs: Sequence[RunMetrics]) -> None:
     for name, values in samples.items():
         if values:
             lines += [f"# HELP {name} {_HELP[name]}", f"# TYPE {name} gauge", *(f"{name}{each}" for each in values)]
-    _replace(path, "".join(f"{line}\n" for line in lines))
+    try:
+        # Another user collects it, and only reads what ends with .prom: the file has another name until it is whole.
+        put_file(path, "".join(f"{line}\n" for line in lines).encode(), 0o644)
+    except OSError as error:
+        raise PipelineError(
+            f"--metrics-file: can't write `{path}` ({error.strerror}); name a file in a folder that is there"
+        ) from None
 
 
 def _last_successes(path: Path) -> dict[str, str]:
@@ -98,22 +99,3 @@ def _last_successes(path: Path) -> dict[str, str]:
 
 def _escaped(label: str) -> str:
     return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _replace(path: Path, text: str) -> None:
-    # node_exporter reads what ends with .prom; another name until it is whole.
-    try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            # Whoever collects it is another user as a rule.
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise PipelineError(
-            f"--metrics-file: can't write `{path}` ({error.strerror}); name a file in a folder that is there"
-        ) from None

@@ -61,7 +61,6 @@ def is_submitted(environ: Mapping[str, str]) -> bool:
 
 
 def java_wanted(options: SessionOptions, environ: Mapping[str, str]) -> bool:
-    """Whether this process has to start a Java."""
     return options.remote is None and "SPARK_REMOTE" not in environ and not is_submitted(environ)
 
 
@@ -117,7 +116,6 @@ def _started(builder: SparkSession.Builder, options: SessionOptions) -> SparkSes
 
 
 def _verified(spark: SparkSession, options: SessionOptions) -> SparkSession:
-    """The session, once the driver that it may have fetched is verified."""
     if options.driver is not None and options.driver.jar is None:
         try:
             keep_driver(spark.conf.get("spark.jars", "") or "", os.environ)

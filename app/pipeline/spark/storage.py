@@ -24,12 +24,11 @@ class Home:
     root: str
 
     def room(self, *names: str) -> str:
-        """The path of a folder in it."""
         return "/".join((self.root.rstrip("/"), *names))
 
 
 def write_document(spark: SparkSession, path: str, document: Mapping[str, Any]) -> None:
-    """Write one JSON object, in place of what was there."""
+    """Write one JSON object, replacing what was there."""
     row = spark.createDataFrame([(json.dumps(document, sort_keys=True),)], "value string")
     row.coalesce(1).write.mode("overwrite").text(path)
 
@@ -69,5 +68,4 @@ def existing(spark: SparkSession, path: str, kind: str = "parquet") -> DataFrame
 
 
 def versions(spark: SparkSession) -> dict[str, str]:
-    """The versions that every manifest names."""
     return {"klamm_version": __version__, "spark_version": spark.version}
