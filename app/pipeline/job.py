@@ -1,4 +1,4 @@
-"""Runs one job: `klamm pipeline JOB`, `python -m app.pipeline.job JOB`, or under spark-submit.
+"""Runs one job: `klamm pipeline JOB`, `python -m app.pipeline.job JOB`, or by spark-submit.
 
 0: done; 1: done, and it found something; 2: it was asked for wrongly; 3: Spark or the database failed; 130: Ctrl-C.
 """

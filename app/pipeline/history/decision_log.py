@@ -1,4 +1,4 @@
-"""The decision log as it was ingested: what was asked, and which part of it a question is about."""
+"""The decision log as it was ingested, or the part of it between two times."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def read_decisions(
     batches = finished_batches(spark, home)
     if not any(manifest["decisions"] for manifest in batches.values()):
         raise nothing_ingested(home.root)
-    # Batches are numbered in a row, and one begins when the one before it has its manifest.
+    # Batches are numbered consecutively, and one begins after the manifest of the one before it is written.
     rows = spark.read.schema(_STORED).parquet(home.room("decisions", "log")).filter(sf.col("batch") <= max(batches))
     _refuse_lost(rows, batches, home)
     if since is not None:

@@ -28,7 +28,7 @@ _CLOCKS_APART = timedelta(days=1)
 """How far a service's clock may be ahead of that of whoever ingests."""
 
 _ROWS_AT_ONCE = 1_000
-"""Handed on together: what the decisions of a line share, such as a principal of 32 KB, each row has for itself."""
+"""Rows of one Arrow batch. Each repeats what the decisions of a line share, such as a principal of 32 KB."""
 
 _FAULT_FIELDS = ("file", "column", "reason", "line")
 _NOTHING = (None,) * (len(DECISIONS.fields) + 1)
@@ -51,7 +51,7 @@ def lines_of(spark: SparkSession, folder: str, *, files_at_once: int, skip_unrea
         .option("lineSep", "\n")
         .option("pathGlobFilter", LOG_FILES)
         .option("maxFilesPerTrigger", files_at_once)
-        # Spark would pass over files that are a week older than the newest it has seen.
+        # By default Spark ignores files that are a week older than the newest one.
         .option("maxFileAge", "36500d")
         .option("ignoreCorruptFiles", str(skip_unreadable).lower())
         .option("ignoreMissingFiles", str(skip_unreadable).lower())
@@ -69,7 +69,7 @@ def parsed(lines: DataFrame) -> DataFrame:
 
 
 def batch_writer(root: str) -> Callable[[DataFrame, int], None]:
-    # Under Spark Connect this runs on the server, so it takes nothing along but a text.
+    # Under Spark Connect this runs on the server, so it captures nothing but a text.
     return partial(write_batch, Home(root))
 
 

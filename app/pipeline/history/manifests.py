@@ -1,4 +1,4 @@
-"""What has been exported, as its manifests say it: a batch without a manifest does not exist."""
+"""The manifests of the export, which say what was exported: a batch without a manifest does not exist."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -60,7 +60,7 @@ def wanted_snapshot(home: str, saved: Collection[int], offset: int | None) -> in
 
 
 def _saved_acls(spark: SparkSession, home: Home, offset: int, wanted: int) -> DataFrame:
-    # INVARIANT: no answer is ever given from a part of the ACLs: where a DENY is missing it would be a wrong one.
+    # INVARIANT: no answer is ever given from a part of the ACLs: without a DENY it could be a wrong ALLOW.
     path = _room(home, offset, "acls")
     acls = existing(spark, path)
     found = 0 if acls is None else acls.count()

@@ -1,7 +1,7 @@
 """The store as Spark sees it: the published views over JDBC, and nothing else.
 
 Every read is one statement in a transaction of its own, which takes no lock that a writer would wait for. Records are
-only ever added behind the head, so a range of offsets up to a head that was read before is the same at any later time.
+only appended, so a range of offsets up to a head that was read before never changes.
 """
 
 import itertools
@@ -27,7 +27,7 @@ _RECORDS = """SELECT "offset", tx_last, kind, acl_id::text AS acl_id, resource_t
     principal, host, operation, permission_type, config_name, config_value, recorded_at, actor, hash
 FROM acl_record_v1"""
 
-# INVARIANT: one statement, so one snapshot of the database: what it tells of the head is true of all its rows.
+# INVARIANT: one statement, so one snapshot of the database: the head belongs to all its rows.
 _TABLE = """SELECT 'head' AS what, epoch::text AS key, cluster_id AS value, last_offset, log_start_offset, hash,
     statement_timestamp() AS read_at, NULL::text AS resource_type, NULL::text AS resource_name,
     NULL::text AS pattern_type, NULL::text AS principal, NULL::text AS host, NULL::text AS operation,

@@ -12,7 +12,15 @@ from app.pipeline.spark.errors import NotYetError
 from app.pipeline.spark.faults import explain
 from app.pipeline.spark.options import JobParser, checked
 
-_OPEN = "--allow-everyone-if-no-acl-found"
+_IS_OPEN = "allow_everyone_if_no_acl_found"
+_PASSED_ON = {
+    "ingest": ("decisions",),
+    "effective": ("resources",),
+    "hygiene": ("resources", "min_days", "days", "tool", _IS_OPEN),
+    "report": (_IS_OPEN, "teams", "output"),
+}
+"""The options of the night that each job gets."""
+
 STEPS = tuple(each.JOB for each in (export, ingest, snapshot, effective, hygiene, report))
 
 
@@ -47,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     hygiene.add_tool(parser, argparse.SUPPRESS)
     parser.add_argument(
-        _OPEN,
+        "--allow-everyone-if-no-acl-found",
         choices=("true", "false"),
         default=argparse.SUPPRESS,
         help="what the service is started with, as `hygiene` and `report` have it",
@@ -87,25 +95,17 @@ def _parsed(step: Job, options: list[str], arguments: argparse.Namespace) -> arg
 
 def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
     """The words that this job is called with; None if it has nothing to do."""
-    if step is ingest.JOB:
-        return None if arguments.decisions is None else ["--decisions", arguments.decisions]
-    is_open = getattr(arguments, "allow_everyone_if_no_acl_found", None)
-    given: dict[str, dict[str, str | int | Path | None]] = {
-        "effective": {"--resources": arguments.resources},
-        "hygiene": {
-            "--resources": arguments.resources,
-            "--min-days": getattr(arguments, "min_days", None),
-            "--days": getattr(arguments, "days", None),
-            "--tool": getattr(arguments, "tool", None),
-            _OPEN: is_open,
-        },
-        "report": {_OPEN: is_open, "--teams": arguments.teams, "--output": arguments.output},
-    }
     options = [
-        word for flag, value in given.get(step.name, {}).items() if value is not None for word in (flag, str(value))
+        word
+        for name in _PASSED_ON.get(step.name, ())
+        if (value := getattr(arguments, name, None)) is not None
+        for word in (f"--{name.replace('_', '-')}", str(value))
     ]
-    both = step is effective.JOB and arguments.resources is not None and arguments.decisions is not None
-    return [*options, "--seen"] if both else options
+    if step is ingest.JOB and not options:
+        return None
+    if step is effective.JOB and options and arguments.decisions is not None:
+        options.append("--seen")
+    return options
 
 
 def run_in_turn(orders: Sequence[tuple[Job, list[str]]], context: JobContext, arguments: argparse.Namespace) -> int:

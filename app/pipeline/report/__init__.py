@@ -1,6 +1,6 @@
 """What does a security officer want to see of all this? Small figures out of Spark, charts of them, one page.
 
-`access`, `history`, `trouble` turn tables into `figures` (Spark, small results); `charts` and `tables` turn figures
-into what plotly draws and into HTML, `page` puts both in one file. May import core, PySpark and plotly; called by the
-job `report`.
+`reach`, `heat` and `totals` turn tables into `figures` (Spark, small results); `sections` and `charts` turn figures
+into tables and into what plotly draws, `page` into one HTML file. May import core, pipeline/access, PySpark, jinja2
+and plotly; called by the job `report`.
 """

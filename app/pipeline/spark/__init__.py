@@ -1,5 +1,5 @@
 """pipeline/spark: how does a job run, read and write?
 
-Sessions, JDBC, storage, manifests, options, progress. May import: core, formats, PySpark. Called by:
+Sessions, JDBC, storage, options, progress. May import: core, formats, PySpark. Called by:
 the rest of pipeline.
 """

@@ -1,4 +1,4 @@
-"""What went wrong, in one line: of Spark's errors the first cause that means something, without a stack of Java."""
+"""What went wrong, in one line: the first meaningful cause in Spark's errors, without a stack of Java."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _CLASS = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error|
 _CAUSE = re.compile(r"^(?:Caused by: |: )?((?:[\w$]+\.)+[\w$]*(?:Exception|Error)): (.*\S)", re.MULTILINE)
 _TASK = re.compile(r"^Job aborted due to stage failure: .*\(TID \d+\) \([^)]*\): ")
 _EMPTY = re.compile(r"^(An error occurred while calling|Job aborted|Exception thrown in awaitResult|Py4J)")
-"""Beginnings of what Spark says where the cause is yet to come."""
+"""How messages of Spark's begin that do not name the cause."""
 _OURS = re.compile(r"^(?:[\w.]+\.)?PipelineError: (.*\S)", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
 _PYTHON = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)(?:: .*)?)$", re.MULTILINE)
@@ -25,7 +25,7 @@ _POSTGRES = re.compile(r"org\.postgresql\.util\.PSQLException: (.*\S)")
 _WRAPPERS = ("SparkException", "ExecutionException", "InvocationTargetException", "Py4JJavaError", "PythonException")
 _CREDENTIALS = re.compile(r"(?i)(password=|token=|secret=)[^\s&;,]+|(?<=://)([^\s/@:]+):[^\s/@]+@")
 _LEAST_SECRET = 3
-"""A shorter password would be found in every other word; nobody can be helped by hiding it."""
+"""A shorter password would match in many words, so that masking it would reveal it."""
 
 _HINTS = (
     ("password authentication failed", "look at the user and KLAMM_PIPELINE_JDBC_PASSWORD (or its _FILE)"),
@@ -36,7 +36,7 @@ _HINTS = (
     ("The server does not support SSL", "if the way is safe without TLS, add ?sslmode=disable to the URL"),
     ("SSL", "for a CA of your own add ?sslrootcert=FILE to the URL; docs/pipeline.md, Secrets and TLS"),
 )
-"""By a word in the cause."""
+"""By a text in the cause."""
 
 _HINTS_OF_ALL = (
     ("OutOfMemoryError", "give --driver-memory more"),
@@ -52,7 +52,7 @@ _HINTS_OF_ALL = (
     ("not a Parquet file", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
     ("unresolved dependency", "without a way to Maven Central, name PostgreSQL's JDBC driver with --jdbc-jar"),
 )
-"""By a word anywhere in what Java said."""
+"""By a text anywhere in what Java said."""
 
 
 def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
@@ -66,7 +66,7 @@ def _explained(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, i
         return masked(str(fault), environ), fault.exit_code
     if isinstance(fault, PySparkException | Py4JError):
         text = _text_of(fault)
-        # A worker's own PipelineError comes in Spark's clothes.
+        # A PipelineError that a worker raised arrives inside an error of Spark's.
         if ours := _OURS.search(text):
             return masked(ours[1], environ), PipelineError.exit_code
         return masked(_with_hint(_cause(text), text), environ), SPARK_FAILED
@@ -101,7 +101,7 @@ def _cause(text: str) -> str:
         return f"PostgreSQL: {postgres[1]}"
     python = _PYTHON.findall(text.partition(_TRACEBACK)[2].partition("\n\tat ")[0])
     if python:
-        # The innermost stands last.
+        # The innermost is the last.
         return str(python[-1])
     first = _first_line(text)
     if not _EMPTY.match(first):
@@ -118,7 +118,7 @@ def _first_line(text: str) -> str:
 
 
 def _with_hint(said: str, text: str) -> str:
-    # What begins so is of Spark itself, which reads files as well.
+    # A message that begins so is Spark's own, and `_HINTS` are about PostgreSQL.
     hint = None if said.startswith("[") else next((hint for sign, hint in _HINTS if sign in said), None)
     hint = hint or next((hint for sign, hint in _HINTS_OF_ALL if sign in text), None)
     return f"{said.rstrip('.')}; {hint}" if hint else said

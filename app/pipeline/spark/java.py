@@ -80,7 +80,7 @@ def _version(java: Path) -> str | None:
 
 
 def _major(version: str) -> int:
-    # Up to 8 they were called 1.8.0_392.
+    # Java 8 and older call themselves 1.8.0_392.
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else 0
 

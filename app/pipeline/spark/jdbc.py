@@ -33,10 +33,9 @@ class JdbcSource:
     """Further ones of the driver, such as sslmode; there may be secrets among them."""
 
     def options(self, *, read_only: bool = True) -> dict[str, str]:
-        """What `spark.read.format("jdbc").options(...)` takes, besides what to read.
+        """What `spark.read.format("jdbc").options(...)` takes, besides what to read; the URL's own options override it.
 
-        Sessions are read-only unless they are to tell the store something. What the URL itself says of the driver's
-        properties stands over what is said here.
+        Sessions are read-only, except for `tell_exported`.
         """
         options = {
             "url": self.url,
@@ -97,7 +96,7 @@ def password_of(environ: Mapping[str, str]) -> str | None:
 
 def check_url(url: str, where: str) -> None:
     """Raise PipelineError for a URL that holds a password or leads nowhere; none of it gets into the text."""
-    # INVARIANT: no part of the URL gets into a text, for a slip of the pen can make any part of it the password.
+    # INVARIANT: no part of the URL gets into a text, because a typing error can make any part of it the password.
     if url.startswith(("postgresql://", "postgres://")):
         raise PipelineError(f"{where} is a URL of libpq's kind; {_EXPECTED}, user and password apart from it")
     try:
@@ -112,9 +111,9 @@ def check_url(url: str, where: str) -> None:
 
 
 def _tls(url: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """As the service has it: who connects to another machine and says nothing means certificate and name.
+    """TLS as the service has it: to another machine, certificate and host name are verified unless told otherwise.
 
-    Java's own certificate authorities are asked, unless a file of some is named or in its usual place.
+    Java's own certificate authorities are trusted, unless a file of authorities is named or in its usual place.
     """
     parsed = DatabaseUrl.parse_jdbc(url)
     said = {**{name.lower(): value for name, value in properties.items()}, **parsed.options}

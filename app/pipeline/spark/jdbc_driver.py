@@ -20,7 +20,7 @@ SHA256 = "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7"
 JAR_VARIABLE = "KLAMM_PIPELINE_JDBC_JAR"
 
 _NOT_NEEDED = "org.checkerframework:checker-qual"
-"""What the driver's description names beside it: annotations for compilers."""
+"""A dependency that the driver declares: annotations for compilers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def keep_driver(jars: str, environ: Mapping[str, str]) -> None:
 
 
 def _named(jar: str, where: str) -> str:
-    # The URL of a file system that Spark reads is Spark's to look at.
+    # Spark checks URLs of its file systems itself.
     if "://" in jar:
         return jar
     path = Path(jar).expanduser().absolute()

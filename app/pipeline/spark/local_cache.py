@@ -1,4 +1,4 @@
-"""Klamm's own cache folder on this machine: what took a download or a search to get, kept for the next start."""
+"""Klamm's cache folder on this machine: what took a download or a search, kept for the next start."""
 
 import os
 import tempfile
@@ -50,7 +50,7 @@ def put_file(path: Path, content: bytes, mode: int) -> None:
 
 def _root(environ: Mapping[str, str]) -> Path:
     named = environ.get("XDG_CACHE_HOME", "")
-    # By its specification a relative path there counts as none.
+    # Its specification says to ignore relative paths.
     if Path(named).is_absolute():
         return Path(named) / "klamm"
     try:

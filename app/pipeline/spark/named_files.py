@@ -1,4 +1,4 @@
-"""Files and folders that the command line names, looked at before Spark is started: nobody waits to learn of a slip."""
+"""Files and folders that the command line names, checked before Spark is started, which takes seconds."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from app.pipeline.spark.session import is_submitted
 _READ = ("resources", "teams")
 _FOLDERS = ("decisions",)
 _REPLACED = ("output",)
-"""Options whose file another takes the place of; a device would be gone by that."""
+"""Options whose file is replaced by a new one, which must not happen to a device."""
 
 _METRICS = "metrics_file"
 
@@ -47,6 +47,7 @@ def check_files(arguments: argparse.Namespace, home: str, environ: Mapping[str, 
 
 
 def local_folder(arguments: argparse.Namespace, home: str, environ: Mapping[str, str]) -> Path | None:
+    """The home's folder; None if it may be on another file system than this machine's."""
     return Path(home) if _is_local(arguments, environ) and not _NO_PLAIN_PATH.search(home) else None
 
 
@@ -61,7 +62,7 @@ def _is_local(arguments: argparse.Namespace, environ: Mapping[str, str]) -> bool
 def _check_metrics(arguments: argparse.Namespace) -> None:
     path: Path | None = arguments.metrics_file
     if path is not None:
-        # What can't be written is told once: nobody is to try it again at the end.
+        # Unset while it is checked: after a refusal nothing must be written there.
         arguments.metrics_file = None
         _check_written(_flag(_METRICS), path, is_replaced=True)
         arguments.metrics_file = path
@@ -103,6 +104,7 @@ def _check_home(home: Path, *, writes: bool) -> None:
 
 
 def _mode(flag: str, path: Path) -> int | None:
+    """The mode of what is there; None if nothing is."""
     try:
         return path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
