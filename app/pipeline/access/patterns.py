@@ -55,9 +55,7 @@ def _covered(asked: DataFrame, patterns: DataFrame, candidates: Column) -> DataF
     lengths = prefixed.groupBy("resource_type").agg(sf.collect_set(sf.length("pattern_name")).alias("prefix_lengths"))
     found = asked.join(sf.broadcast(lengths), "resource_type", "left").withColumn("candidate", sf.explode(candidates))
     found = found.select(
-        *asked.columns,
-        sf.col("candidate.type").alias("covering_type"),
-        sf.col("candidate.name").alias("covering_name"),
+        *asked.columns, sf.col("candidate.type").alias("covering_type"), sf.col("candidate.name").alias("covering_name")
     )
     known = patterns.select(
         "resource_type", sf.col("pattern_type").alias("covering_type"), sf.col("pattern_name").alias("covering_name")

@@ -62,12 +62,7 @@ def flips_of(replayed: DataFrame) -> DataFrame:
         _of_most("acl_id"),
         _of_most("after_acl_id"),
     )
-    named = {
-        "result": "before",
-        "after_result": "after",
-        "total": "decisions",
-        "acl_id": "before_acl_id",
-    }
+    named = {"result": "before", "after_result": "after", "total": "decisions", "acl_id": "before_acl_id"}
     return grouped.withColumnsRenamed(named).select(*FLIPS.fieldNames())
 
 

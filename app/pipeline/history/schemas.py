@@ -42,15 +42,7 @@ def columns(ddl: str) -> StructType:
     return StructType([StructField(each[1], _TYPES[each[2]], nullable=not each[3]) for each in found if each])
 
 
-BINDING_FIELDS = (
-    "resource_type",
-    "resource_name",
-    "pattern_type",
-    "principal",
-    "host",
-    "operation",
-    "permission_type",
-)
+BINDING_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
 """The seven fields of an ACL binding (KIP-140), in the order of the REST contract."""
 
 _BINDING = ", ".join(f"{name} string not null" for name in BINDING_FIELDS)

@@ -123,12 +123,7 @@ def snapshot_at(spark: SparkSession, home: Home, offset: int | None = None, time
     refuse_unreadable(before)
     configs = dict(exported.base.configs) if exported.base is not None else {}
     return Snapshot(
-        fold_acls(before, base),
-        configs_after(configs, before),
-        exported.cluster_id,
-        exported.epoch,
-        at,
-        as_of,
+        fold_acls(before, base), configs_after(configs, before), exported.cluster_id, exported.epoch, at, as_of
     )
 
 

@@ -9,13 +9,7 @@ from pyspark.sql import functions as sf
 
 from app.core.authorize import AuthorizationResult, Rule
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import (
-    WILDCARD,
-    WILDCARD_PRINCIPAL,
-    AclOperation,
-    AclPermissionType,
-    ResourceType,
-)
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, ResourceType
 from app.core.kafka.operations import ALLOW_MASK
 from app.core.kafka.validation import validate_new_acl
 from app.pipeline.access.effective import masks_of, nodes_of
@@ -109,8 +103,7 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
     counted = nodes.groupBy(*PATTERN).agg(sf.count_distinct("resource_name").alias("covered"))
     covered = counted.withColumnRenamed("pattern_name", "resource_name")
     uses = replayed.filter(sf.col("result") == AuthorizationResult.ALLOWED.value).select(
-        sf.col("acl_id").alias("id"),
-        sf.struct("principal", "resource_name", "operation").alias("use"),
+        sf.col("acl_id").alias("id"), sf.struct("principal", "resource_name", "operation").alias("use")
     )
     uses = uses.join(broad.select("id"), "id", "left_semi").distinct()
     counts = uses.groupBy("id").agg(
@@ -217,13 +210,7 @@ def narrower_acls(acl: Mapping[str, str], uses: Sequence[Mapping[str, str]]) -> 
     for use in uses:
         asked.setdefault((use["principal"], use["resource_name"]), []).append(AclOperation[use["operation"]])
     return [
-        {
-            **acl,
-            "resource_name": name,
-            "pattern_type": LITERAL,
-            "principal": principal,
-            "operation": operation.name,
-        }
+        {**acl, "resource_name": name, "pattern_type": LITERAL, "principal": principal, "operation": operation.name}
         for (principal, name), operations in asked.items()
         for operation in operations
         if not any(other is not operation and ALLOW_MASK[other] >> operation & 1 for other in operations)

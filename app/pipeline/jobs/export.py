@@ -88,9 +88,5 @@ def _tell(context: JobContext, source: JdbcSource, epoch: str, through: int) -> 
 
 
 JOB = Job(
-    "export",
-    "copy the records of the change feed that are new into Parquet",
-    add_arguments,
-    run,
-    database="always",
+    "export", "copy the records of the change feed that are new into Parquet", add_arguments, run, database="always"
 )

@@ -46,10 +46,7 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seen", action="store_true", help="resources that the decision log names; the default")
     parser.add_argument(
-        "--since",
-        metavar="TIME",
-        type=checked(parse_time),
-        help="of the log, from this time on: 2026-11-22T12:00:00Z",
+        "--since", metavar="TIME", type=checked(parse_time), help="of the log, from this time on: 2026-11-22T12:00:00Z"
     )
 
 
@@ -109,10 +106,7 @@ def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_host(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--host",
-        metavar="ADDRESS",
-        type=checked(_address),
-        help="only what holds for a client at this address",
+        "--host", metavar="ADDRESS", type=checked(_address), help="only what holds for a client at this address"
     )
 
 
