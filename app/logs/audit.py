@@ -18,10 +18,9 @@ from app.core.authorize import Verdict
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.logs.api_keys import API_KEY_NAMES, request_name
-from app.logs.json_text import json_content, written_bytes
+from app.logs.json_text import LogFormat, json_content, written_bytes
 from app.logs.lines import REPEATED_BYTES, LineLog, json_stamp
 from app.metrics.declared import Metrics
-from app.settings.log_format import LogFormat
 
 TRACE = 5
 DEBUG = logging.DEBUG

@@ -2,6 +2,10 @@
 
 import re
 from json.encoder import encode_basestring
+from typing import Literal
+
+LogFormat = Literal["JSON", "TEXT"]
+"""The values of `log.format`."""
 
 _LONGEST_ESCAPE = 6
 _SUSPECT = re.compile("[^ -~]+")

@@ -17,9 +17,8 @@ from typing import IO
 
 import msgspec
 
-from app.logs.json_text import json_string
+from app.logs.json_text import LogFormat, json_string
 from app.logs.redaction import MASK, is_secret_by_name, redacted
-from app.settings.log_format import LogFormat
 
 LIBRARY_MESSAGE = "library_message"
 """The event of whatever is not Klamm's own; the text is its field `message`."""

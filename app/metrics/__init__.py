@@ -1,4 +1,4 @@
 """metrics: what does this process count, and how does Prometheus read it?
 
-May import: core. Called by: rest, logs, process and cli.
+May import: core. Called by: runtime, rest, logs, process and cli.
 """

@@ -1,5 +1,5 @@
 """process: how do sockets and several processes serve as one?
 
 The listening socket, the supervisor above the workers, and what they ask each other; it decides no request.
-May import: core, metrics, logs. Called by: rest (connections, probes) and cli.
+May import: core, formats, metrics, logs. Called by: rest (connections, probes) and cli.
 """

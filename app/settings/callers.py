@@ -1,4 +1,4 @@
-"""What `klamm.toml` says of callers: who may ask, how they prove it, and what they may ask for."""
+"""The callers in `klamm.toml`: who may ask, how they prove who they are, and what they may ask for."""
 
 import re
 from collections.abc import Mapping
@@ -37,16 +37,16 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
 
 
-def _names_a_principal(text: str) -> str:
+def _principal(text: str) -> str:
     if ":" not in text.rstrip("*"):
         raise ValueError(f"`{text[:100]}` has no colon between type and name; write for example `User:alice`")
     return text
 
 
-def _pattern(text: str) -> str:
+def _principal_pattern(text: str) -> str:
     if "*" in text[:-1]:
         raise ValueError(f"`{text[:100]}` has a `*` before its end; only the end may be one, for any rest")
-    return _names_a_principal(text)
+    return _principal(text)
 
 
 def _certificate_name(text: str) -> str:
@@ -68,29 +68,23 @@ class CallerSettings(_Table):
 
     role: Annotated[Literal["decide", "admin", "observe"], Field(examples=["decide"])]
     principals: Annotated[
-        tuple[Annotated[str, AfterValidator(_pattern)], ...],
+        tuple[Annotated[str, AfterValidator(_principal_pattern)], ...],
         Field(max_length=_MAX_PRINCIPALS, examples=[["User:*"]]),
     ] = ()
-    """Whom a decide caller may speak for: principals, or beginnings of principals with a `*` behind them."""
-    principal: Annotated[
-        str | None,
-        AfterValidator(lambda text: text and _names_a_principal(text)),
-        Field(examples=["User:platform"]),
-    ] = None
+    """Whom a decide caller may speak for: principals, or prefixes of principals that end with `*`."""
+    principal: Annotated[Annotated[str, AfterValidator(_principal)] | None, Field(examples=["User:platform"])] = None
     """Who an admin caller is."""
     may_assert_super: StrictBool = False
     may_assert_address: StrictBool = False
-    """Whether an admin caller's contexts name the address that it acts from; else that is its socket's."""
+    """Whether an admin caller's context may name the address that it acts from, which else is its socket's."""
     certificate: Annotated[
-        str | None,
-        AfterValidator(lambda text: text and _certificate_name(text)),
-        Field(examples=["DNS:orders.example.com"]),
+        Annotated[str, AfterValidator(_certificate_name)] | None, Field(examples=["DNS:orders.example.com"])
     ] = None
-    """A name of the client certificate that proves who calls."""
+    """A name in the client certificate that proves this caller."""
     issuer: str | None = None
-    """The `[issuers.NAME]` table whose tokens prove it; with `subject` or `service_account`."""
+    """The `[issuers.NAME]` table whose tokens prove this caller; goes with `subject` or `service_account`."""
     subject: Annotated[str | None, Field(min_length=1, max_length=1_000)] = None
-    service_account: Annotated[str | None, AfterValidator(lambda text: text and _service_account(text))] = None
+    service_account: Annotated[str, AfterValidator(_service_account)] | None = None
     """`namespace/name` of a Kubernetes service account."""
     requests_per_second: Annotated[StrictInt | None, Field(ge=1, le=1_000_000)] = None
 
@@ -137,7 +131,7 @@ def _one_or_more(value: object) -> object:
 
 
 class IssuerSettings(_Table):
-    """One `[issuers.NAME]` table: whose JWTs are believed. Without issuer, audience and keys the start is refused."""
+    """One `[issuers.NAME]` table: whose JWTs are accepted."""
 
     issuer: Annotated[str, Field(min_length=1, examples=["https://login.example.com/"])]
     audience: Annotated[str, Field(min_length=1, examples=["klamm"])]
@@ -154,9 +148,9 @@ class IssuerSettings(_Table):
     ] = ("RS256", "ES256")
     leeway_s: Annotated[StrictInt, Field(ge=0, le=60)] = 30
     ca_file: Path | None = None
-    """Whom to trust at the URL instead of the system's authorities."""
+    """Authorities to trust for the URL instead of the system's."""
     bearer_file: Path | None = None
-    """Holds the token to show at the URL."""
+    """Holds a token to send to the URL."""
 
     @model_validator(mode="after")
     def _files_go_with_a_url(self) -> Self:
@@ -167,12 +161,12 @@ class IssuerSettings(_Table):
 
 
 def callers_without_proof(callers: Mapping[str, CallerSettings]) -> list[str]:
-    """Those that nothing but a static token could prove."""
+    """Callers that nothing but a static token could prove."""
     return [name for name, caller in callers.items() if caller.issuer is None and caller.certificate is None]
 
 
 def check_callers(callers: Mapping[str, CallerSettings], issuers: Mapping[str, IssuerSettings]) -> None:
-    """Raise ValueError unless they hang together: names, issuers that exist, no proof that means two callers."""
+    """Raises ValueError for a bad name, an issuer that does not exist, and a proof that would mean two callers."""
     for kind, names in (("callers", callers), ("issuers", issuers)):
         for name in names:
             if not _NAME.fullmatch(name):

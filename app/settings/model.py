@@ -1,10 +1,12 @@
 """The settings of one process: read once, validated, frozen.
 
-A property such as `super.users` comes from, first found wins: a flag, the variable KLAMM_SUPER_USERS, the file that a
-variable KLAMM_..._FILE names (secrets only), `klamm.toml` in the working folder. Whatever is not known is refused.
+A property such as `super.users` comes from a flag, the variable KLAMM_SUPER_USERS, the file that a variable
+KLAMM_..._FILE names (secrets only), or `klamm.toml` in the working folder: the first that has it wins. Unknown names
+are refused.
 """
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,7 +19,6 @@ from app.core.kafka.errors import InvalidRequestException
 from app.formats.command_errors import UsageError
 from app.formats.database_url import DatabaseUrl
 from app.settings.callers import CallerSettings, IssuerSettings, callers_without_proof, check_callers
-from app.settings.log_format import LogFormat, usual_format
 from app.settings.sources import (
     PREFIX,
     TABLES,
@@ -33,7 +34,7 @@ from app.settings.table_faults import reason_of, table_fault
 
 
 def _kafka_property(attribute: str) -> BeforeValidator:
-    """The parser that Kafka's own properties have in core, so that they mean the same here and in a ConfigRecord."""
+    """Parses one of Kafka's own properties as core does, so that it means the same here and in a ConfigRecord."""
     name = attribute.replace("_", ".")
 
     def parse(value: object) -> object:
@@ -68,6 +69,10 @@ def _not_empty(value: object) -> object:
 
 def _database_url(value: object) -> object:
     return DatabaseUrl.parse(value) if isinstance(value, str) else value
+
+
+def _default_log_format() -> Literal["JSON", "TEXT"]:
+    return "TEXT" if sys.stderr is not None and sys.stderr.isatty() else "JSON"
 
 
 Given = BeforeValidator(_not_empty)
@@ -123,8 +128,8 @@ class Settings(BaseSettings):
     connections_max: Annotated[int, Given, Field(ge=10, le=1_000_000)] = 10_000
     """Connections that one process keeps."""
     log_level: Annotated[Literal["DEBUG", "INFO", "WARN", "ERROR"], _Upper] = "INFO"
-    log_format: Annotated[LogFormat, _Upper] = Field(default_factory=usual_format)
-    """Lines for people where somebody looks at them, else JSON; workers are told by their supervisor."""
+    log_format: Annotated[Literal["JSON", "TEXT"], _Upper] = Field(default_factory=_default_log_format)
+    """TEXT where standard error is a terminal, else JSON. Workers get the supervisor's."""
     otel_enabled: Annotated[bool, BeforeValidator(_true_or_false)] = False
     """Whether a trace of each request is sent where the OTEL_ variables say; needs the extra `otel`."""
     decision_log_path: Annotated[Path | None, Given] = None
@@ -157,7 +162,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags over variables over secrets in files over klamm.toml."""
+        """The first one that has a value wins."""
         return (
             init_settings,
             Environment(settings_cls),
@@ -166,7 +171,7 @@ class Settings(BaseSettings):
         )
 
     @model_validator(mode="after")
-    def _hang_together(self) -> Self:
+    def _check_combinations(self) -> Self:
         check_callers(self.callers, self.issuers)
         if self.decision_log_retention_bytes < self.decision_log_rotate_bytes:
             raise ValueError(
@@ -177,17 +182,15 @@ class Settings(BaseSettings):
             raise ValueError("`tls.certificate` and `tls.key` go together; give both or neither")
         if self.tls_client_ca is not None and self.tls_certificate is None:
             raise ValueError("`tls.client.ca` needs `tls.certificate` and `tls.key`")
-        if self.tls_client_ca is None:
-            for name, caller in self.callers.items():
-                if caller.certificate is not None:
-                    raise ValueError(
-                        f"`callers.{name}` has a certificate, but `tls.client.ca` doesn't say whose to believe"
-                    )
-        if self.tokens_file is None:
-            for name in callers_without_proof(self.callers):
-                raise ValueError(
-                    f"`callers.{name}` can't prove itself; set `tokens.file`, or give it `issuer` or `certificate`"
-                )
+        with_certificate = [name for name, caller in self.callers.items() if caller.certificate is not None]
+        if self.tls_client_ca is None and with_certificate:
+            raise ValueError(
+                f"`callers.{with_certificate[0]}` has a certificate, but `tls.client.ca` doesn't say whose to believe"
+            )
+        if self.tokens_file is None and (unproven := callers_without_proof(self.callers)):
+            raise ValueError(
+                f"`callers.{unproven[0]}` can't prove itself; set `tokens.file`, or give it `issuer` or `certificate`"
+            )
         if self.tokens_file is not None and not self.callers:
             raise ValueError("`tokens.file` is given, but no `[callers.NAME]` whose tokens it could hold")
         return self
@@ -205,7 +208,6 @@ class Settings(BaseSettings):
 
     @property
     def has_docs(self) -> bool:
-        """Whether /docs and /openapi.json are served."""
         return not self.callers if self.docs_enabled is None else self.docs_enabled
 
     def redacted(self) -> dict[str, str]:
@@ -217,11 +219,12 @@ class Settings(BaseSettings):
     def given(self) -> dict[str, str]:
         """Those of `redacted` that are not at their defaults."""
         shown, defaults = self.redacted(), type(self).model_construct()
-        return {property_of(name): shown[property_of(name)] for name, value in self if value != getattr(defaults, name)}
+        changed = [property_of(name) for name, value in self if value != getattr(defaults, name)]
+        return {name: shown[name] for name in changed}
 
 
 def read_settings(flags: Mapping[str, object] | None = None) -> Settings:
-    """The settings of this process. `flags` are values from the command line by field name; None: not given.
+    """The settings of this process; `flags` are values from the command line by field name, None where not given.
 
     Raises UsageError for the first thing that is wrong.
     """
@@ -233,17 +236,15 @@ def read_settings(flags: Mapping[str, object] | None = None) -> Settings:
         fault = invalid.errors(include_url=False)[0]
         path, reason = fault["loc"], reason_of(fault)
         if path and path[0] in TABLES:
-            place, reason = table_fault(
-                fault, [property_of(name) for name in Settings.model_fields if name not in TABLES]
-            )
-            raise UsageError(f"`{TOML_FILE}`: {place}: {reason}") from None
+            properties = [property_of(name) for name in Settings.model_fields if name not in TABLES]
+            raise UsageError(f"`{TOML_FILE}`: {table_fault(fault, properties)}") from None
         if not path and reason.startswith(tuple(f"`{table}." for table in TABLES)):
             raise UsageError(f"`{TOML_FILE}`: {reason}") from None
         raise UsageError(f"{_origin(path, given)}: {reason}") from None
 
 
 def as_given(text: str, flags: Mapping[str, object]) -> str:
-    """The text of a UsageError; properties that it begins with are named as they were given: flag, variable, key."""
+    """The text of a UsageError; properties that it begins with are named as they were set: flag, variable or key."""
     names, _, rest = text.partition(": ")
     fields = [name.replace(".", "_") for name in names.split(", ")]
     if not rest or not all(field in Settings.model_fields for field in fields):
@@ -254,7 +255,7 @@ def as_given(text: str, flags: Mapping[str, object]) -> str:
 
 def _origin(path: Sequence[int | str], flags: Mapping[str, object]) -> str:
     if not path:
-        # It is about how several hang together, and names them.
+        # The fault is in a combination of settings, and its text names them.
         return "settings"
     field = str(path[0])
     if field in flags:

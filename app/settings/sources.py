@@ -1,6 +1,6 @@
 """Where settings come from besides flags: KLAMM_ variables, files that hold secrets, `klamm.toml`.
 
-A name that none of them may have is refused, with the nearest one that exists.
+An unknown name is refused, with the nearest one that exists.
 """
 
 import os
@@ -19,9 +19,9 @@ PIPELINE_PREFIX = "KLAMM_PIPELINE_"
 """Variables of `klamm pipeline`, which refuses unknown ones itself."""
 TOML_FILE = Path("klamm.toml")
 TABLES = ("callers", "issuers")
-"""Properties that are tables of tables, and stand in klamm.toml only."""
+"""Properties that are tables of tables; they can be set in klamm.toml only."""
 
-# Kubernetes sets these for every service in the namespace, and the service may well be called klamm.
+# Kubernetes sets these for every service in the namespace, and one may be called klamm.
 _SERVICE_LINK = re.compile(r"KLAMM_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _SERVICE_LINK_URL = re.compile(r"(tcp|udp|sctp)://")
 
@@ -41,7 +41,7 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def refuse_unknown_variables(fields: Collection[str], secrets: Collection[str]) -> None:
-    """Raise UsageError for a KLAMM_ variable that means nothing."""
+    """Raises UsageError for a KLAMM_ variable that means nothing."""
     known = [variable_of(field) for field in fields if field not in TABLES]
     known += [f"{variable_of(field)}_FILE" for field in secrets]
     for name in sorted(name for name, value in os.environ.items() if not _is_service_link(name, value)):
@@ -70,15 +70,14 @@ def _secret_in(variable: str, path: Path) -> str:
 
 
 def toml_fields(fields: Collection[str]) -> dict[str, object]:
-    """What klamm.toml says, by field name. Raises UsageError for what isn't TOML and for keys that are unknown."""
+    """What klamm.toml says, by field name. Raises UsageError for what isn't TOML and for unknown keys."""
     try:
         content = tomllib.loads(TOML_FILE.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise UsageError(
-            f"`{TOML_FILE}` can't be read ({error.strerror}); let this user read it, or move it away"
-        ) from None
+        why = f"can't be read ({error.strerror}); let this user read it, or move it away"
+        raise UsageError(f"`{TOML_FILE}` {why}") from None
     except UnicodeDecodeError:
         raise UsageError(f"`{TOML_FILE}` is not UTF-8 text; save it as that") from None
     except ValueError as error:

@@ -14,7 +14,7 @@ from app.settings.callers import CallerSettings, IssuerSettings
 _TABLES: Final[Mapping[str, tuple[type[BaseModel], str]]] = MappingProxyType(
     {"callers": (CallerSettings, "a caller"), "issuers": (IssuerSettings, "an issuer")}
 )
-_FORMS: Final = MappingProxyType(
+_EXPECTED: Final = MappingProxyType(
     {
         "bool_type": "expected true or false, without quotes",
         "int_type": "expected a whole number, without quotes",
@@ -33,8 +33,8 @@ _NUMBERS: Final = MappingProxyType(
         "float_type": "expected a number",
     }
 )
-_IN_A_TABLE = 3
-"""Steps to what stands in one: callers, NAME, key."""
+_KEY_DEPTH = 3
+"""The length of a key's path: callers, NAME, key."""
 
 
 def reason_of(fault: ErrorDetails) -> str:
@@ -48,28 +48,29 @@ def reason_of(fault: ErrorDetails) -> str:
     return text
 
 
-def table_fault(fault: ErrorDetails, properties: Collection[str]) -> tuple[str, str]:
-    """Where a fault in a table of tables is, and what is to be done; `properties` are all that stand above them."""
+def table_fault(fault: ErrorDetails, properties: Collection[str]) -> str:
+    """Where a fault in one of the tables is, and the way out; `properties` are all that belong above the tables."""
     path = fault["loc"]
     place = ".".join(map(str, path))
     kind = str(path[0])
-    if len(path) < _IN_A_TABLE and fault["type"] != "value_error":
-        return place, f"expected a table; write `[{kind}.{path[1] if path[1:] else 'NAME'}]`"
+    if len(path) < _KEY_DEPTH and fault["type"] != "value_error":
+        return f"{place}: expected a table; write `[{kind}.{path[1] if path[1:] else 'NAME'}]`"
     model, whose = _TABLES[kind]
     if fault["type"] == "extra_forbidden":
-        return ".".join(map(str, path[:2])), _unknown(str(path[-1]), fault["input"], model, whose, properties)
+        unknown = _unknown(str(path[-1]), fault["input"], model, whose, properties)
+        return f"{path[0]}.{path[1]}: {unknown}"
     if fault["type"] == "missing":
         name = str(path[-1])
-        return place, f"it is missing; write for example `{name} = {_example(model, name)}`"
-    form = _FORMS.get(fault["type"])
-    if form is None:
-        return place, reason_of(fault)
+        return f"{place}: it is missing; write for example `{name} = {_example(model, name)}`"
+    expected = _EXPECTED.get(fault["type"])
+    if expected is None:
+        return f"{place}: {reason_of(fault)}"
     example = _example(model, str(path[-1]))
-    return place, form if example is None else f"{form}, such as {example}"
+    return f"{place}: {expected}" if example is None else f"{place}: {expected}, such as {example}"
 
 
 def _example(model: type[BaseModel], name: str) -> str | None:
-    """A value as TOML, which writes texts and lists of texts as JSON does."""
+    """A value in TOML, which has the same texts and lists of texts as JSON."""
     field = model.model_fields.get(name)
     return json.dumps(field.examples[0]) if field is not None and field.examples else None
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from app.logs.json_text import LogFormat
 from app.logs.redaction import conceal, reveal_all
 from app.logs.service import REQUEST_MARK, JsonFormatter, RequestMark, configure_logging
-from app.settings.log_format import LogFormat
 
 ROOT = Path(__file__).parents[3]
 _LOG = logging.getLogger("app.test")
