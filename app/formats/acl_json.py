@@ -164,18 +164,16 @@ def _body_entries(walk: JsonWalk) -> Iterator[Entry]:
             yield line, parse_binding(item)
         walk.end()
         return
-    seen: set[str] = set()
+    has_bindings = False
     for line, name in walk.members():
-        if name in seen:
-            yield line, [f"`{name}`: the key comes more than once; write it once"]
-        seen.add(str(name))
         if name == "bindings":
+            has_bindings = True
             for item_line, item in walk.raw_items():
                 yield item_line, parse_binding(item)
             continue
         if name not in _BODY_FIELDS:
-            yield line, [f"`{str(name)[:MAX_SHOWN]}`: there is no such field; remove it"]
+            yield line, [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it"]
         walk.value()
     walk.end()
-    if "bindings" not in seen:
+    if not has_bindings:
         yield 1, ["`bindings`: the field is missing"]

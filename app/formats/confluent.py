@@ -13,7 +13,7 @@ from app.formats.acl_entries import MAX_SHOWN, Entry, binding_from
 from app.formats.acl_json import binding_json, has_others_permission, object_of_texts, write_json_list
 from app.formats.json_walk import JsonWalk, Pairs, read_walked
 from app.formats.yaml_documents import Fields, Items, YamlFault, read_documents
-from app.formats.yaml_fields import strange, text_of
+from app.formats.yaml_resources import strange, text_of
 
 _ACL_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission")
 _ABOUT = ("kind", "metadata", "cluster_id")
@@ -54,23 +54,21 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
         walk.end()
         return
     first_line, start = walk.line_here(), walk.at
-    seen: set[str] = set()
+    is_list = False
     others: list[tuple[int, str]] = []
     for line, name in walk.members():
-        if name in seen:
-            yield line, [f"`{str(name)[:MAX_SHOWN]}`: the key comes more than once; write it once"]
-        seen.add(str(name))
         if name == "data":
+            is_list = True
             yield from _listed(walk)
             continue
         problem = _about(name, walk.value())
         if problem is not None:
             yield line, [problem]
         if name not in _ABOUT:
-            others.append((line, str(name)))
+            others.append((line, name))
     whole = walk.since(start)
     walk.end()
-    if "data" not in seen:
+    if not is_list:
         yield first_line, _binding(whole)
         return
     for line, name in others:

@@ -6,11 +6,20 @@ from typing import IO, TextIO
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_of
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
 from app.formats.quoting import wide_quoted
 from app.formats.words import loosely
-from app.formats.yaml_documents import Fields, Scalar, Value, YamlFault, read_documents
-from app.formats.yaml_fields import fields_of, is_given, items_of, strange, text_of, texts_of
+from app.formats.yaml_documents import Fields, Scalar, Value
+from app.formats.yaml_resources import (
+    fields_of,
+    is_given,
+    items_of,
+    read_resources,
+    rule_entries,
+    strange,
+    text_of,
+    texts_of,
+)
 
 KIND = "KafkaPrincipalAuthorization"
 _LISTS = (f"{KIND}List", "ResourceList", "GenericResourceList", "List")
@@ -39,11 +48,7 @@ def is_jikkou(head: bytes) -> bool:
 
 def read_jikkou(stream: IO[bytes]) -> Iterator[Entry]:
     """The ACLs of all principals. Roles, deletions and regular expressions are told: only Jikkou can resolve them."""
-    try:
-        for document in read_documents(stream):
-            yield from _resource(document, is_item=False)
-    except YamlFault as fault:
-        yield fault.line, [str(fault)]
+    return read_resources(stream, _resource, kind=KIND, lists=_LISTS)
 
 
 def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -72,30 +77,15 @@ def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
             )
 
 
-def _resource(document: Value, *, is_item: bool) -> Iterator[Entry]:
-    if isinstance(document, Scalar) and document.is_null:
-        return
-    if not isinstance(document, Fields):
-        yield document.line, [f"not a resource of Jikkou; write a {KIND}"]
-        return
-    problems: list[str] = []
-    kind = text_of(document, "kind", problems)
-    version = text_of(document, "apiVersion", problems)
-    if not problems and kind in _LISTS and not is_item:
-        items = items_of(document, "items", problems)
-        if not is_given(document, "items"):
-            problems.append("`items`: the field is missing")
-        for item in items:
-            yield from _resource(item, is_item=True)
-    elif not problems and kind == KIND and version.startswith(_GROUP):
-        yield from _authorization(document)
-    elif not problems and _WITHOUT_ACLS.match(f"{version} {kind}") is None:
-        problems.append(
+def _resource(resource: Fields, kind: str, version: str) -> Iterator[Entry]:
+    if kind == KIND and version.startswith(_GROUP):
+        yield from _authorization(resource)
+    elif _WITHOUT_ACLS.match(f"{version} {kind}") is None:
+        problem = (
             f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`: not known here, so it may hold ACLs; leave it out if it "
             f"holds none. {_LISTING}"
         )
-    if problems:
-        yield document.line, problems
+        yield resource.line, [problem]
 
 
 def _authorization(document: Fields) -> Iterator[Entry]:
@@ -142,28 +132,22 @@ def _rule(rule: Value, principal: str) -> Iterator[Entry]:
         resource_type = loosely(ResourceType, text_of(resource, "type", problems))
         name = _plain(text_of(resource, "pattern", problems), "pattern", problems)
         pattern_type = loosely(PatternType, text_of(resource, "patternType", problems, PatternType.LITERAL.name))
-    permission_type = loosely(AclPermissionType, text_of(rule, "type", problems))
     if "host" not in rule.fields:
         # Jikkou writes it last, and takes any host without it: of a file that is cut off, an ACL would allow more.
         problems.append(f'`host`: the field is missing; write host: "{WILDCARD}" for any host')
-    host = _plain(text_of(rule, "host", problems, WILDCARD), "host", problems)
-    operations = [loosely(AclOperation, each) for each in texts_of(rule, "operations", problems)]
     if pattern_type == PatternType.MATCH.name:
         problems.append(f"`patternType`: a regular expression, which only Jikkou can resolve; {_LISTING}")
-    if problems:
-        yield rule.line, problems
-        return
-    for operation in operations:
-        binding = binding_of(
-            resource_type=resource_type,
-            resource_name=name,
-            pattern_type=pattern_type,
-            principal=principal,
-            host=host,
-            operation=operation,
-            permission_type=permission_type,
-        )
-        yield rule.line, binding
+    yield from rule_entries(
+        rule.line,
+        problems,
+        [loosely(AclOperation, each) for each in texts_of(rule, "operations", problems)],
+        resource_type=resource_type,
+        resource_name=name,
+        pattern_type=pattern_type,
+        principal=principal,
+        host=_plain(text_of(rule, "host", problems, WILDCARD), "host", problems),
+        permission_type=loosely(AclPermissionType, text_of(rule, "type", problems)),
+    )
 
 
 def _plain(text: str, field: str, problems: list[str]) -> str:

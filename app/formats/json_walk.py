@@ -1,11 +1,11 @@
-"""A JSON text walked through once, item by item: nothing of it is kept, and each item is known by its line."""
+"""A JSON text read once, item by item, each with its line."""
 
 import json
 import re
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from app.formats.acl_entries import Entry
+from app.formats.acl_entries import MAX_SHOWN, Entry
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """A body is held in memory as a whole; JSON Lines of any length are not."""
@@ -42,22 +42,31 @@ def read_walked(stream: IO[bytes], what: str, entries: "Callable[[JsonWalk], Ite
         yield raw.count(b"\n", 0, fault.start) + 1, ["not UTF-8; encode it as UTF-8"]
     except json.JSONDecodeError as fault:
         yield fault.lineno, [not_json(fault)]
+    except JsonFault as fault:
+        yield fault.line, [str(fault)]
     except (ValueError, RecursionError):
         yield 1, [f"not {what}: a number is too long, or it nests too deep"]
 
 
+class JsonFault(Exception):
+    """Why the text can't be read from this line on, and the way out."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+
+
 class JsonWalk:
-    """Where in the text one stands. Raises JSONDecodeError where it is not JSON."""
+    """A position in a text. Raises JSONDecodeError where it is not JSON."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self.at = 0
-        """How many characters are behind."""
         self._line = 1
         self._counted_to = 0
 
     def items(self, opening: str, closing: str) -> Iterator[None]:
-        """Stops before each item between these brackets; whoever asks reads it."""
+        """Stops before each item between these brackets; the caller reads it."""
         self.expect(opening)
         if self.next() != closing:
             yield
@@ -67,10 +76,14 @@ class JsonWalk:
                 yield
         self.expect(closing)
 
-    def members(self) -> Iterator[tuple[int, object]]:
-        """Each key of an object with its line; whoever asks reads the value behind it."""
+    def members(self) -> Iterator[tuple[int, str]]:
+        """Each key of an object with its line; the caller reads its value. Raises JsonFault if a key comes twice."""
+        seen: set[str] = set()
         for _ in self.items("{", "}"):
-            line, name = self.line_here(), self.value()
+            line, name = self.line_here(), str(self.value())
+            if name in seen:
+                raise JsonFault(line, f"`{name[:MAX_SHOWN]}`: the key comes more than once; write it once")
+            seen.add(name)
             self.expect(":")
             yield line, name
 
@@ -82,7 +95,6 @@ class JsonWalk:
             yield line, self.since(start)
 
     def since(self, start: int) -> bytes:
-        """What stands between there and here."""
         return self._text[start : self.at].encode("utf-8", "surrogatepass")
 
     def value(self) -> object:
@@ -95,7 +107,6 @@ class JsonWalk:
         return value
 
     def expect(self, character: str) -> None:
-        """Go over this character, after white space."""
         if self.next() != character:
             raise json.JSONDecodeError(f"Expecting '{character}'", self._text, self.at)
         self.at += 1
@@ -107,7 +118,6 @@ class JsonWalk:
         return self._text[self.at : self.at + 1]
 
     def end(self) -> None:
-        """Nothing may follow."""
         if self.next():
             raise json.JSONDecodeError("Extra data", self._text, self.at)
 

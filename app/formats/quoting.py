@@ -1,6 +1,8 @@
-"""Texts in double quotes, as JSON, YAML and HCL have them: on one line, and doing nothing to a terminal."""
+"""Texts in quotes, as JSON, YAML, HCL and shells have them: on one line, and harmless to a terminal."""
 
 import json
+import shlex
+from collections.abc import Iterable
 
 _BMP = 0xFFFF
 
@@ -30,3 +32,19 @@ def _character(each: str, *, pairs: bool) -> str:
     if code <= _BMP:
         return f"\\u{code:04x}"
     return json.dumps(each)[1:-1] if pairs else f"\\U{code:08x}"
+
+
+def shell_line(words: Iterable[str]) -> str | None:
+    """The words as one line for sh, dash, bash, ksh and zsh; None if it can't be shown safely.
+
+    A POSIX shell has no way to write a character that can't be printed but the character itself, and a terminal would
+    obey it, or break the line there.
+    """
+    line = " ".join(map(_shell_word, words))
+    return line if line.isprintable() else None
+
+
+def _shell_word(word: str) -> str:
+    quoted = shlex.quote(word)
+    # zsh looks up commands for words such as `=ls`.
+    return f"'{word}'" if quoted == word and word.startswith("=") else quoted

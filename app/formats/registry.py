@@ -21,8 +21,7 @@ from app.formats.confluent import is_confluent, read_confluent, write_confluent
 from app.formats.jikkou import is_jikkou, read_jikkou, write_jikkou
 from app.formats.kafka_acls_text import is_kafka_acls_text, read_kafka_acls_text, write_kafka_acls_text
 from app.formats.rpk import is_rpk, read_rpk, write_rpk
-from app.formats.strimzi import is_strimzi, write_strimzi
-from app.formats.strimzi_reading import read_strimzi
+from app.formats.strimzi import is_strimzi, read_strimzi, write_strimzi
 from app.formats.terraform import is_terraform, read_terraform, write_terraform
 
 _HEAD_BYTES = 64 * 1024

@@ -34,11 +34,7 @@ def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
 
 
 def _entries(walk: JsonWalk) -> Iterator[Entry]:
-    seen: set[str] = set()
     for line, name in walk.members():
-        if name in seen:
-            yield line, [f"`{str(name)[:MAX_SHOWN]}`: the key comes more than once; write it once"]
-        seen.add(str(name))
         if name == "matches" and walk.next() == "[":
             for item_line, item in walk.raw_items():
                 yield item_line, _binding(item)
@@ -49,7 +45,7 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
         elif name == "matches" and value is not None:
             yield line, ["`matches`: not a list; write one"]
         elif name not in ("filters", "matches"):
-            yield line, [f"`{str(name)[:MAX_SHOWN]}`: there is no such field; remove it"]
+            yield line, [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it"]
     walk.end()
 
 

@@ -1,44 +1,70 @@
-"""Strimzi's KafkaUser resources: a document for each principal, its ACLs under `spec.authorization`; written here.
+"""Strimzi's KafkaUser resources: a document for each principal, its ACLs under `spec.authorization`.
 
-Strimzi makes the principal of the resource's name: User:CN=<name> with TLS, User:<name> otherwise.
+Strimzi makes the principal of the resource's name: User:CN=<name> with _TLS, User:<name> otherwise.
 """
 
 import re
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from typing import IO, TextIO
 
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import AclOperation, PatternType, ResourceType
-from app.formats.acl_entries import FormatLimitError
+from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, PatternType, ResourceType
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
 from app.formats.quoting import wide_quoted
-from app.formats.words import spellings
+from app.formats.words import spellings, word_of
+from app.formats.yaml_documents import Fields, Value
+from app.formats.yaml_resources import (
+    fields_of,
+    is_given,
+    items_of,
+    read_resources,
+    rule_entries,
+    strange,
+    text_of,
+    texts_of,
+)
 
-MAX_NAME = 253
-MAX_TLS_NAME = 64
+_MAX_NAME = 253
+_MAX_TLS_NAME = 64
 """A certificate's common name is no longer."""
 
-KIND = "KafkaUser"
-GROUP = "kafka.strimzi.io/"
-TLS = ("tls", "tls-external")
-SCRAM = "scram-sha-512"
+_KIND = "KafkaUser"
+_GROUP = "kafka.strimzi.io/"
+_TLS = ("tls", "tls-external")
+_SCRAM = "scram-sha-512"
 
-OPERATIONS = spellings(AclOperation, up_to=AclOperation.IDEMPOTENT_WRITE)
-RESOURCE_TYPES = {"topic": "TOPIC", "group": "GROUP", "cluster": "CLUSTER", "transactionalId": "TRANSACTIONAL_ID"}
-PATTERN_TYPES = {"literal": "LITERAL", "prefix": "PREFIXED"}
+_OPERATIONS = spellings(AclOperation, up_to=AclOperation.IDEMPOTENT_WRITE)
+_RESOURCE_TYPES = {"topic": "TOPIC", "group": "GROUP", "cluster": "CLUSTER", "transactionalId": "TRANSACTIONAL_ID"}
+_PATTERN_TYPES = {"literal": "LITERAL", "prefix": "PREFIXED"}
 
-_OPERATION_WORDS = {member: word for word, name in OPERATIONS.items() for member in [AclOperation[name]]}
-_RESOURCE_WORDS = {ResourceType[name]: word for word, name in RESOURCE_TYPES.items()}
-_PATTERN_WORDS = {PatternType[name]: word for word, name in PATTERN_TYPES.items()}
+_OPERATION_WORDS = {member: word for word, name in _OPERATIONS.items() for member in [AclOperation[name]]}
+_RESOURCE_WORDS = {ResourceType[name]: word for word, name in _RESOURCE_TYPES.items()}
+_PATTERN_WORDS = {PatternType[name]: word for word, name in _PATTERN_TYPES.items()}
 
 _BEGINS = re.compile(rb'^(?:apiVersion|kind)[ \t]*:|\A\s*\{\s*"(?:apiVersion|kind)"\s*:\s*"(?!KafkaAcl)', re.MULTILINE)
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
 _PRINCIPAL = re.compile(r"User:(CN=)?(.*)\Z", re.DOTALL)
+
+_LISTS = ("List", "KafkaUserList")
+_CLUSTER = {"name": CLUSTER_NAME, "patternType": "literal"}
+_PERMISSION_TYPES = {"allow": "ALLOW", "deny": "DENY"}
+_RULE = ("type", "resource", "host", "operation", "operations")
+_RESOURCE = ("type", "name", "patternType")
+_SPEC = ("authentication", "authorization", "quotas", "template")
+_AUTHORIZATION = ("type", "acls")
+_WITHOUT_ACLS = re.compile(r"[a-z0-9]+\Z|(?:[a-z]+|[-a-z0-9.]+\.k8s\.io)/\w+\Z|(?:[a-z]+\.)?strimzi\.io/\w+\Z")
+"""The API versions of Kubernetes itself, and of Strimzi: none of their kinds but KafkaUser holds an ACL."""
 
 
 def is_strimzi(head: bytes) -> bool:
     """Whether a file that begins so holds resources of Kubernetes."""
     return _BEGINS.search(head) is not None
+
+
+def read_strimzi(stream: IO[bytes]) -> Iterator[Entry]:
+    """The ACLs of all KafkaUsers, also in a List of `kubectl get`; kinds that hold none are passed over."""
+    return read_resources(stream, _resource, kind=_KIND, lists=_LISTS)
 
 
 def write_strimzi(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -61,11 +87,11 @@ def _checked(binding: AclBinding) -> str:
     if found is None:
         raise FormatLimitError(binding, "Strimzi knows principals of type User only")
     name = found[2]
-    if NAME.match(name) is None or len(name) > (MAX_TLS_NAME if found[1] else MAX_NAME):
+    if _NAME.match(name) is None or len(name) > (_MAX_TLS_NAME if found[1] else _MAX_NAME):
         raise FormatLimitError(
             binding,
             "Strimzi makes principals of resource names: User:<name> or User:CN=<name>, a name of Kubernetes (lower "
-            f"case letters, digits, `-`, `.`), of up to {MAX_TLS_NAME} characters with CN=",
+            f"case letters, digits, `-`, `.`), of up to {_MAX_TLS_NAME} characters with CN=",
         )
     if binding.resource_type not in _RESOURCE_WORDS:
         raise FormatLimitError(binding, f"Strimzi has no ACLs on {binding.resource_type.name}")
@@ -77,9 +103,9 @@ def _checked(binding: AclBinding) -> str:
 
 
 def _write_user(name: str, acls: Sequence[AclBinding], out: TextIO) -> None:
-    authentication = "tls" if acls[0].principal == f"User:CN={name}" else SCRAM
+    authentication = "tls" if acls[0].principal == f"User:CN={name}" else _SCRAM
     out.write(
-        f"apiVersion: {GROUP}v1\nkind: {KIND}\nmetadata:\n  name: {wide_quoted(name)}\nspec:\n"
+        f"apiVersion: {_GROUP}v1\nkind: {_KIND}\nmetadata:\n  name: {wide_quoted(name)}\nspec:\n"
         f"  authentication:\n    type: {authentication}\n  authorization:\n    type: simple\n    acls:\n"
     )
     rules: dict[tuple[object, ...], list[AclBinding]] = {}
@@ -103,3 +129,103 @@ def _write_rule(rule: Sequence[AclBinding], out: TextIO) -> None:
         )
     words = ", ".join(_OPERATION_WORDS[each.operation] for each in rule)
     out.write(f"        host: {wide_quoted(first.host)}\n        operations: [{words}]\n")
+
+
+def _resource(resource: Fields, kind: str, version: str) -> Iterator[Entry]:
+    what = f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`"
+    if kind == _KIND and version.startswith(_GROUP):
+        yield from _user(resource)
+    elif kind.lower() == _KIND.lower():
+        yield resource.line, [f"{what}: write apiVersion {_GROUP}v1, kind {_KIND}"]
+    elif _WITHOUT_ACLS.match(version) is None:
+        # It may be of another tool that holds ACLs, perhaps a DENY.
+        yield resource.line, [f"{what}: not known here, so it may hold ACLs; leave it out if it holds none"]
+
+
+def _user(user: Fields) -> Iterator[Entry]:
+    problems: list[str] = []
+    metadata, spec = fields_of(user, "metadata", problems), fields_of(user, "spec", problems)
+    principal, rules = "", list[Value]()
+    if spec is not None:
+        problems += strange(spec, _SPEC)
+        principal = "" if metadata is None else _principal(metadata, spec, problems)
+        rules = _rules(spec, problems)
+    if problems:
+        yield user.line, problems
+        return
+    for rule in rules:
+        yield from _rule(rule, principal)
+
+
+def _principal(metadata: Fields, spec: Fields, problems: list[str]) -> str:
+    name = text_of(metadata, "name", problems)
+    if not problems and (_NAME.match(name) is None or len(name) > _MAX_NAME):
+        problems.append(f"`name`: `{name[:MAX_SHOWN]}` is no name of Kubernetes")
+    if not is_given(spec, "authentication"):
+        return f"User:{name}"
+    authentication = fields_of(spec, "authentication", problems)
+    kind = "" if authentication is None else text_of(authentication, "type", problems)
+    if not problems and kind not in (*_TLS, _SCRAM):
+        known = ", ".join((*_TLS, _SCRAM))
+        problems.append(
+            f"`authentication`: the principal of type `{kind[:MAX_SHOWN]}` is not known; write one of {known}"
+        )
+    return f"User:CN={name}" if kind in _TLS else f"User:{name}"
+
+
+def _rules(spec: Fields, problems: list[str]) -> list[Value]:
+    authorization = fields_of(spec, "authorization", problems) if is_given(spec, "authorization") else None
+    if authorization is None:
+        return []
+    kind = text_of(authorization, "type", problems)
+    problems += strange(authorization, _AUTHORIZATION) if kind == "simple" else []
+    if not problems and kind != "simple":
+        problems.append(f"`authorization`: type `{kind[:MAX_SHOWN]}` holds no ACLs; write `simple`")
+    return items_of(authorization, "acls", problems)
+
+
+def _rule(rule: Value, principal: str) -> Iterator[Entry]:
+    if not isinstance(rule, Fields):
+        yield rule.line, ["`acls`: an entry that is no rule; write resource and operations"]
+        return
+    problems = strange(rule, _RULE)
+    resource = fields_of(rule, "resource", problems)
+    resource_type, name, pattern_type = ("", "", "") if resource is None else _pattern(resource, problems)
+    yield from rule_entries(
+        rule.line,
+        problems,
+        [word_of("operations", each, _OPERATIONS, problems) for each in _operations(rule, problems)],
+        resource_type=resource_type,
+        resource_name=name,
+        pattern_type=pattern_type,
+        principal=principal,
+        host=text_of(rule, "host", problems, WILDCARD),
+        permission_type=word_of("type", text_of(rule, "type", problems, "allow"), _PERMISSION_TYPES, problems),
+    )
+
+
+def _pattern(resource: Fields, problems: list[str]) -> tuple[str, str, str]:
+    """Type, name and pattern type in Kafka's words."""
+    problems += strange(resource, _RESOURCE)
+    resource_type = word_of("type", text_of(resource, "type", problems), _RESOURCE_TYPES, problems)
+    if resource_type == ResourceType.CLUSTER.name:
+        # Strimzi passes both over, whatever they are.
+        if any(text_of(resource, each, problems, own) != own for each, own in _CLUSTER.items()):
+            problems.append("`resource`: a cluster has neither name nor patternType; remove them")
+        return resource_type, CLUSTER_NAME, PatternType.LITERAL.name
+    name = text_of(resource, "name", problems)
+    return (
+        resource_type,
+        name,
+        word_of("patternType", text_of(resource, "patternType", problems, "literal"), _PATTERN_TYPES, problems),
+    )
+
+
+def _operations(rule: Fields, problems: list[str]) -> list[str]:
+    one, many = is_given(rule, "operation"), is_given(rule, "operations")
+    if one and many:
+        problems.append("`operation` and `operations`: both are there; keep `operations`")
+        return []
+    if one:
+        return [text_of(rule, "operation", problems)]
+    return texts_of(rule, "operations", problems)

@@ -129,12 +129,8 @@ def _refuse_kind(kind: str) -> list[str]:
     return [f"`{kind[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; write its ACL as one, or leave it out"]
 
 
-def _binding(name: str, given: Sequence[tuple[str, object]], names: set[str]) -> AclBinding | list[str]:
-    """The ACL of a resource; values that are no texts are refused."""
-    problems = (
-        [] if name not in names else [f"`{name[:MAX_SHOWN]}`: the resource comes more than once; name it otherwise"]
-    )
-    names.add(name)
+def _binding(given: Sequence[tuple[str, object]]) -> AclBinding | list[str]:
+    problems: list[str] = []
     texts: dict[str, str] = {}
     for field, value in given:
         if field in _MANY:
@@ -183,21 +179,20 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
 
 def _written(walk: JsonWalk) -> Iterator[Entry]:
     """The ACLs of a `.tf.json`, as somebody wrote them."""
-    names: set[str] = set()
     for line, kind in walk.members():
         if kind != KIND:
-            if problems := _refuse_kind(str(kind)):
+            if problems := _refuse_kind(kind):
                 yield line, problems
             walk.value()
         elif walk.next() != "{":
             yield line, [f"`{KIND}`: write an object of names and resources"]
             walk.value()
         else:
-            for name_line, name in walk.members():
+            for name_line, _ in walk.members():
                 value = walk.value()
                 if isinstance(value, Pairs):
                     given = [(field, _text_of(found)) for field, found in value if field != "//"]
-                    yield name_line, _binding(str(name), given, names)
+                    yield name_line, _binding(given)
                 else:
                     yield name_line, ["not an object; write the fields of the resource"]
 
@@ -205,7 +200,6 @@ def _written(walk: JsonWalk) -> Iterator[Entry]:
 def _shown(line: int, values: object) -> Iterator[Entry]:
     """The ACLs of a state or of a plan. All of it is on one line, so a problem names the resource."""
     modules = [_member(values, "root_module")]
-    names: set[str] = set()
     while modules:
         module = modules.pop()
         modules += reversed(_listed(module, "child_modules"))
@@ -215,7 +209,7 @@ def _shown(line: int, values: object) -> Iterator[Entry]:
             found: AclBinding | list[str] = _refuse_kind(kind)
             if kind == KIND:
                 given = [pair for pair in fields if pair[0] != "id"] if isinstance(fields, Pairs) else []
-                found = _binding(address, given, names)
+                found = _binding(given)
             if found:
                 yield line, [f"{address[:MAX_SHOWN]}: {each}" for each in found] if isinstance(found, list) else found
 

@@ -11,7 +11,7 @@ from app.client.http.replies import binding_body, parse_acl, parse_binding, pars
 from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.shell_words import shell_line
+from app.formats.quoting import shell_line
 
 _RULES = {
     "SuperUser": "no ACL is asked (SuperUser)",

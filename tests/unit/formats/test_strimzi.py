@@ -285,8 +285,8 @@ def test_a_resource_that_is_not_as_it_should_be_is_told(old: str, new: str, prob
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[a, b]", "1: not a resource of Kubernetes"),
-        ("a", "1: not a resource of Kubernetes"),
+        ("[a, b]", "1: not a resource; write a KafkaUser"),
+        ("a", "1: not a resource; write a KafkaUser"),
         ("kind: List\napiVersion: v1\nitems: {}", "1: `items`: the field is missing, or no list"),
         ("kind: List\napiVersion: v1\nitems:\n- {kind: List, apiVersion: v1, items: []}", "4: a list within a list"),
         ("kind: a\x01b", "1: not YAML:"),

@@ -157,7 +157,7 @@ def test_what_is_wrong_in_json_is_told(resources: object, problem: str) -> None:
 
 def test_a_resource_that_comes_twice_in_json_is_told() -> None:
     raw = in_json({"kafka_acl": {"a": FIELDS, "b": FIELDS}}).replace(b'"b"', b'"a"')
-    assert problems_of(raw)[0].endswith("`a`: the resource comes more than once; name it otherwise")
+    assert problems_of(raw)[0].endswith("`a`: the key comes more than once; write it once")
 
 
 def test_a_field_that_comes_twice_in_json_is_told() -> None:

@@ -14,7 +14,7 @@ from app.client.why.explanation import command_for
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
-from app.formats.shell_words import shell_line
+from app.formats.quoting import shell_line
 from tests.strategies import LAW
 
 PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
