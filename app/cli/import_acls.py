@@ -15,7 +15,7 @@ from app.cli.commands import SETTINGS_HELP, add_data_dir
 from app.cli.database import EachSecond, database, named_database, settings_of
 from app.cli.progress import ProgressDisplay
 from app.client.console import Warnings
-from app.client.http.access import access_of, add_access_arguments
+from app.client.http.access import AccessFlags, access_flags, access_of, add_access_arguments
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.client.import_over_http import HttpImportCounts, HttpImporter
@@ -110,12 +110,9 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 def _is_over_http(arguments: argparse.Namespace) -> bool:
     """Whether the ACLs go to a running service. Raises UsageError for flags of the other way."""
-    service = ("as_principal", "command_config", "token_file", "ca", "timeout")
-    if arguments.klamm is None:
-        if any(getattr(arguments, each) is not None for each in service):
-            raise UsageError(
-                "--as, --command-config, --token-file, --ca, --timeout: to which service? name it, --klamm"
-            )
+    if arguments.access_url is None:
+        if access_flags(arguments) != AccessFlags():
+            raise UsageError("--as, --command-config, --token-file, --ca, --timeout: name the service as well, --klamm")
         return False
     if arguments.actor is not None:
         raise UsageError("--actor: a service names its callers itself; leave it out, or --klamm")
@@ -160,7 +157,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
     except ServiceError as error:
         if error.outcome_unknown:
             # To create twice is as good as once, so there is nothing to look at first.
-            why = f"`{arguments.klamm}` did not answer in time (--timeout); at least {how_far}; {_AGAIN}"
+            why = f"`{arguments.access_url}` did not answer in time (--timeout); at least {how_far}; {_AGAIN}"
             raise ServiceError(why, status=error.status) from None
         raise ServiceError(f"{error}; {how_far}; {_MENDED}", code=error.code, status=error.status) from None
     except UsageError as error:

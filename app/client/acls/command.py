@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from app import __version__
-from app.client.acls.help import help_text
 from app.client.acls.meaning import (
     acls_to_add,
     acls_to_remove,
@@ -16,11 +15,12 @@ from app.client.acls.meaning import (
     patterns_to_list,
     principals_to_list,
 )
-from app.client.acls.options import ExecutionError, Given, parse_options
-from app.client.acls.output import writer_named
+from app.client.acls.options import ExecutionError, Given, help_text, parse_options
+from app.client.acls.text import writer_named
 from app.client.acls.work import Add, Console, List, Remove, Work
 from app.client.console import warn_of
-from app.client.http.access import AccessFlags, make_access
+from app.client.http import access
+from app.client.http.access import AccessFlags
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.client.words import utf_8
@@ -34,9 +34,9 @@ _FAILED = 1
 
 
 def main(words: Sequence[str], out: TextIO, err: TextIO | None = None, answers: TextIO | None = None) -> int:
-    """Runs the command of these words. 0: done, or not wanted after all; 1: refused or failed, as kafka-acls has it.
+    """Returns 0 if it is done, or the answer was no; 1 if it was refused or failed, as kafka-acls does.
 
-    `err` and `answers`, to what is asked back, are the standard error and the standard input if they are not given.
+    `answers` is where the answers to questions are read, by default standard input.
     """
     err = sys.stderr if err is None else err
     try:
@@ -53,7 +53,7 @@ def main(words: Sequence[str], out: TextIO, err: TextIO | None = None, answers: 
         return _for_people(given, out, err, answers)
     except UsageError as error:
         question = "" if error.did_you_mean is None else f"Did you mean {error.did_you_mean}? "
-        err.write(f"{error}\n{_hint(error.hint)}{question}klamm acls --help tells the options.\n")
+        err.write(f"{error}\n{_hint(error.hint)}{question}klamm acls --help lists the options.\n")
         return _FAILED
 
 
@@ -91,7 +91,8 @@ def _carry_out(given: Given, console: Console, err: TextIO) -> Iterable[AclBindi
     if isinstance(work, Add):
         acls = [pattern.with_entry(entry) for pattern, entries in work.meant.items() for entry in sorted(entries)]
         warn_of(acls, _NAME, err, with_acl=False)
-    with Service(make_access(_access_flags(given))) as service:
+    flags = AccessFlags(**{field: given.value(option) for field, option, *_ in access.OPTIONS})
+    with Service(access.make_access(flags)) as service:
         return work.carry_out(service, console)
 
 
@@ -104,17 +105,6 @@ def _work(given: Given) -> Work:
             return Add(acls_to_add(given))
         case _:
             return Remove(acls_to_remove(given), force=given.has("force"))
-
-
-def _access_flags(given: Given) -> AccessFlags:
-    return AccessFlags(
-        url=given.value("klamm"),
-        principal=given.value("as"),
-        command_config=given.value("command-config"),
-        token_file=given.value("token-file"),
-        ca_file=given.value("ca"),
-        timeout=given.value("timeout"),
-    )
 
 
 def _hint(text: str | None) -> str:

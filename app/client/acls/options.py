@@ -1,19 +1,109 @@
-"""The options of kafka-acls, read as kafka-acls reads them (JOptSimple's rules, without abbreviations)."""
+"""The options of kafka-acls: which there are, what --help says of them, and how words are read.
 
+They are read by JOptSimple's rules, without abbreviations.
+"""
+
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
+from app.client.http import access
+from app.core.kafka.acl_command import operation_word
+from app.core.kafka.codes import AclOperation
 from app.core.spelling import nearest
 from app.formats.command_errors import UsageError
 
+_DESCRIPTION = (
+    "Lists, adds and removes ACLs with the options of Kafka's kafka-acls, its rules, its texts and its exit codes; "
+    "--klamm names the service in place of --bootstrap-server."
+)
+_WIDTH = 79
+_INDENT = 32
+_OPERATIONS = ", ".join(operation_word(each) for each in AclOperation if each.name not in ("UNKNOWN", "ANY"))
 
-class Takes(Enum):
-    """Whether an option has an argument."""
+# An argument in brackets may be left out.
+_GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
+    (
+        "Exactly one of",
+        (
+            ("list", "", "list the ACLs on the resources; without any resource, all ACLs"),
+            ("add", "", "add ACLs"),
+            ("remove", "", "remove ACLs; with no principal, every ACL on the resources, whatever else is said"),
+        ),
+    ),
+    (
+        "Resources, each as often as needed; a name of '*' stands for all of its kind",
+        (
+            ("topic", "NAME", "a topic"),
+            ("group", "NAME", "a consumer group"),
+            ("cluster", "", "the cluster"),
+            ("transactional-id", "NAME", "a transactional id"),
+            ("delegation-token", "ID", "a delegation token"),
+            ("user-principal", "PRINCIPAL", "a user as a resource, for CreateTokens and DescribeTokens"),
+            (
+                "resource-pattern-type",
+                "TYPE",
+                (
+                    "LITERAL, or PREFIXED for all names that begin so; to list and remove also ANY, for patterns of "
+                    "this name of both types, and MATCH, for all patterns that cover this name (LITERAL)"
+                ),
+            ),
+        ),
+    ),
+    (
+        "Entries, each as often as needed",
+        (
+            ("operation", "OPERATION", f"what is allowed or denied (All); one of {_OPERATIONS}"),
+            ("allow-principal", "PRINCIPAL", "who is allowed, such as User:alice; 'User:*' is everybody"),
+            ("deny-principal", "PRINCIPAL", "who is denied; a denial goes before all that is allowed"),
+            ("allow-host", "HOST", "the address or CIDR range from which it is allowed ('*')"),
+            ("deny-host", "HOST", "the address or CIDR range from which it is denied ('*')"),
+        ),
+    ),
+    (
+        "For what is usual",
+        (
+            ("producer", "", "Write, Describe and Create on the topics, Write and Describe on the transactional ids"),
+            ("idempotent", "", "with --producer: IdempotentWrite on the cluster"),
+            ("consumer", "", "Read and Describe on the topics, Read on the groups"),
+        ),
+    ),
+    (
+        "Listing and asking",
+        (
+            ("principal", "[PRINCIPAL]", "with --list: of this principal only; as often as needed"),
+            ("force", "", "with --remove: do not ask"),
+            ("output", "FORM", "json, yaml or csv: the ACLs listed, added or removed, for programs"),
+        ),
+    ),
+    (
+        "Service",
+        tuple(
+            (option, f"[{argument}]" if option == "command-config" else argument, text)
+            for _, option, argument, text in access.OPTIONS
+        ),
+    ),
+    ("Other", (("help", "", "show this"), ("version", "", "show the version"))),
+)
 
-    NOTHING = 0
-    ARGUMENT = 1
-    MAYBE_ARGUMENT = 2
+OPTIONS = {
+    "bootstrap-server": "SERVER",
+    "bootstrap-controller": "CONTROLLER",
+    **{name: argument for _, options in _GROUPS for name, argument, _ in options},
+}
+"""What follows each option: nothing, an argument, or, in brackets, an argument that may be left out."""
+
+_EXAMPLES = """\
+Examples:
+  klamm acls --as User:admin --list --topic orders
+  klamm acls --as User:admin --add --allow-principal User:alice \\
+      --producer --topic orders
+  klamm acls --as User:admin --remove --allow-principal User:alice \\
+      --operation Read --topic orders
+
+Exit codes: 0 done, or the answer was no; 1 refused or failed; 130 Ctrl-C;
+141 the reader of a pipe has gone.
+"""
 
 
 class ExecutionError(Exception):
@@ -24,38 +114,6 @@ class ExecutionError(Exception):
         self.hint = hint
 
 
-_WITHOUT = ("add", "remove", "list", "cluster", "producer", "consumer", "idempotent", "force", "help", "version")
-_WITH = (
-    "topic",
-    "group",
-    "transactional-id",
-    "delegation-token",
-    "user-principal",
-    "resource-pattern-type",
-    "operation",
-    "allow-principal",
-    "deny-principal",
-    "allow-host",
-    "deny-host",
-    "bootstrap-server",
-    "bootstrap-controller",
-    # Klamm's own
-    "klamm",
-    "as",
-    "token-file",
-    "ca",
-    "timeout",
-    "output",
-)
-_MAYBE_WITH = ("principal", "command-config")
-
-OPTIONS: dict[str, Takes] = {
-    **dict.fromkeys(_WITHOUT, Takes.NOTHING),
-    **dict.fromkeys(_WITH, Takes.ARGUMENT),
-    **dict.fromkeys(_MAYBE_WITH, Takes.MAYBE_ARGUMENT),
-}
-
-
 @dataclass(slots=True)
 class Given:
     """The options that were given, with their arguments in order, and the words that belong to none."""
@@ -64,21 +122,18 @@ class Given:
     strays: list[str] = field(default_factory=list)
 
     def note(self, name: str, argument: str | None) -> None:
-        """One more of this option."""
         arguments = self._arguments.setdefault(name, [])
         if argument is not None:
             arguments.append(argument)
 
     def has(self, name: str) -> bool:
-        """Whether it was given at all."""
         return name in self._arguments
 
     def values(self, name: str) -> list[str]:
-        """All its arguments."""
         return self._arguments.get(name, [])
 
     def value(self, name: str) -> str | None:
-        """Its argument. Raises ExecutionError if there are several, which mean something for other options only."""
+        """Its only argument. Raises ExecutionError if there are several."""
         values = self.values(name)
         if len(values) > 1:
             raise ExecutionError(f"Found multiple arguments for option {name}, but you asked for only one")
@@ -86,7 +141,7 @@ class Given:
 
 
 def parse_options(words: Sequence[str]) -> Given:
-    """What these words mean. Raises UsageError, with the text that kafka-acls has for it."""
+    """Raises UsageError with kafka-acls' own text."""
     given = Given()
     rest = _Words(words)
     for word in rest:
@@ -100,7 +155,7 @@ def parse_options(words: Sequence[str]) -> Given:
 
 
 class _Words(Iterator[str]):
-    """The words, one after the other; the next one can be looked at without being taken."""
+    """An iterator that can look at the next word without taking it."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
@@ -123,16 +178,16 @@ def _looks_like_an_option(word: str) -> bool:
 def _read_option(word: str, rest: _Words, given: Given) -> None:
     double = word.startswith("--")
     name, equals, argument = word[2 if double else 1 :].partition("=")
-    takes = OPTIONS.get(name)
-    if takes is None:
+    if name not in OPTIONS:
         # After one dash JOptSimple looks for options of a single letter, and there are none.
         meant = nearest(f"--{name}", [f"--{each}" for each in OPTIONS]) if double else None
         raise UsageError(f"{name if double else word[1]} is not a recognized option", did_you_mean=meant)
-    if takes is Takes.NOTHING:
+    takes = OPTIONS[name]
+    if not takes:
         given.note(name, None)
     elif equals:
         given.note(name, argument)
-    elif takes is Takes.ARGUMENT:
+    elif not takes.startswith("["):
         # Whatever follows, even if it begins with a dash; that is how JOptSimple has it.
         following = next(rest, None)
         if following is None:
@@ -141,3 +196,18 @@ def _read_option(word: str, rest: _Words, given: Given) -> None:
     else:
         following = rest.peek()
         given.note(name, None if following is None or _looks_like_an_option(following) else next(rest))
+
+
+def help_text() -> str:
+    """Its width is constant, so that it can be compared and searched."""
+    parts = ["usage: klamm acls (--list | --add | --remove) [OPTIONS]\n", textwrap.fill(_DESCRIPTION, _WIDTH) + "\n"]
+    for title, options in _GROUPS:
+        parts.append("\n".join([f"{title}:", *(_option_help(*each) for each in options)]) + "\n")
+    return "\n".join([*parts, _EXAMPLES])
+
+
+def _option_help(name: str, argument: str, meaning: str) -> str:
+    left = f"  --{name} {argument}".rstrip()
+    lines = textwrap.wrap(meaning, _WIDTH - _INDENT)
+    begin = f"{left:<{_INDENT}}{lines[0]}" if len(left) < _INDENT - 1 else f"{left}\n{' ' * _INDENT}{lines[0]}"
+    return "\n".join([begin, *(f"{' ' * _INDENT}{line}" for line in lines[1:])])

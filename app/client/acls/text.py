@@ -1,16 +1,28 @@
-"""What kafka-acls prints, to the letter (Kafka 4.3.1), but in a stable order, and each ACL on its one line."""
+"""What is printed: kafka-acls' texts to the letter (Kafka 4.3.1), in a stable order, and JSON, YAML and CSV.
 
-from collections.abc import Callable, Iterable
+Each ACL is on one line.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TextIO
 
 from app.client.acls.meaning import Entry, Pattern
+from app.client.http.replies import binding_body
+from app.core.kafka.bindings import AclBinding
+from app.formats.acl_csv import write_csv
 from app.formats.arguments import one_line
+from app.formats.command_errors import UsageError
+from app.formats.quoting import json_quoted, wide_quoted
+
+Writer = Callable[[Sequence[AclBinding], TextIO], None]
 
 Show = Callable[[str], str]
 """How a name, a principal or a host is shown: on one line, and on a terminal without what would move the cursor."""
 
 NL = "\n"
 _LINE_ENDS = {ord(each): each.encode("unicode_escape").decode() for each in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
-"""What one reader or another takes for the end of a line."""
+"""Every character that some program takes for the end of a line."""
 
 
 def on_one_line(text: str) -> str:
@@ -40,27 +52,22 @@ def entry_text(entry: Entry, show: Show) -> str:
 
 
 def current_acls(pattern: Pattern, entries: Iterable[Entry], show: Show) -> str:
-    """One resource of a listing."""
     return f"Current ACLs for resource `{pattern_text(pattern, show)}`:{NL}{_lines(entries, show)}{NL}{NL}"
 
 
 def acls_for_principal(principal: str, show: Show) -> str:
-    """What stands before the listing of one principal."""
     return f"ACLs for principal `{show(principal)}`{NL}"
 
 
 def already_exists(pattern: Pattern, entry: Entry, show: Show) -> str:
-    """What is said of an ACL that need not be added."""
     return f"Acl (pattern={pattern_text(pattern, show)}, entry={entry_text(entry, show)}) already exists.{NL}"
 
 
 def adding(pattern: Pattern, entries: Iterable[Entry], show: Show) -> str:
-    """What is said before ACLs are added."""
     return f"Adding ACLs for resource `{pattern_text(pattern, show)}`: {NL} {_lines(entries, show)}{NL}{NL}"
 
 
 def removing(pattern: Pattern, entries: Iterable[Entry], show: Show) -> str:
-    """What is asked before these entries are removed."""
     return (
         f"Are you sure you want to remove ACLs: {NL} {_lines(entries, show)}{NL}"
         f" from resource filter `{pattern_text(pattern, show)}`? (y/n){NL}"
@@ -68,9 +75,49 @@ def removing(pattern: Pattern, entries: Iterable[Entry], show: Show) -> str:
 
 
 def removing_all(pattern: Pattern, show: Show) -> str:
-    """What is asked before every entry is removed."""
     return f"Are you sure you want to delete all ACLs for resource filter `{pattern_text(pattern, show)}`? (y/n){NL}"
 
 
 def _lines(entries: Iterable[Entry], show: Show) -> str:
     return NL.join(f"\t{entry_text(entry, show)}" for entry in sorted(entries))
+
+
+def write_json(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """An array with an ACL a line, its fields named as in Klamm's REST API."""
+    out.write("[")
+    separator = "\n"
+    for binding in bindings:
+        fields = ", ".join(f'"{name}": {json_quoted(text)}' for name, text in binding_body(binding).items())
+        out.write(f"{separator}  {{{fields}}}")
+        separator = ",\n"
+    out.write("\n]\n" if bindings else "]\n")
+
+
+def write_yaml(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """A sequence of mappings; all texts are quoted, so that no parser takes `*` or `no` for something else."""
+    if not bindings:
+        out.write("[]\n")
+    for binding in bindings:
+        fields = [f"{name}: {wide_quoted(text)}" for name, text in binding_body(binding).items()]
+        out.write("- " + "\n  ".join(fields) + "\n")
+
+
+def write_table(bindings: Sequence[AclBinding], out: TextIO) -> None:
+    """CSV, which has no escapes: a terminal gets what it would obey as `klamm acls --list` shows it."""
+    write_csv(list(map(_shown, bindings)) if out.isatty() else bindings, out)
+
+
+def _shown(binding: AclBinding) -> AclBinding:
+    b = binding
+    return replace(b, resource_name=harmless(b.resource_name), principal=harmless(b.principal), host=harmless(b.host))
+
+
+WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": write_table}
+
+
+def writer_named(name: str) -> Writer:
+    """The writer of `--output`. Raises UsageError for a name that there is not."""
+    writer = WRITERS.get(name.lower())
+    if writer is None:
+        raise UsageError(f"--output: there is no form `{name[:100]}`; write one of {', '.join(WRITERS)}")
+    return writer

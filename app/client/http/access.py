@@ -72,45 +72,46 @@ class AccessFlags:
     timeout: str | None = None
 
 
+OPTIONS = (
+    (
+        "url",
+        "klamm",
+        "URL",
+        f"service: http://host:port, https://host:port or unix:/path/to/socket ({DEFAULT_URL})",
+    ),
+    ("principal", "as", "PRINCIPAL", "the principal that asks, such as User:admin; its ACLs decide whether it may"),
+    ("command_config", "command-config", "FILE", f"file of key=value lines; keys: {', '.join(_PROPERTIES)}"),
+    ("token_file", "token-file", "FILE", "file that holds the caller's token and nothing else"),
+    ("ca_file", "ca", "FILE", "PEM file of the authorities to trust, instead of the system's"),
+    (
+        "timeout",
+        "timeout",
+        "SECONDS",
+        f"how long one call to the service may take in all, repeats included ({DEFAULT_TIMEOUT_S:g})",
+    ),
+)
+"""The options of every command that calls a service: field of AccessFlags, name, argument and help."""
+
+
 def add_access_arguments(parser: argparse.ArgumentParser, *, without: str = DEFAULT_URL) -> None:
-    """The flags that every command has which speaks to a service; `without` is what happens without --klamm."""
+    """`without` says what happens without --klamm."""
     group = parser.add_argument_group("service")
-    group.add_argument(
-        "--klamm",
-        metavar="URL",
-        help=f"the service: http://host:port, https://host:port or unix:/path/to/socket ({without})",
-    )
-    group.add_argument(
-        "--as",
-        dest="as_principal",
-        metavar="PRINCIPAL",
-        help="the principal that asks, such as User:admin; its ACLs decide whether it may",
-    )
-    group.add_argument(
-        "--command-config", metavar="FILE", help=f"file of key=value lines; keys: {', '.join(_PROPERTIES)}"
-    )
-    group.add_argument("--token-file", metavar="FILE", help="file that holds the caller's token and nothing else")
-    group.add_argument("--ca", metavar="FILE", help="PEM file of the authorities to trust, instead of the system's")
-    group.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        help="how long one call to the service (of import: one batch) may take in all, repeats included "
-        f"({DEFAULT_TIMEOUT_S:g})",
-    )
+    for field_name, option, argument, text in OPTIONS:
+        group.add_argument(
+            f"--{option}",
+            dest=f"access_{field_name}",
+            metavar=argument,
+            help=text.replace(f"({DEFAULT_URL})", f"({without})"),
+        )
+
+
+def access_flags(arguments: argparse.Namespace) -> AccessFlags:
+    return AccessFlags(**{field_name: getattr(arguments, f"access_{field_name}") for field_name, *_ in OPTIONS})
 
 
 def access_of(arguments: argparse.Namespace) -> Access:
-    """The access that these arguments and their file describe. Raises UsageError for what can't be."""
-    return make_access(
-        AccessFlags(
-            url=arguments.klamm,
-            principal=arguments.as_principal,
-            command_config=arguments.command_config,
-            token_file=arguments.token_file,
-            ca_file=arguments.ca,
-            timeout=arguments.timeout,
-        )
-    )
+    """The access that these arguments and their file describe. Raises UsageError."""
+    return make_access(access_flags(arguments))
 
 
 def make_access(flags: AccessFlags) -> Access:

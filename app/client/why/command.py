@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import TextIO
 
-from app.client.http.access import access_of, add_access_arguments
+from app.client.http.access import OPTIONS, AccessFlags, access_flags, access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_list, parse_object, strange_reply
 from app.client.http.service import Service
 from app.client.why.explanation import Asked, explained, print_explanation
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
             json.dumps({**asked.fields, **parse_object(results[0]), "token": reply.get("token")}, indent=2) + "\n"
         )
     else:
-        print_explanation(asked, explanation, _access_flags(arguments), out)
+        print_explanation(asked, explanation, _access_options(access_flags(arguments)), out)
     return _DENIED if arguments.exit_code and not explanation.is_allowed else 0
 
 
@@ -109,13 +109,7 @@ def _asked(arguments: argparse.Namespace) -> Asked:
     return Asked(principal_named(arguments.principal), operation, resource_type, resource_name, host)
 
 
-def _access_flags(arguments: argparse.Namespace) -> list[str]:
-    """The flags of `add_access_arguments` as they were given, so that a command reaches the same service."""
-    given = {
-        "--klamm": arguments.klamm,
-        "--as": arguments.as_principal,
-        "--command-config": arguments.command_config,
-        "--token-file": arguments.token_file,
-        "--ca": arguments.ca,
-    }
-    return [word for flag, value in given.items() if value is not None for word in (flag, value)]
+def _access_options(flags: AccessFlags) -> list[str]:
+    """The options with which a command reaches the same service."""
+    given = ((f"--{option}", getattr(flags, field)) for field, option, *_ in OPTIONS if field != "timeout")
+    return [word for option, value in given if value is not None for word in (option, value)]

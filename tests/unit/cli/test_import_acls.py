@@ -216,8 +216,8 @@ def test_timeouts_are_told_as_the_stores(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--as", "User:a"], "to which service? name it, --klamm"),
-        (["--token-file", "x"], "to which service? name it, --klamm"),
+        (["--as", "User:a"], "name the service as well, --klamm"),
+        (["--token-file", "x"], "name the service as well, --klamm"),
         (
             ["--klamm", "http://127.0.0.1:1", "--as", "User:a", "--actor", "User:b"],
             "--actor: a service names its callers",

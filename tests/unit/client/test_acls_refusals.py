@@ -130,7 +130,7 @@ def test_a_misspelt_option_is_asked_about_behind_kafkas_own_line(word: str, ques
     assert run_acls([word], io.StringIO(), err) == 1
     kafkas, ours = err.getvalue().splitlines()
     assert kafkas == f"{word.lstrip('-')} is not a recognized option"
-    assert ours == f"{question}klamm acls --help tells the options."
+    assert ours == f"{question}klamm acls --help lists the options."
 
 
 def test_a_word_that_is_no_operation_is_named_beside_kafka_s_own_refusal() -> None:

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.client.acls.meaning import Entry, Pattern
-from app.client.acls.output import WRITERS
-from app.client.acls.text import current_acls, harmless, on_one_line
+from app.client.acls.text import WRITERS, current_acls, harmless, on_one_line
 from app.client.http.replies import binding_body
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType

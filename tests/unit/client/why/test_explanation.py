@@ -7,9 +7,10 @@ from uuid import UUID
 
 import pytest
 
+from app.client.http.access import access_flags
 from app.client.http.replies import ServiceError
 from app.client.why import command as why
-from app.client.why.command import _access_flags
+from app.client.why.command import _access_options
 from app.client.why.explanation import Asked, explained, print_explanation
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.command_errors import UsageError
@@ -201,6 +202,6 @@ def test_what_is_asked_wrongly_is_refused_before_anything_is_sent(words: tuple[s
 
 def test_commands_reach_the_service_that_was_asked() -> None:
     question = ("User:bob", "READ", "topic:orders", "--host", "::1")
-    assert _access_flags(arguments(*question)) == []
+    assert _access_options(access_flags(arguments(*question))) == []
     given = ("--klamm", "unix:/k", "--as", "User:a", "--command-config", "f", "--token-file", "t", "--ca", "c")
-    assert _access_flags(arguments(*question, *given, "--timeout", "3")) == list(given)
+    assert _access_options(access_flags(arguments(*question, *given, "--timeout", "3"))) == list(given)
