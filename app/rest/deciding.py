@@ -4,8 +4,7 @@ Requests that came by FastAPI's route and those that are answered straight from 
 batch that takes long goes in slices, and begins anew if the image has moved meanwhile.
 """
 
-from collections.abc import Iterator
-from time import perf_counter
+from collections.abc import Generator
 from uuid import UUID
 
 import msgspec
@@ -24,12 +23,11 @@ from app.rest.bodies.decisions import Action, AppliedRule, AuthorizeRequest
 from app.rest.bodies.fields import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
 from app.rest.errors import InvalidFieldsException, ProblemField
 from app.runtime.authorizer import Authorizer
-from app.runtime.pace import Pace
+from app.runtime.deciding import at_once, at_one_offset
 
 _SLICE = 64
 """Actions that are decided without a look at the clock."""
 _AT_ONCE_S = 0.005
-_PACED_ATTEMPTS = 3
 
 NO_MARK = RequestMark("-")
 _ALLOWED, _DENIED = b'"ALLOWED"', b'"DENIED"'
@@ -86,28 +84,16 @@ class Decider:
         """The same; None if it takes longer than a few milliseconds, whatever the ACLs are."""
         if len(request.actions) <= _SLICE:
             return self.decide(request, context)
-        ends_at = perf_counter() + _AT_ONCE_S
-        for found in self._in_slices(request, context):
-            if found is not None or perf_counter() > ends_at:
-                return found
-        return None
+        return at_once(self._in_slices(request, context), most_s=_AT_ONCE_S)
 
     async def decide_paced(self, request: AuthorizeRequest, context: RequestContext) -> Decided:
         """The same in short steps; all in one where the store changes all the time."""
-        if len(request.actions) > _SLICE:
-            for _ in range(_PACED_ATTEMPTS):
-                pace, image = Pace(), self._authorizer.image
-                for found in self._in_slices(request, context):
-                    if found is not None:
-                        return found
-                    await pace.breathe()
-                    # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
-                    if self._authorizer.image is not image:
-                        break
-        return self.decide(request, context)
+        if len(request.actions) <= _SLICE:
+            return self.decide(request, context)
+        decided = await at_one_offset(lambda: self._authorizer.image, lambda: self._in_slices(request, context))
+        return self.decide(request, context) if decided is None else decided
 
-    def _in_slices(self, request: AuthorizeRequest, context: RequestContext) -> Iterator[Decided | None]:
-        """None behind each slice, and at last what was decided. The image must stay the same meanwhile."""
+    def _in_slices(self, request: AuthorizeRequest, context: RequestContext) -> Generator[None, None, Decided]:
         authorization, actions = self._authorization(context), request.actions
         verdicts: list[Verdict] = []
         results: list[bytes] = []
@@ -116,7 +102,7 @@ class Decider:
         wants_denied = wants_all or self._frame.audit_level <= INFO
         for start in range(0, len(actions), _SLICE):
             if start:
-                yield None
+                yield
             some = actions[start : start + _SLICE]
             found = _decide(authorization, some, request)
             verdicts += found
@@ -127,7 +113,7 @@ class Decider:
                 else None
                 for action, verdict in zip(some, found, strict=True)
             ]
-        yield Decided(request, authorization, verdicts, results, rows)
+        return Decided(request, authorization, verdicts, results, rows)
 
     def _authorization(self, context: RequestContext) -> Authorization:
         authorization = self._authorizer.authorization(context)

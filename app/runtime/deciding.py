@@ -1,6 +1,8 @@
-"""Decisions that may have to look at every pattern of the caller's: in short steps, all at one offset."""
+"""Work on one image that may take long: in short steps, begun anew if the image changes, so all at one offset."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from math import inf
+from time import perf_counter
 from typing import TypeVar
 
 from app.core.authorize import Authorization, Verdict
@@ -9,17 +11,46 @@ from app.core.token import Token
 from app.runtime.loader import Loader
 from app.runtime.pace import Pace
 
-_PACED_ATTEMPTS = 3
+_ATTEMPTS = 3
 _MOST_STEPS_AT_ONCE = 200
-"""So many steps, each of some hundred patterns, are taken in one go: milliseconds."""
-
-_QUESTIONS_BETWEEN = 16
+"""Steps of authorizeByResourceType, each of some hundred patterns, that take milliseconds together."""
+_QUESTIONS_IN_A_STEP = 16
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+T = TypeVar("T")
 
 Authorize = Callable[[], Authorization]
 """The caller against the image in use. Raises ApiException."""
+
+
+async def at_one_offset(image: Callable[[], object], begin: Callable[[], Generator[None, None, T]]) -> T | None:
+    """What the steps return, with turns for others in between; None if the image in use changes all the time."""
+    for _ in range(_ATTEMPTS):
+        pace, begun_on, steps = Pace(), image(), begin()
+        # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
+        while image() is begun_on:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            await pace.breathe()
+    return None
+
+
+def at_once(steps: Generator[None, None, T], *, most_steps: int = 1_000, most_s: float = inf) -> T | None:
+    """What the steps return; None if they are more than these, or take longer."""
+    ends_at = perf_counter() + most_s
+    for _ in range(most_steps):
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        if perf_counter() > ends_at:
+            break
+    return None
 
 
 async def decide_each(
@@ -29,28 +60,20 @@ async def decide_each(
 
     Where the store changes all the time it is done in one step. Raises what `authorize` and `answer` raise.
     """
-    for _ in range(_PACED_ATTEMPTS):
-        found = await _each_paced(loader, authorize, questions, answer)
-        if found is not None:
-            return found
-    authorization = authorize()
-    return [answer(authorization, each) for each in questions], loader.image.token
 
+    def steps() -> Generator[None, None, list[A]]:
+        authorization, answers = authorize(), list[A]()
+        for start in range(0, len(questions), _QUESTIONS_IN_A_STEP):
+            if start:
+                yield
+            answers += [answer(authorization, each) for each in questions[start : start + _QUESTIONS_IN_A_STEP]]
+        return answers
 
-async def _each_paced(
-    loader: Loader, authorize: Authorize, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
-) -> tuple[list[A], Token | None] | None:
-    """None if the image has changed meanwhile."""
-    pace, image, authorization = Pace(), loader.image, authorize()
-    answers: list[A] = []
-    for count, question in enumerate(questions):
-        if count and not count % _QUESTIONS_BETWEEN:
-            await pace.breathe()
-            # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
-            if loader.image is not image:
-                return None
-        answers.append(answer(authorization, question))
-    return answers, image.token
+    answers = await at_one_offset(lambda: loader.image, steps)
+    if answers is None:
+        authorization = authorize()
+        answers = [answer(authorization, each) for each in questions]
+    return answers, loader.image.token
 
 
 async def by_resource_type(
@@ -62,11 +85,9 @@ async def by_resource_type(
     `Authorization.by_resource_type` raise, and OffsetNotAvailableException if the store changes all the time and it
     takes too long to look at one state of it.
     """
-    for _ in range(_PACED_ATTEMPTS):
-        found = await _paced(loader, authorize, operation, resource_type)
-        if found is not None:
-            return found
-    verdict = by_resource_type_at_once(authorize(), operation, resource_type)
+    verdict = await at_one_offset(lambda: loader.image, lambda: authorize().by_resource_type(operation, resource_type))
+    if verdict is None:
+        verdict = by_resource_type_at_once(authorize(), operation, resource_type)
     if verdict is None:
         raise OffsetNotAvailableException(
             "the caller has ACLs on so many patterns, and the ACLs change so often, that no one state of them could be "
@@ -77,29 +98,4 @@ async def by_resource_type(
 
 def by_resource_type_at_once(authorization: Authorization, operation: int, resource_type: int) -> Verdict | None:
     """The same in one step of the event loop; None if that would take long."""
-    steps = authorization.by_resource_type(operation, resource_type)
-    for _ in range(_MOST_STEPS_AT_ONCE):
-        try:
-            next(steps)
-        except StopIteration as end:
-            verdict: Verdict = end.value
-            return verdict
-    return None
-
-
-async def _paced(
-    loader: Loader, authorize: Authorize, operation: int, resource_type: int
-) -> tuple[Verdict, Token | None] | None:
-    """None if the image has changed meanwhile."""
-    pace = Pace()
-    image = loader.image
-    steps = authorize().by_resource_type(operation, resource_type)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value, image.token
-        await pace.breathe()
-        # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
-        if loader.image is not image:
-            return None
+    return at_once(authorization.by_resource_type(operation, resource_type), most_steps=_MOST_STEPS_AT_ONCE)

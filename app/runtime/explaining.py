@@ -1,7 +1,6 @@
 """explain: near misses looked for in short steps, and then every answer of the batch at one offset."""
 
-from collections.abc import Callable, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Generator, Sequence
 
 from app.core.authorize import Authorization
 from app.core.explain.misses import Question
@@ -11,12 +10,12 @@ from app.core.image import AuthorizerImage
 from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.core.kafka.errors import OffsetNotAvailableException
 from app.core.token import Token
+from app.runtime.deciding import at_once, at_one_offset
 from app.runtime.loader import Loader
 from app.runtime.pace import Pace
 
-_PACED_ATTEMPTS = 3
-_MOST_STEPS_AT_ONCE = 25
-"""So many steps, each of some hundred ACLs, are taken in one go where the store changes all the time: milliseconds."""
+_MOST_STEPS_AT_ONCE = 26
+"""Steps of some hundred ACLs each, beside one for each question, that take milliseconds together."""
 
 Permission = Callable[[], tuple[Authorization, bool]]
 """Checks the asker's rights against the image in use, and gives whom is asked about against the same image, and
@@ -37,13 +36,24 @@ async def explain_all(
     for question in questions:
         near.append(await _near_misses(loader, question, permission, pace))
         await pace.breathe()
-    for _ in range(_PACED_ATTEMPTS):
-        found = await _paced(loader, questions, near, permission)
-        if found is not None:
-            break
-    else:
-        found = _at_once(loader.image, questions, near, permission)
-    explaining, token = found
+
+    def steps() -> Generator[None, None, list[Explaining]]:
+        image, found = loader.image, list[Explaining]()
+        for question, each in zip(questions, near, strict=True):
+            yield
+            found.append(_explaining(image, permission(), question, each))
+            yield from found[-1].steps()
+        return found
+
+    explaining = await at_one_offset(lambda: loader.image, steps)
+    if explaining is None:
+        explaining = at_once(steps(), most_steps=len(questions) + _MOST_STEPS_AT_ONCE)
+    if explaining is None:
+        raise OffsetNotAvailableException(
+            "so many ACLs match, and they change so often, that no one state of them could be looked at; "
+            "ask about fewer actions at once, or try again"
+        )
+    token = loader.image.token
     told = []
     for each in explaining:
         told.append(each.found())
@@ -72,40 +82,6 @@ async def _near_misses_in(
         if loader.image.index is not image.index:
             return None
     return search.found()
-
-
-async def _paced(
-    loader: Loader, questions: Sequence[Question], near: Sequence[list[NearMiss]], permission: Permission
-) -> tuple[list[Explaining], Token | None] | None:
-    """None if the image has changed between the first answer and the last."""
-    pace = Pace()
-    image = loader.image
-    found: list[Explaining] = []
-    for question, each in zip(questions, near, strict=True):
-        await pace.breathe()
-        if loader.image is not image:
-            return None
-        found.append(_explaining(image, permission(), question, each))
-        for _ in found[-1].steps():
-            await pace.breathe()
-            if loader.image is not image:
-                return None
-    return found, image.token
-
-
-def _at_once(
-    image: AuthorizerImage, questions: Sequence[Question], near: Sequence[list[NearMiss]], permission: Permission
-) -> tuple[list[Explaining], Token | None]:
-    """All answers in one step of the event loop, which is bounded: raises OffsetNotAvailableException beyond that."""
-    rights = permission()
-    found = [_explaining(image, rights, question, each) for question, each in zip(questions, near, strict=True)]
-    steps = chain.from_iterable(each.steps() for each in found)
-    if any(True for _ in islice(steps, _MOST_STEPS_AT_ONCE, None)):
-        raise OffsetNotAvailableException(
-            "so many ACLs match, and they change so often, that no one state of them could be looked at; "
-            "ask about fewer actions at once, or try again"
-        )
-    return found, image.token
 
 
 def _explaining(

@@ -10,8 +10,7 @@ import pytest
 
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import CreateAcls, DeleteAcls
-from app.rest import deciding
-from app.runtime import pace
+from app.runtime import deciding, pace
 from tests.unit.rest.harness import ADMIN, ALICE, Service, allow
 
 NAMES = [f"t{at}" for at in range(300)]
