@@ -1,7 +1,7 @@
 """Whom a request speaks for: the principal and the address of KIP-504's AuthorizableRequestContext, checked.
 
 Both types are abstract, so that neither `Authorizer` nor anything behind it can be asked by whoever forgot to check
-the caller: only that check (`app.rest.callers.speaking`) has the classes that can be made.
+the caller: only that check (`app.rest.callers.roles`) has the classes that can be made.
 """
 
 from abc import ABC, abstractmethod

@@ -12,8 +12,7 @@ WAY_IN = """
 from app.core.context import RequestContext, RoleGrant
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
-from app.rest.callers import speaking
-from app.rest.callers.roles import Caller
+from app.rest.callers.roles import Caller, speak
 from app.rest.bodies.fields import AuthorizableRequestContext
 from app.runtime.authorizer import Authorizer
 
@@ -35,7 +34,7 @@ FORGOTTEN = (
     "RequestContext(body.principal, parse_address(body.client_address))",
     "RoleGrant()",
 )
-CHECKED = "authorizer.authorization(speaking.speak(caller, body.principal, body.client_address, None))"
+CHECKED = "authorizer.authorization(speak(caller, body.principal, body.client_address, None))"
 
 
 @pytest.mark.slow

@@ -21,24 +21,23 @@ from app.rest.bodies.fields import (
     Reply,
     Request,
     ResourceTypeWord,
+    Text,
     TimeoutMs,
     Token,
+    doc,
 )
 from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
 
 PatternName = Annotated[
-    str,
-    Meta(description=f"A resource's name; if the pattern is PREFIXED, its beginning; `*` is every resource. {BYTES}"),
+    str, doc(f"A resource's name; if the pattern is PREFIXED, its beginning; `*` is every resource. {BYTES}")
 ]
-AclPrincipal = Annotated[
-    str, Meta(description=f"`type:name`, for example `User:alice`; `User:*` is everybody. {BYTES}")
-]
+AclPrincipal = Annotated[str, doc(f"`type:name`, for example `User:alice`; `User:*` is everybody. {BYTES}")]
 _HOST = f"An IP address, a CIDR range, or `*`. {BYTES}"
-AclHost = Annotated[str, Meta(description=_HOST)]
+AclHost = Annotated[str, doc(_HOST)]
 IfUnchangedSince = Annotated[
-    str | UnsetType | None,
-    Meta(
-        description="A token: nothing is written unless the store stands exactly there (else 412). The reply's token "
+    Text,
+    doc(
+        "A token: nothing is written unless the store stands exactly there (else 412). The reply's token "
         "is then the state that this very call has left, to be sent with the next one. Absent or null is no guard: "
         "the change is written whatever the store holds, so who means to guard has to see that there is a token."
     ),
@@ -52,7 +51,7 @@ class AclBinding(Request, kw_only=True):
     resource_name: PatternName
     pattern_type: Annotated[PatternTypeWord | UnsetType, Meta(extra_json_schema={"default": LITERAL})] = UNSET
     principal: AclPrincipal
-    host: Annotated[str | UnsetType, Meta(description=_HOST, extra_json_schema={"default": WILDCARD})] = UNSET
+    host: Annotated[str | UnsetType, doc(_HOST, default=WILDCARD)] = UNSET
     operation: AclOperationWord
     permission_type: AclPermissionTypeWord
 
@@ -61,12 +60,10 @@ class AclBindingFilter(Request):
     """Which ACLs are meant; a field that is absent or null stands for any (KIP-140, KIP-290)."""
 
     resource_type: ResourceTypeWord | UnsetType | None = UNSET
-    resource_name: Annotated[
-        str | UnsetType | None, Meta(description="As in the ACL; with MATCH, the name of a resource.")
-    ] = UNSET
+    resource_name: Annotated[Text, doc("As in the ACL; with MATCH, the name of a resource.")] = UNSET
     pattern_type: PatternTypeWord | UnsetType | None = UNSET
-    principal: Annotated[str | UnsetType | None, Meta(description="As in the ACL, to the letter.")] = UNSET
-    host: Annotated[str | UnsetType | None, Meta(description="As in the ACL, to the letter.")] = UNSET
+    principal: Annotated[Text, doc("As in the ACL, to the letter.")] = UNSET
+    host: Annotated[Text, doc("As in the ACL, to the letter.")] = UNSET
     operation: AclOperationWord | UnsetType | None = UNSET
     permission_type: AclPermissionTypeWord | UnsetType | None = UNSET
 
@@ -84,8 +81,8 @@ class CreateAclsRequest(Request):
 class AclCreateResult(Outcome):
     """What came of one binding."""
 
-    id: Annotated[UUID | None, Meta(description="The ACL's id; null if it was refused.")]
-    created: Annotated[bool, Meta(description="False if the ACL was there already, or was refused.")]
+    id: Annotated[UUID | None, doc("The ACL's id; null if it was refused.")]
+    created: Annotated[bool, doc("False if the ACL was there already, or was refused.")]
 
 
 class CreateAclsResponse(Reply):
@@ -108,7 +105,7 @@ class DeleteAclsRequest(Request):
 class Acl(Reply):
     """A stored ACL."""
 
-    id: Annotated[UUID, Meta(description="The ACL's id, which no other ACL ever has.")]
+    id: Annotated[UUID, doc("The ACL's id, which no other ACL ever has.")]
     resource_type: str
     resource_name: PatternName
     pattern_type: str
@@ -123,7 +120,7 @@ class AclDeleteMatch(Acl):
 
     error_code: ErrorCode
     code: Code
-    error_message: Annotated[str | None, Meta(description="Why this entry was refused; null if it was not.")]
+    error_message: Annotated[str | None, doc("Why this entry was refused; null if it was not.")]
 
 
 class AclDeleteResult(Outcome):
@@ -145,7 +142,7 @@ class AclsRequest(Request):
     context: AuthorizableRequestContext
     filter: AclBindingFilter
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="ACLs on a page.")] = DEFAULT_LIMIT
-    cursor: Annotated[str | UnsetType | None, Meta(description="`next_cursor` of the page before.")] = UNSET
+    cursor: Annotated[Text, doc("`next_cursor` of the page before.")] = UNSET
     at_least: AtLeast = UNSET
 
 
@@ -153,24 +150,22 @@ class AclsResponse(Reply):
     """One page, sorted by the seven fields."""
 
     acls: list[Acl]
-    next_cursor: Annotated[str | None, Meta(description="Null on the last page.")]
+    next_cursor: Annotated[str | None, doc("Null on the last page.")]
     token: Token
 
 
 class AclCountResponse(Reply):
     """How many ACLs there are."""
 
-    acl_count: Annotated[int, Meta(description="-1 until the first load is complete.")]
+    acl_count: Annotated[int, doc("-1 until the first load is complete.")]
 
 
 _RESULTS = [
     acl_example(
-        "TOPIC payments.results.v3 LITERAL User:svc-checkout * READ ALLOW",
-        "5b0c7a52-7c0e-4f8b-8d63-6f2f6d0c9a11",
+        "TOPIC payments.results.v3 LITERAL User:svc-checkout * READ ALLOW", "5b0c7a52-7c0e-4f8b-8d63-6f2f6d0c9a11"
     ),
     acl_example(
-        "TOPIC payments.results.v3 LITERAL User:svc-fraud-features * READ ALLOW",
-        "c1d7e9a4-02f5-4b6e-9a3f-18a4b1c5d722",
+        "TOPIC payments.results.v3 LITERAL User:svc-fraud-features * READ ALLOW", "c1d7e9a4-02f5-4b6e-9a3f-18a4b1c5d722"
     ),
 ]
 

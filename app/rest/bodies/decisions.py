@@ -22,6 +22,7 @@ from app.rest.bodies.fields import (
     ResourceName,
     ResourceTypeWord,
     Token,
+    doc,
 )
 
 
@@ -32,19 +33,14 @@ class Action(Request):
     resource_type: ResourceTypeWord
     resource_name: ResourceName
     pattern_type: Annotated[
-        PatternTypeWord | UnsetType,
-        Meta(description="LITERAL; nothing else can be authorized.", extra_json_schema={"default": LITERAL}),
+        PatternTypeWord | UnsetType, doc("LITERAL; nothing else can be authorized.", default=LITERAL)
     ] = UNSET
-    resource_reference_count: Annotated[
-        Int32 | UnsetType, Meta(description="For the audit log.", extra_json_schema={"default": 1})
-    ] = UNSET
+    resource_reference_count: Annotated[Int32 | UnsetType, doc("For the audit log.", default=1)] = UNSET
     log_if_allowed: Annotated[
-        bool | UnsetType,
-        Meta(description="Whether an ALLOWED is worth DEBUG in the audit log.", extra_json_schema={"default": True}),
+        bool | UnsetType, doc("Whether an ALLOWED is worth DEBUG in the audit log.", default=True)
     ] = UNSET
     log_if_denied: Annotated[
-        bool | UnsetType,
-        Meta(description="Whether a DENIED is worth INFO in the audit log.", extra_json_schema={"default": True}),
+        bool | UnsetType, doc("Whether a DENIED is worth INFO in the audit log.", default=True)
     ] = UNSET
 
 
@@ -55,21 +51,15 @@ class AuthorizeRequest(Request):
     actions: Annotated[list[Action], Meta(max_length=MAX_ITEMS)]
     at_least: AtLeast = UNSET
     with_rules: Annotated[
-        bool | UnsetType,
-        Meta(
-            description="Whether the reply names the rule and the ACL of each result.",
-            extra_json_schema={"default": False},
-        ),
+        bool | UnsetType, doc("Whether the reply names the rule and the ACL of each result.", default=False)
     ] = UNSET
 
 
 class AppliedRule(Reply):
     """What decided one action."""
 
-    rule: Annotated[
-        str, Meta(description="SuperUser, MatchingAcl, DefaultAllow or DefaultDeny, as in Kafka's audit log.")
-    ]
-    acl_id: Annotated[UUID | None, Meta(description="The ACL that decided; null unless the rule is MatchingAcl.")]
+    rule: Annotated[str, doc("SuperUser, MatchingAcl, DefaultAllow or DefaultDeny, as in Kafka's audit log.")]
+    acl_id: Annotated[UUID | None, doc("The ACL that decided; null unless the rule is MatchingAcl.")]
 
 
 class AuthorizeResponse(Reply, kw_only=True):
@@ -77,8 +67,7 @@ class AuthorizeResponse(Reply, kw_only=True):
 
     results: list[AuthorizationResult]
     rules: Annotated[
-        list[AppliedRule] | UnsetType | None,
-        Meta(description="Rule by rule for the results, if `with_rules` was sent."),
+        list[AppliedRule] | UnsetType | None, doc("Rule by rule for the results, if `with_rules` was sent.")
     ] = UNSET
     token: Token
 
@@ -101,18 +90,14 @@ class AuthorizedOperationsRequest(Request):
 class AuthorizedOperationsResult(Reply):
     """What the caller may do on one resource (KIP-430)."""
 
-    resource_type: Annotated[str, Meta(description="As it was asked.")]
-    resource_name: Annotated[str, Meta(description="As it was asked.")]
+    resource_type: Annotated[str, doc("As it was asked.")]
+    resource_name: Annotated[str, doc("As it was asked.")]
     error_code: ErrorCode
     code: Code
     authorized_operations: Annotated[
-        int,
-        Meta(
-            description="Bit field by operation code; -2147483648 if it may not be told.",
-            extra_json_schema={"format": "int32"},
-        ),
+        int, doc("Bit field by operation code; -2147483648 if it may not be told.", format="int32")
     ]
-    operations: Annotated[list[str], Meta(description="The same by name.")]
+    operations: Annotated[list[str], doc("The same by name.")]
 
 
 class AuthorizedOperationsResponse(Reply):
@@ -149,7 +134,7 @@ class ListGroupsRequest(Request):
 class ListGroupsResponse(Reply):
     """Those of the groups that the caller may see, in order (KIP-231)."""
 
-    groups: Annotated[list[str], Meta(description="Group ids.")]
+    groups: Annotated[list[str], doc("Group ids.")]
     token: Token
 
 

@@ -19,6 +19,7 @@ from app.rest.bodies.fields import (
     Request,
     Token,
     check_lengths,
+    doc,
 )
 
 MAX_ACTIONS = 100
@@ -28,7 +29,7 @@ MAX_ACTIONS = 100
 class ExplainedCaller(Request):
     """Whom an explanation is about."""
 
-    principal: Annotated[str, Meta(description=f"`type:name`, for example `User:bob`. {BYTES}", examples=["User:bob"])]
+    principal: Annotated[str, doc(f"`type:name`, for example `User:bob`. {BYTES}", examples=["User:bob"])]
     client_address: ClientAddressText
 
     def __post_init__(self) -> None:
@@ -38,12 +39,12 @@ class ExplainedCaller(Request):
 class ExplainRequest(Request):
     """Up to 100 actions of one caller: the body of authorize, and whom it is about if not who asks."""
 
-    context: Annotated[AuthorizableRequestContext, Meta(description="Who asks.")]
+    context: Annotated[AuthorizableRequestContext, doc("Who asks.")]
     actions: Annotated[list[Action], Meta(max_length=MAX_ACTIONS)]
     about: Annotated[
         ExplainedCaller | UnsetType | None,
-        Meta(
-            description="Who would do the actions; null: who asks. For another principal than the asker's own, the "
+        doc(
+            "Who would do the actions; null: who asks. For another principal than the asker's own, the "
             "asker needs DESCRIBE on the cluster."
         ),
     ] = UNSET
@@ -66,50 +67,46 @@ class NearMiss(Reply):
     """An ACL that would have turned the answer, had it matched."""
 
     acl: Acl
-    missed: Annotated[
-        list[str], Meta(description="Where it did not: of principal, host, operation and resource one or two.")
-    ]
-    detail: Annotated[str, Meta(description="What would have to be so for it to match.")]
+    missed: Annotated[list[str], doc("Where it did not: of principal, host, operation and resource one or two.")]
+    detail: Annotated[str, doc("What would have to be so for it to match.")]
 
 
 class Explanation(Reply):
     """What authorize answers to one action, why, and what would change it."""
 
     result: AuthorizationResult
-    rule: Annotated[str, Meta(description="SuperUser, MatchingAcl, DefaultAllow or DefaultDeny; expect others.")]
-    acl: Annotated[Acl | None, Meta(description="The ACL that decided; null unless the rule is MatchingAcl.")]
+    rule: Annotated[str, doc("SuperUser, MatchingAcl, DefaultAllow or DefaultDeny; expect others.")]
+    acl: Annotated[Acl | None, doc("The ACL that decided; null unless the rule is MatchingAcl.")]
     matching_acls: Annotated[
         list[Acl],
-        Meta(
-            description="The ACLs that match in principal, host, operation and resource: every DENY before every "
+        doc(
+            "The ACLs that match in principal, host, operation and resource: every DENY before every "
             f"ALLOW, each the most specific first; {MAX_LISTED} at most."
         ),
     ]
-    matching_acl_count: Annotated[int, Meta(description="How many match.")]
+    matching_acl_count: Annotated[int, doc("How many match.")]
     near_misses: Annotated[
         list[NearMiss],
-        Meta(
-            description="ALLOWs that nearly matched if it is denied for lack of one, DENYs that nearly matched if it "
+        doc(
+            "ALLOWs that nearly matched if it is denied for lack of one, DENYs that nearly matched if it "
             f"is allowed; nearest first, {MAX_NEAR_MISSES} at most. Without DESCRIBE on the cluster, ACLs of other "
             "principals are left out."
         ),
     ]
     smallest_acl: Annotated[
         ProposedAcl | None,
-        Meta(
-            description="The narrowest ACL that, once created, allows it; null if it is allowed, if DENYs forbid it, "
+        doc(
+            "The narrowest ACL that, once created, allows it; null if it is allowed, if DENYs forbid it, "
             "or if no ACL can allow it."
         ),
     ]
-    denying_acls: Annotated[
-        list[Acl], Meta(description=f"The DENYs that forbid it: all of them have to go; {MAX_LISTED} at most.")
-    ]
-    denying_acl_count: Annotated[int, Meta(description="How many forbid it.")]
+    denying_acls: Annotated[list[Acl], doc(f"The DENYs that forbid it: all of them have to go; {MAX_LISTED} at most.")]
+    denying_acl_count: Annotated[int, doc("How many forbid it.")]
     acl_needed_besides: Annotated[
         ProposedAcl | None,
-        Meta(description="The ACL to create as well, once the denying ACLs are gone; null if nothing else is needed."),
+        doc("The ACL to create as well, once the denying ACLs are gone; null if nothing else is needed."),
     ]
-    note: Annotated[str | None, Meta(description="What else there is to know, for people to read.")]
+    note: Annotated[str | None, doc("What else there is to know, for people to read.")]
 
 
 class ExplainResponse(Reply):

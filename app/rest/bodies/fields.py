@@ -10,10 +10,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.kafka.errors import InvalidRequestException
-from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.validation import MAX_TEXT_BYTES
-from app.rest.errors import InvalidFieldsException, ProblemField, invalid_field
+from app.rest.errors import InvalidFieldsException, ProblemField
 
 T = TypeVar("T")
 
@@ -32,6 +30,11 @@ def _one_of(enum: type[AclOperation | AclPermissionType | PatternType | Resource
     return Meta(extra_json_schema={"$ref": f"#/components/schemas/{enum.__name__}"})
 
 
+def doc(description: str, **more: object) -> Meta:
+    """A field's description, and more of its JSON schema. `default` is what an absent field means."""
+    return Meta(description=description, extra_json_schema=more or None)
+
+
 ResourceTypeWord = Annotated[str, _one_of(ResourceType)]
 PatternTypeWord = Annotated[str, _one_of(PatternType)]
 AclOperationWord = Annotated[str, _one_of(AclOperation)]
@@ -46,21 +49,18 @@ BYTES = f"At most {MAX_TEXT_BYTES:,} bytes of UTF-8, as in Kafka's protocol."
 
 ClientAddressText = Annotated[str, Meta(description="The client's IP address; never a name.", examples=["10.1.2.3"])]
 ResourceName = Annotated[str, Meta(description="The resource's whole name; the cluster's is `kafka-cluster`.")]
-AtLeast = Annotated[
-    str | UnsetType | None, Meta(description="A token: answer from this state of the store or a later one.")
-]
-TimeoutMs = Annotated[
-    WaitMs | UnsetType | None, Meta(description="How long to wait until this replica shows the change.")
-]
+Text = str | UnsetType | None
+"""A text that may be absent or null."""
+AtLeast = Annotated[Text, doc("A token: answer from this state of the store or a later one.")]
+TimeoutMs = Annotated[WaitMs | UnsetType | None, doc("How long to wait until this replica shows the change.")]
 Token = Annotated[
-    str | None,
-    Meta(description="The state of the store that this answer stands on; null before the first load. Send it back."),
+    str | None, doc("The state of the store that this answer stands on; null before the first load. Send it back.")
 ]
-ErrorCode = Annotated[int, Meta(description="Kafka's error number; 0 is no error.")]
+ErrorCode = Annotated[int, doc("Kafka's error number; 0 is no error.")]
 Code = Annotated[
     str,
-    Meta(
-        description="Kafka's error name: NONE, INVALID_REQUEST, POLICY_VIOLATION, UNSUPPORTED_VERSION, "
+    doc(
+        "Kafka's error name: NONE, INVALID_REQUEST, POLICY_VIOLATION, UNSUPPORTED_VERSION, "
         "SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, "
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DELEGATION_TOKEN_AUTHORIZATION_FAILED or UNKNOWN_SERVER_ERROR; "
         "expect others."
@@ -81,29 +81,22 @@ class Outcome(Reply):
 
     error_code: ErrorCode
     code: Code
-    error_message: Annotated[str | None, Meta(description="Why this entry was refused; null if it was not.")]
+    error_message: Annotated[str | None, doc("Why this entry was refused; null if it was not.")]
 
 
 class AuthorizableRequestContext(Request):
     """Who asks, and about which request (KIP-504)."""
 
-    principal: Annotated[
-        str, Meta(description=f"`type:name`, for example `User:alice`. {BYTES}", examples=["User:alice"])
-    ]
+    principal: Annotated[str, doc(f"`type:name`, for example `User:alice`. {BYTES}", examples=["User:alice"])]
     client_address: ClientAddressText
-    listener_name: Annotated[
-        str | UnsetType | None,
-        Meta(description=f"The broker's listener that the request came by, for the logs. {BYTES}"),
-    ] = UNSET
-    security_protocol: Annotated[
-        str | UnsetType | None, Meta(description=f"That listener's, such as SASL_SSL. {BYTES}")
-    ] = UNSET
-    request_type: Annotated[Int16 | UnsetType | None, Meta(description="Kafka's API key, for the audit log.")] = UNSET
-    request_version: Annotated[Int16 | UnsetType | None, Meta(description="The version of that API.")] = UNSET
-    client_id: Annotated[
-        str | UnsetType | None, Meta(description=f"What the client calls itself, for the logs. {BYTES}")
-    ] = UNSET
-    correlation_id: Annotated[Int32 | UnsetType | None, Meta(description="The number of the client's request.")] = UNSET
+    listener_name: Annotated[Text, doc(f"The broker's listener that the request came by, for the logs. {BYTES}")] = (
+        UNSET
+    )
+    security_protocol: Annotated[Text, doc(f"That listener's, such as SASL_SSL. {BYTES}")] = UNSET
+    request_type: Annotated[Int16 | UnsetType | None, doc("Kafka's API key, for the audit log.")] = UNSET
+    request_version: Annotated[Int16 | UnsetType | None, doc("The version of that API.")] = UNSET
+    client_id: Annotated[Text, doc(f"What the client calls itself, for the logs. {BYTES}")] = UNSET
+    correlation_id: Annotated[Int32 | UnsetType | None, doc("The number of the client's request.")] = UNSET
 
     def __post_init__(self) -> None:
         # INVARIANT: logs repeat these texts, so no context has one without a bound.
@@ -134,7 +127,7 @@ _TOO_LONG = (
 )
 
 
-def check_lengths(texts: Iterable[tuple[str, str | UnsetType | None]]) -> None:
+def check_lengths(texts: Iterable[tuple[str, Text]]) -> None:
     """Refuse texts that no string of Kafka's protocol holds, each by its pointer. Raises InvalidFieldsException."""
     too_long = [at for at, text in texts if isinstance(text, str) and _is_too_long(text)]
     if too_long:
@@ -148,28 +141,6 @@ def _is_too_long(text: str) -> bool:
 def unknown_word(word: str, codes: Iterable[str]) -> str:
     """What is wrong with a word that is not among Kafka's, and which are."""
     return f"`{word[:100]}` is none of Kafka's words; send one of {', '.join(codes)}"
-
-
-def client_address(text: str, where: str = "/context") -> ClientAddress:
-    """The address that the context, or another object with a `client_address`, names. Nothing is resolved."""
-    try:
-        return parse_address(text)
-    except InvalidRequestException as refusal:
-        raise invalid_field(f"{where}/client_address", refusal.message) from None
-
-
-def check_principal(principal: str, where: str = "/context") -> None:
-    """Refuse a principal without a type."""
-    if ":" not in principal:
-        raise untyped_principal(principal, where)
-
-
-def untyped_principal(principal: str, where: str = "/context") -> InvalidFieldsException:
-    """The refusal of a principal without a type."""
-    return invalid_field(
-        f"{where}/principal",
-        f"`{principal[:100]}` has no colon between type and name; send for example `User:alice`",
-    )
 
 
 def seconds(milliseconds: int | UnsetType | None) -> float | None:

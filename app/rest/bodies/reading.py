@@ -7,18 +7,29 @@ nothing was overwritten. A body that does not add up, or that holds a backslash,
 `app.rest.bodies.strict_json`, which is exact.
 """
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
-from app.core.kafka.errors import InvalidRequestException
-from app.rest.bodies.strict_json import MAX_CONTAINERS, check_bounds, off_loop, parse, pointer_token
-from app.rest.errors import invalid_field
+from app.core.kafka.errors import InvalidRequestException, RequestTooLargeException
+from app.rest.bodies.strict_json import MAX_CONTAINERS, check_bounds, parse, pointer_token
+from app.rest.errors import BodyTimedOutException, UnsupportedMediaTypeException, invalid_field
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
+
+MAX_BODY_BYTES = 1024 * 1024
+MAX_ACLS_BODY_BYTES = 8 * 1024 * 1024
+"""Where ACLs are created or deleted: 10,000 bindings with long names fit."""
+BODY_TIMEOUT_S = 10.0
+OFF_LOOP_BYTES = 256 * 1024
+# What is taken is never given back: blanks that several parts may take would be tried in every way.
+_JSON_CONTENT_TYPE = re.compile(r'application/json(?:\s*+;\s*+charset="?utf-8"?)?\s*+;?\s*+\Z', re.IGNORECASE)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,6 +58,58 @@ async def read_struct(decode: Callable[[bytes], T], body: bytes) -> T:
         # It names everything that is wrong with the JSON itself.
         await off_loop(parse, body)
         raise _refusal_of(str(fault)) from None
+
+
+def check_headers(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> None:
+    """Refuse by what the headers say of the body: its type, its encoding, its length."""
+    content_type = b""
+    for name, value in headers:
+        if name == b"content-type":
+            content_type = value
+        elif name == b"content-length":
+            if value.isdigit() and int(value) > max_bytes:
+                raise _too_large(max_bytes)
+        elif name == b"content-encoding" and value.lower() != b"identity":
+            raise UnsupportedMediaTypeException("the body must not be compressed; send it without Content-Encoding")
+    if content_type != b"application/json" and not _JSON_CONTENT_TYPE.match(content_type.decode("latin-1")):
+        raise UnsupportedMediaTypeException("send the body as UTF-8 JSON with `Content-Type: application/json`")
+
+
+async def read_body(receive: Receive, max_bytes: int) -> bytes:
+    """The whole body, counted while it streams in.
+
+    Raises ClientDisconnect if the caller has gone.
+    """
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await _read_chunks(receive, max_bytes)
+    except TimeoutError:
+        raise BodyTimedOutException(
+            f"the body did not arrive within {BODY_TIMEOUT_S:g} s; send the whole of it at once"
+        ) from None
+
+
+async def _read_chunks(receive: Receive, max_bytes: int) -> bytes:
+    body = bytearray()
+    message = await receive()
+    while True:
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        if not message.get("more_body", False):
+            return bytes(body)
+        message = await receive()
+
+
+async def off_loop(read: Callable[[bytes], T], body: bytes) -> T:
+    """What `read` makes of the body, in a thread if the body is so large that the event loop would notice."""
+    return read(body) if len(body) <= OFF_LOOP_BYTES else await asyncio.to_thread(read, body)
+
+
+def _too_large(max_bytes: int) -> RequestTooLargeException:
+    return RequestTooLargeException(f"the body is larger than {max_bytes} bytes; split it over several requests")
 
 
 _PLACE = re.compile(r"(.*?)(?: - at `\$((?:\.\w+|\[\d+\])*+)`)?\Z", re.DOTALL)

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta
 
 from app.rest.bodies.examples import ADMIN, EPOCH, NO_ERROR, TOKEN, Example
 from app.rest.bodies.fields import (
@@ -13,9 +13,11 @@ from app.rest.bodies.fields import (
     Outcome,
     Reply,
     Request,
+    Text,
     TimeoutMs,
     Token,
     WaitMs,
+    doc,
 )
 
 
@@ -23,23 +25,19 @@ class Endpoint(Request):
     """A listener of the broker."""
 
     listener_name: str
-    security_protocol: Annotated[str, Meta(description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")]
-    host: Annotated[str, Meta(description="Where the broker listens.")]
+    security_protocol: Annotated[str, doc("PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")]
+    host: Annotated[str, doc("Where the broker listens.")]
     port: Annotated[int, Meta(ge=0, le=65535)]
 
 
 class StartRequest(Request, kw_only=True):
     """What a broker tells at start-up (KIP-504 AuthorizerServerInfo)."""
 
-    cluster_id: Annotated[
-        str | UnsetType | None, Meta(description="The broker's; one that is not the store's is refused (409).")
-    ] = UNSET
+    cluster_id: Annotated[Text, doc("The broker's; one that is not the store's is refused (409).")] = UNSET
     broker_id: Int32
     endpoints: Annotated[list[Endpoint], Meta(max_length=MAX_ITEMS)]
-    inter_broker_listener_name: Annotated[
-        str | UnsetType | None, Meta(description="Which of them the brokers themselves use.")
-    ] = UNSET
-    wait_ms: Annotated[WaitMs, Meta(description="Answer when all listeners are ready, or after this time.")] = 5_000
+    inter_broker_listener_name: Annotated[Text, doc("Which of them the brokers themselves use.")] = UNSET
+    wait_ms: Annotated[WaitMs, doc("Answer when all listeners are ready, or after this time.")] = 5_000
     at_least: AtLeast = UNSET
 
 
@@ -47,22 +45,22 @@ class ListenerReadiness(Reply):
     """Whether one listener may take connections."""
 
     listener_name: str
-    ready: Annotated[bool, Meta(description="Whether it may.")]
+    ready: Annotated[bool, doc("Whether it may.")]
 
 
 class StartResponse(Reply):
     """The listeners in the order of the endpoints."""
 
-    cluster_id: Annotated[str | None, Meta(description="Null until the first load is complete.")]
+    cluster_id: Annotated[str | None, doc("Null until the first load is complete.")]
     listeners: list[ListenerReadiness]
 
 
 class ConfigEntry(Reply):
     """A property in force."""
 
-    name: Annotated[str, Meta(description="As Kafka or Klamm calls it, such as `super.users`.")]
-    value: Annotated[str | None, Meta(description="As text.")]
-    source: Annotated[str, Meta(description="STARTUP or STORE; expect others.")]
+    name: Annotated[str, doc("As Kafka or Klamm calls it, such as `super.users`.")]
+    value: Annotated[str | None, doc("As text.")]
+    source: Annotated[str, doc("STARTUP or STORE; expect others.")]
 
 
 class DescribeConfigsResponse(Reply):
@@ -75,8 +73,8 @@ class DescribeConfigsResponse(Reply):
 class ConfigChange(Request):
     """A property and its new value; null returns it to its start-up value."""
 
-    name: Annotated[str, Meta(description="One that describeConfigs lists.")]
-    value: Annotated[str | None, Meta(description="As text; null for the start-up value.")]
+    name: Annotated[str, doc("One that describeConfigs lists.")]
+    value: Annotated[str | None, doc("As text; null for the start-up value.")]
 
 
 class AlterConfigsRequest(Request):

@@ -5,32 +5,22 @@ without a byte order mark, duplicate keys, NaN and Infinity, U+0000, lone surrog
 Bodies are decoded by msgspec; this reader is asked where msgspec can't tell (`app.rest.bodies.reading`).
 """
 
-import asyncio
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TypeVar
 
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive
-
-from app.core.kafka.errors import InvalidRequestException, RequestTooLargeException
+from app.core.kafka.errors import InvalidRequestException
 from app.rest.errors import (
     MAX_FIELD_ERRORS,
-    BodyTimedOutException,
     InvalidFieldsException,
     ProblemField,
-    UnsupportedMediaTypeException,
 )
 
 T = TypeVar("T")
-
-MAX_BODY_BYTES = 1024 * 1024
-MAX_ACLS_BODY_BYTES = 8 * 1024 * 1024
-"""Where ACLs are created or deleted: 10,000 bindings with long names fit."""
 
 MAX_DEPTH = 16
 MAX_CONTAINERS = 100_000
@@ -38,8 +28,6 @@ MAX_VALUES = 1_000_000
 MAX_KEYS = 1_000
 """In one object: each that is wrong costs an error, and no body has more than a dozen."""
 
-BODY_TIMEOUT_S = 10.0
-OFF_LOOP_BYTES = 256 * 1024
 _PIECE_BYTES = 64 * 1024
 
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"{}[]"))
@@ -47,8 +35,6 @@ _ONE_BRACKET = bytes.maketrans(b"[]", b"{}")
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _SUSPICIOUS_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# What is taken is never given back: blanks that several parts may take would be tried in every way.
-_JSON_CONTENT_TYPE = re.compile(r'application/json(?:\s*+;\s*+charset="?utf-8"?)?\s*+;?\s*+\Z', re.IGNORECASE)
 
 
 class _Repeated(dict[str, object]):
@@ -62,54 +48,6 @@ class _NotFinite:
 
 
 _NOT_FINITE = _NotFinite()
-
-
-def check_headers(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> None:
-    """Refuse by what the headers say of the body: its type, its encoding, its length."""
-    content_type = b""
-    for name, value in headers:
-        if name == b"content-type":
-            content_type = value
-        elif name == b"content-length":
-            if value.isdigit() and int(value) > max_bytes:
-                raise _too_large(max_bytes)
-        elif name == b"content-encoding" and value.lower() != b"identity":
-            raise UnsupportedMediaTypeException("the body must not be compressed; send it without Content-Encoding")
-    if content_type != b"application/json" and not _JSON_CONTENT_TYPE.match(content_type.decode("latin-1")):
-        raise UnsupportedMediaTypeException("send the body as UTF-8 JSON with `Content-Type: application/json`")
-
-
-async def read_body(receive: Receive, max_bytes: int) -> bytes:
-    """The whole body, counted while it streams in.
-
-    Raises ClientDisconnect if the caller has gone.
-    """
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await _read_chunks(receive, max_bytes)
-    except TimeoutError:
-        raise BodyTimedOutException(
-            f"the body did not arrive within {BODY_TIMEOUT_S:g} s; send the whole of it at once"
-        ) from None
-
-
-async def _read_chunks(receive: Receive, max_bytes: int) -> bytes:
-    body = bytearray()
-    message = await receive()
-    while True:
-        if message["type"] != "http.request":
-            raise ClientDisconnect
-        body += message.get("body", b"")
-        if len(body) > max_bytes:
-            raise _too_large(max_bytes)
-        if not message.get("more_body", False):
-            return bytes(body)
-        message = await receive()
-
-
-async def off_loop(read: Callable[[bytes], T], body: bytes) -> T:
-    """What `read` makes of the body, in a thread if the body is so large that the event loop would notice."""
-    return read(body) if len(body) <= OFF_LOOP_BYTES else await asyncio.to_thread(read, body)
 
 
 def parse(body: bytes) -> dict[str, object]:
@@ -229,7 +167,3 @@ def _text_faults(pointer: str, text: str) -> Iterator[ProblemField]:
 def pointer_token(key: str) -> str:
     """A key as part of a JSON pointer (RFC 6901), fit to be sent back."""
     return key[:100].encode("utf-8", "backslashreplace").decode().replace("~", "~0").replace("/", "~1")
-
-
-def _too_large(max_bytes: int) -> RequestTooLargeException:
-    return RequestTooLargeException(f"the body is larger than {max_bytes} bytes; split it over several requests")

@@ -7,8 +7,19 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import Enum
 
-from app.core.kafka.errors import ClusterAuthorizationException, ThrottlingQuotaExceededException
+from starlette.types import Scope
+
+from app.core.context import Reader, RequestContext, RoleGrant
+from app.core.kafka.errors import (
+    ClusterAuthorizationException,
+    InvalidRequestException,
+    ThrottlingQuotaExceededException,
+)
+from app.core.kafka.hosts import ClientAddress, parse_address
 from app.rest.callers.rate_limits import RateLimit
+from app.rest.errors import InvalidFieldsException, invalid_field
+
+_LOOPBACK = "127.0.0.1"
 
 
 class Role(Enum):
@@ -95,3 +106,82 @@ class TokenRefusedError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class _SpokenFor(RequestContext):
+    __slots__ = ("_caller",)
+
+    def __init__(self, principal: str, address: ClientAddress, caller: Caller) -> None:
+        # Without the base class: this is on the hot path.
+        self.principal = principal
+        self.client_address = address
+        self._caller = caller
+
+    def check_super_user(self) -> None:
+        if not self._caller.speaks_for_super_users:
+            raise self._caller.principal_refusal()
+
+
+class _Granted(RoleGrant):
+    __slots__ = ("_caller",)
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    @property
+    def caller_name(self) -> str:
+        return self._caller.name
+
+
+def speak(caller: Caller, principal: str, address: str, scope: Scope | None) -> RequestContext:
+    """The context that a request names, if its caller may speak for that principal.
+
+    Without a scope there is no socket to look at, as callers with `acts_from_its_socket` need.
+    Raises InvalidFieldsException, ClusterAuthorizationException.
+    """
+    if ":" not in principal:
+        raise untyped_principal(principal)
+    if not caller.speaks_for(principal):
+        raise caller.principal_refusal()
+    named = client_address(address)
+    if caller.acts_from_its_socket:
+        named = peer_address(scope)
+    return _SpokenFor(principal, named, caller)
+
+
+def read(caller: Caller, scope: Scope) -> Reader:
+    """Who reads by a request without a context: an admin caller's principal, or a caller by its role."""
+    if caller.principal is None:
+        return _Granted(caller)
+    return _SpokenFor(caller.principal, peer_address(scope), caller)
+
+
+def peer_address(scope: Scope | None) -> ClientAddress:
+    """The client's address; loopback for a Unix socket, whose clients are on this machine."""
+    if scope is None:
+        raise ValueError("the address of this caller is that of its socket, and no socket was given")
+    client = scope.get("client")
+    # An IPv6 address may have a zone.
+    return parse_address(client[0].partition("%")[0] if client else _LOOPBACK)
+
+
+def client_address(text: str, where: str = "/context") -> ClientAddress:
+    """The address that the context, or another object with a `client_address`, names. Nothing is resolved."""
+    try:
+        return parse_address(text)
+    except InvalidRequestException as refusal:
+        raise invalid_field(f"{where}/client_address", refusal.message) from None
+
+
+def check_principal(principal: str, where: str = "/context") -> None:
+    """Refuse a principal without a type."""
+    if ":" not in principal:
+        raise untyped_principal(principal, where)
+
+
+def untyped_principal(principal: str, where: str = "/context") -> InvalidFieldsException:
+    """The refusal of a principal without a type."""
+    return invalid_field(
+        f"{where}/principal",
+        f"`{principal[:100]}` has no colon between type and name; send for example `User:alice`",
+    )

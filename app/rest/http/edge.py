@@ -25,10 +25,8 @@ from app.core.context import Reader, RequestContext
 from app.core.kafka.errors import InvalidRequestException
 from app.rest.bodies.examples import Example
 from app.rest.bodies.fields import given
-from app.rest.bodies.reading import read_struct, strict_decoder
-from app.rest.bodies.strict_json import MAX_BODY_BYTES, check_headers, read_body
-from app.rest.callers import speaking
-from app.rest.callers.roles import ANYBODY, FULL, Caller, Role
+from app.rest.bodies.reading import MAX_BODY_BYTES, check_headers, read_body, read_struct, strict_decoder
+from app.rest.callers.roles import ANYBODY, FULL, Caller, Role, read, speak
 from app.rest.errors import MethodNotAllowedException, invalid_field, response_to
 from app.rest.http.admission import body_bytes_of
 from app.rest.http.services import Services
@@ -99,7 +97,7 @@ _GIVEN: Mapping[Any, Callable[[_Asked], Any]] = {
     CurrentAuthorizer: lambda asked: asked.services.authorizer,
     CurrentServices: lambda asked: asked.services,
     CurrentContext: _context_of,
-    CurrentReader: lambda asked: speaking.read(asked.caller, asked.scope),
+    CurrentReader: lambda asked: read(asked.caller, asked.scope),
     Request: lambda asked: Request(asked.scope),
 }
 """What an endpoint may ask for, by the annotation of its parameter."""
@@ -235,7 +233,7 @@ class Route(APIRoute):
             claim = getattr(body, "context", None)
             # start alone has no context: nobody is spoken for.
             if claim is not None:
-                asked.context = speaking.speak(asked.caller, claim.principal, claim.client_address, scope)
+                asked.context = speak(asked.caller, claim.principal, claim.client_address, scope)
         elif self._takes_at_least:
             asked.at_least = _query_at_least(scope)
         if self._named:

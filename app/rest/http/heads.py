@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import httptools
 
-from app.rest.bodies.strict_json import OFF_LOOP_BYTES
+from app.rest.bodies.reading import OFF_LOOP_BYTES
 from app.rest.http import bounds
 from app.rest.http.bounds import MAX_HEAD_LINES, MAX_LENGTH_DIGITS, Refusal
 from app.rest.http.framing import is_request_line

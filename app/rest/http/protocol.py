@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import httptools
 
 from app.rest.bodies.opa import OPA_DEADLINE_S, OPA_PATH
-from app.rest.bodies.strict_json import BODY_TIMEOUT_S
+from app.rest.bodies.reading import BODY_TIMEOUT_S
 from app.rest.http import bounds
 from app.rest.http.bounds import Refusal
 from app.rest.http.connection import TimedConnection

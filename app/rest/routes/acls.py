@@ -16,7 +16,7 @@ from app.core.kafka.validation import validate_filter
 from app.core.mutations import CreatedAcl
 from app.rest.bodies import acls as bodies
 from app.rest.bodies.fields import given, seconds, unknown_word
-from app.rest.bodies.strict_json import MAX_ACLS_BODY_BYTES
+from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES
 from app.rest.callers.roles import OBSERVERS
 from app.rest.errors import InvalidFieldsException, ProblemField, item_outcome
 from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, Routes

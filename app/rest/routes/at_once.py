@@ -16,10 +16,9 @@ from app.logs.service import RequestMark
 from app.rest.bodies.decisions import AuthorizeRequest
 from app.rest.bodies.fields import AuthorizableRequestContext
 from app.rest.bodies.opa import OPA_PATH, OpaQuestion
-from app.rest.bodies.strict_json import OFF_LOOP_BYTES, check_headers
-from app.rest.callers import speaking
+from app.rest.bodies.reading import OFF_LOOP_BYTES, check_headers
 from app.rest.callers.authentication import shows_one_at_most
-from app.rest.callers.roles import ANYBODY
+from app.rest.callers.roles import ANYBODY, speak
 from app.rest.deciding import Decided
 from app.rest.http.correlation import mark_of, mark_of_headers, reply_headers
 from app.rest.http.edge import Route
@@ -79,7 +78,7 @@ class AtOnce:
         if len(body) > OFF_LOOP_BYTES or not (caller.limit is None or caller.limit.has_room()):
             return None
         request: R = plain.route.decode(body)
-        context = speaking.speak(caller, request.context.principal, request.context.client_address, None)
+        context = speak(caller, request.context.principal, request.context.client_address, None)
         decided = plain.decide(services, request, context, target)
         # INVARIANT: nothing that could be refused comes behind this, or the route would take from the quota again.
         if decided is None or (caller.limit is not None and not caller.limit.take()):

@@ -9,14 +9,8 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.rest.bodies import explain as bodies
 from app.rest.bodies.decisions import Action
-from app.rest.bodies.fields import (
-    LITERAL,
-    OPERATION_CODES,
-    RESOURCE_TYPE_CODES,
-    check_principal,
-    client_address,
-    given,
-)
+from app.rest.bodies.fields import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, given
+from app.rest.callers.roles import check_principal, client_address
 from app.rest.deciding import refusal_of_actions
 from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, Routes
 from app.rest.routes.acls import acl_reply

@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message, Scope
 
 from app.core.token import Token
-from app.rest.bodies.strict_json import MAX_BODY_BYTES
+from app.rest.bodies.reading import MAX_BODY_BYTES
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
 WRITE_ORDERS = {**READ_ORDERS, "operation": "WRITE"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.rest.app import ROUTES
-from app.rest.bodies.strict_json import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES
+from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES
 from tests.unit.rest.harness import ADMIN, READ_ORDERS, Service
 
 BINDING = {

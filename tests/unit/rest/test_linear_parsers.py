@@ -28,8 +28,8 @@ from app.rest.bodies.acls import CreateAclsRequest, DeleteAclsRequest
 from app.rest.bodies.decisions import AuthorizeRequest
 from app.rest.bodies.fields import OPERATION_CODES, unknown_word
 from app.rest.bodies.opa import decode_opa
-from app.rest.bodies.reading import read_struct, strict_decoder
-from app.rest.bodies.strict_json import MAX_KEYS, check_headers, parse
+from app.rest.bodies.reading import check_headers, read_struct, strict_decoder
+from app.rest.bodies.strict_json import MAX_KEYS, parse
 from app.rest.callers.authentication import shows_one_at_most
 from app.rest.callers.certificates import names_of
 from app.rest.callers.jwt_tokens import _glance

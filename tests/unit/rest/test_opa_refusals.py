@@ -11,7 +11,7 @@ import pytest
 from starlette.types import Message, Scope
 
 from app.rest.bodies.opa import OPA_DEADLINE_S
-from app.rest.bodies.strict_json import MAX_BODY_BYTES
+from app.rest.bodies.reading import MAX_BODY_BYTES
 from app.rest.http.admission import BOUNDS
 from app.rest.routes import opa
 from tests.unit.regressions.guarded import guarded

@@ -11,8 +11,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from app.core.kafka.errors import InvalidRequestException, RequestTooLargeException
-from app.rest.bodies import strict_json
-from app.rest.bodies.strict_json import check_headers, off_loop, parse, read_body
+from app.rest.bodies import reading, strict_json
+from app.rest.bodies.reading import check_headers, off_loop, read_body
+from app.rest.bodies.strict_json import parse
 from app.rest.errors import BodyTimedOutException, InvalidFieldsException, UnsupportedMediaTypeException
 
 
@@ -271,7 +272,7 @@ async def test_a_caller_that_leaves_ends_the_reading() -> None:
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strict_json, "BODY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(reading, "BODY_TIMEOUT_S", 0.01)
     with pytest.raises(BodyTimedOutException):
         await read_body(Caller(chunk(b"a")), 10)
 
