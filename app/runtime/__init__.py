@@ -2,6 +2,5 @@
 
 The image in use, the loader that follows the change feed, the mutator that writes, the purgatory where callers wait,
 readiness; and the importer. May import: core, asyncio. Called by: rest and cli. No SQL, no HTTP, no
-settings: the store comes in by Protocols (`AclStore` in mutator, `ChangeFeed` in feed, `BulkStore` in importing),
-values come in by `RuntimeOptions` and `ImportOptions`.
+settings: the store comes in by the Protocols in `ports`, values by `RuntimeOptions` and `ImportOptions`.
 """

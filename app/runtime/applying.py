@@ -13,17 +13,17 @@ AT_ONCE = 64
 
 
 class ImageLostException(Exception):
-    """A fault struck while an index was being changed: it may be half changed, and is not to be decided on."""
+    """A fault while an index was being changed: it may be half changed, and must not be decided on."""
 
 
 async def apply_in_steps(
     image: AuthorizerImage, transaction: Sequence[Record], seen: Callable[[AuthorizerImage], None] = lambda _: None
 ) -> AuthorizerImage:
-    """The image after the transaction, told to `seen` in the very step of the loop in which readers come to see it.
+    """The image after the transaction; `seen` gets it in the very step of the loop in which readers first see it.
 
-    Raises PoisonedRecordException with nothing changed, ImageLostException, or any other fault with nothing changed;
-    a cancellation that comes before the change leaves the image as it was, too. The image must be the newest of its
-    index, and this the only change under way.
+    Raises PoisonedRecordException with nothing changed, ImageLostException, or any other fault with nothing changed.
+    A cancellation before the change leaves the image as it was, too. The image must be the newest of its index, and
+    this the only change under way.
     """
     if len(transaction) <= AT_ONCE:
         after = _changed(lambda: image.apply(transaction))

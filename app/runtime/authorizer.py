@@ -30,23 +30,22 @@ from app.core.token import Token
 from app.metrics.declared import Metrics
 from app.runtime.deciding import A, Q, by_resource_type, decide_each
 from app.runtime.explaining import explain_all
-from app.runtime.feed import ChangeFeed
 from app.runtime.listing import AclPage, list_acls
 from app.runtime.loader import Loader
-from app.runtime.mutator import AclStore, Mutator
+from app.runtime.mutator import Mutator
 from app.runtime.options import RuntimeOptions
+from app.runtime.ports import AclStore, ChangeFeed
 from app.runtime.purgatory import Purgatory
 from app.runtime.readiness import Readiness, StartRequest
 from app.runtime.updates import ConfigChange, Updates
 
 LiteralAction = tuple[AclOperation, ResourceType, str]
-"""An operation on a resource, by its type and name."""
 
 _REFUSED = "cluster authorization failed"
 
 
 class ExplainedCaller(NamedTuple):
-    """Whom an explanation is about. Nobody is spoken for by that: explain tells, it does not decide."""
+    """Whom an explanation is about; it decides nothing, so no right to speak for that principal is needed."""
 
     principal: str
     client_address: ClientAddress
@@ -54,19 +53,13 @@ class ExplainedCaller(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A property's value in force, and whether it comes from the start-up settings or from the store."""
-
     name: str
     value: str
     source: Literal["STARTUP", "STORE"]
 
 
 class Authorizer:
-    """What rest calls, and nothing else. `open` sets the loader and the mutator going, `close` ends them.
-
-    Decisions never wait: `authorization` gives the caller against the image of this moment, and holds for one request
-    up to its next await.
-    """
+    """What rest calls. Decisions never wait: what `authorization` returns holds for one request, to its next await."""
 
     def __init__(
         self,
@@ -91,15 +84,12 @@ class Authorizer:
         """The image in use. Read it once per request: then all of the answer stands on one offset."""
         return self._loader.image
 
-    # start and stop
-
     def open(self) -> None:
-        """Begin to load and to take updates; needs a running event loop."""
         self._loader.open()
         self._mutator.open()
 
     async def start(self, request: StartRequest, wait_s: float) -> list[tuple[str, bool]]:
-        """Each listener's readiness, once all are ready or the wait is over (KIP-504); repeating it is fine.
+        """Each listener's readiness, once all are ready or the wait is over (KIP-504); it may be repeated.
 
         Raises InconsistentClusterIdException as soon as the store's cluster is known to be another one.
         """
@@ -111,45 +101,39 @@ class Authorizer:
         return [(name, self.readiness.ready(name)) for name in names]
 
     async def close(self) -> None:
-        """Take no more updates, let those in flight end and be seen, then stop following. Each step is bounded."""
+        """Lets updates in flight end and become visible, then stops following. Each step is bounded."""
         self.readiness.draining()
         await self._mutator.close()
         await self._purgatory.drained(self._options.drain_timeout_s)
         self._purgatory.close()
         await self._loader.close()
 
-    # decisions
-
     def authorization(self, context: RequestContext) -> Authorization:
-        """The caller against the image of this moment; with authorizer.enabled=false everyone is unrestricted.
+        """The caller against the present image; with authorizer.enabled=false everyone is unrestricted.
 
         Raises ClusterAuthorizationException for a super user whom the sender may not speak for, and
         AuthorizerNotReadyException for anyone but super users before the first load and while fenced.
         """
-        # INVARIANT: who the super users are is asked of the image that decides.
-        if context.principal in self._loader.image.config.super_users:
-            context.check_super_user()
+        # INVARIANT: the image that decides also says who the super users are.
+        self.check_super_user(context)
         return self._authorization_of(context.principal, context.client_address)
 
     async def decide_each(
         self, context: RequestContext, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
     ) -> tuple[list[A], Token | None]:
-        """What `answer` says to each question, all of one state, and its token. Raises what `authorization` does."""
+        """Answers of one state, and its token. Raises what `authorization` does."""
         return await decide_each(self._loader, lambda: self.authorization(context), questions, answer)
 
     async def by_resource_type(
         self, context: RequestContext, operation: int, resource_type: int
     ) -> tuple[Verdict, Token | None]:
-        """AuthorizeByResourceType (KIP-504), and the token that it was decided at; thousands of patterns take steps.
-
-        Raises what `authorization` does, InvalidRequestException for ANY and UNKNOWN, OffsetNotAvailableException.
-        """
+        """Raises what `authorization` does; InvalidRequestException (ANY, UNKNOWN); OffsetNotAvailableException."""
         return await by_resource_type(self._loader, lambda: self.authorization(context), operation, resource_type)
 
     def check_super_user(self, context: RequestContext) -> None:
-        """Raise ClusterAuthorizationException for a super user of this moment whom the sender may not speak for.
+        """Raises ClusterAuthorizationException for a present super user whom the sender may not speak for.
 
-        For whoever waits before the decision; `authorization` asks again.
+        For those who wait before the decision; `authorization` checks again.
         """
         if context.principal in self._loader.image.config.super_users:
             context.check_super_user()
@@ -171,7 +155,7 @@ class Authorizer:
         return not self._loader.image.loading_complete or self._purgatory.has_passed(token)
 
     async def wait_for(self, at_least: str | None) -> None:
-        """Return once the image is at this token, at once if it is already.
+        """Waits until the image is at this token.
 
         Raises InvalidRequestException, TokenEpochMismatchException, AuthorizerNotReadyException before the first
         load, OffsetNotAvailableException if the image does not get there within the request timeout.
@@ -182,7 +166,7 @@ class Authorizer:
         image = self._loader.image
         self._check_loaded()
         if token.epoch != image.epoch or token.offset > image.offset:
-            # Somebody knows of a later state than this process does: the hint may be lost.
+            # The caller knows of a later state than this process: a hint may have been lost.
             self._loader.nudge()
         try:
             await self._purgatory.wait_for(token, self._options.request_timeout_s)
@@ -194,11 +178,10 @@ class Authorizer:
     async def explain(
         self, context: RequestContext, about: ExplainedCaller, actions: Sequence[LiteralAction]
     ) -> tuple[list[Explanation], Token | None]:
-        """Why whom it is `about` is allowed or denied each action, all at the token's offset; no decision is logged.
+        """Why `about` is allowed or denied each action, all at the token's offset.
 
-        Another principal than the context's own may be asked about with DESCRIBE on the cluster only, and without
-        that right no ACLs of other principals are shown. Raises ClusterAuthorizationException, with the same text
-        whoever was asked about, and AuthorizerNotReadyException as `authorization` does, for either of them.
+        Without DESCRIBE on the cluster a caller may ask only about its own principal, and sees no ACLs of others.
+        Raises ClusterAuthorizationException, with the same text whoever was asked about; AuthorizerNotReadyException.
         """
 
         def permission() -> tuple[Authorization, bool]:
@@ -211,8 +194,6 @@ class Authorizer:
         questions = [Question(about.principal, about.client_address, *action) for action in actions]
         return await explain_all(self._loader, questions, permission)
 
-    # updates
-
     async def create_acls(
         self,
         context: RequestContext,
@@ -220,15 +201,15 @@ class Authorizer:
         timeout_s: float | None,
         if_unchanged_since: str | None = None,
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
-        """Kafka's createAcls (KIP-140): returns when durable and visible here. ApiExceptions in it stay.
+        """Kafka's createAcls (KIP-140); returns when the ACLs are durable and visible here. ApiExceptions pass through.
 
-        `if_unchanged_since` is a token: nothing is written unless the store stands there. Raises
+        `if_unchanged_since` is a token: nothing is written unless the store is at it. Raises
         SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and before
-        any look-up; InvalidRequestException for what is no token; then as `Updates` says.
+        any look-up; InvalidRequestException for a malformed token; then as `Updates` says.
         """
         self._check_cluster_right(context, AclOperation.ALTER)
-        guard = _guard(if_unchanged_since)
-        return await self._updates.create_acls(bindings, context.principal, self._timeout(timeout_s), guard)
+        timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
+        return await self._updates.create_acls(bindings, context.principal, timeout_s, guard)
 
     async def delete_acls(
         self,
@@ -237,7 +218,7 @@ class Authorizer:
         timeout_s: float | None,
         if_unchanged_since: str | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
-        """Kafka's deleteAcls (KIP-140): the ACLs that each filter took out; in all else like `create_acls`."""
+        """Kafka's deleteAcls (KIP-140): the ACLs that each filter removed; otherwise like `create_acls`."""
         self._check_cluster_right(context, AclOperation.ALTER)
         guard = _guard(if_unchanged_since)
         return await self._updates.delete_acls(filters, context.principal, self._timeout(timeout_s), guard)
@@ -245,22 +226,19 @@ class Authorizer:
     async def alter_configs(
         self, context: RequestContext, changes: Sequence[ConfigChange], timeout_s: float | None
     ) -> tuple[list[ApiException | None], Token]:
-        """Kafka's alterConfigs: None for each change that is in force; a value of None means the start-up one."""
+        """Kafka's alterConfigs: None for each change that is in force; the value None restores the start-up one."""
         self._check_loaded()
         self._check_right(context, AclOperation.ALTER_CONFIGS)
         return await self._updates.alter_configs(changes, context.principal, self._timeout(timeout_s))
 
-    # lists
-
     async def acls(
         self, context: RequestContext, acl_filter: AclBindingFilter, limit: int, cursor: str | None
     ) -> AclPage:
-        """DescribeAcls (KIP-140), sorted and in pages; refusals as of `create_acls`."""
+        """DescribeAcls (KIP-140), sorted and in pages; refusals are those of `create_acls`."""
         self._check_cluster_right(context, AclOperation.DESCRIBE)
         return await list_acls(self._loader, acl_filter, limit, cursor)
 
     def get_acl(self, reader: Reader, acl_id: UUID) -> StandardAcl:
-        """One ACL. Raises ResourceNotFoundException."""
         if not isinstance(reader, RoleGrant):
             self._check_cluster_right(reader, AclOperation.DESCRIBE)
         self._check_enabled()
@@ -271,13 +249,12 @@ class Authorizer:
         return acl
 
     def acl_count(self, reader: Reader) -> int:
-        """How many ACLs there are; -1 until loaded (KIP-504)."""
+        """-1 until loaded (KIP-504)."""
         if not isinstance(reader, RoleGrant):
             self._check_right(reader, AclOperation.DESCRIBE)
         return self._loader.image.acl_count
 
     def describe_configs(self, reader: Reader) -> list[ConfigEntry]:
-        """Every property in force."""
         if not isinstance(reader, RoleGrant):
             self._check_right(reader, AclOperation.DESCRIBE_CONFIGS)
         startup, stored = describe(self._startup), self._loader.image.overrides
@@ -285,8 +262,6 @@ class Authorizer:
             ConfigEntry(name, stored[name], "STORE") if name in stored else ConfigEntry(name, startup[name], "STARTUP")
             for name in CONFIG_NAMES
         ]
-
-    # checks
 
     def _check_cluster_right(self, context: RequestContext, operation: AclOperation) -> None:
         self._check_enabled()
@@ -303,7 +278,7 @@ class Authorizer:
 
     def _check_right(self, context: RequestContext, operation: AclOperation) -> None:
         if not self.authorization(context).decide(operation, ResourceType.CLUSTER, CLUSTER_NAME).allowed:
-            # The same text whatever was asked: a refusal tells nothing about what is there.
+            # The same text whatever was asked: a refusal must not reveal what exists.
             raise ClusterAuthorizationException(_REFUSED)
 
     def _check_cluster_id(self, request: StartRequest) -> None:
@@ -320,5 +295,5 @@ class Authorizer:
         return min(max(0.0, seconds), self._options.max_request_timeout_s)
 
 
-def _guard(if_unchanged_since: str | None) -> Token | None:
-    return None if if_unchanged_since is None else Token.parse(if_unchanged_since, "if_unchanged_since")
+def _guard(token: str | None) -> Token | None:
+    return None if token is None else Token.parse(token, "if_unchanged_since")

@@ -15,9 +15,8 @@ _RECORDS_TO_SPARE = 10_000
 class Collector:
     """Takes full collections over from the interpreter, which would begin one in the middle of any request.
 
-    What transactions of the feed have added to the image is frozen before it is much, so that a full collection, one a
-    minute, walks over what the last few thousand records and requests have left. What is frozen in passing and turns
-    to cyclic garbage later stays: the less, as it takes 10,000 records to freeze anything.
+    What the feed adds to the image is frozen every 10,000 records, so that a full collection, one a minute, walks over
+    little. Whatever else is frozen then and turns to cyclic garbage later is never freed.
     """
 
     def __init__(self, metrics: Metrics, look_s: float = 1.0, every_s: float = 60.0) -> None:
@@ -29,13 +28,11 @@ class Collector:
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Take over."""
         self._usual = gc.get_threshold()
         gc.set_threshold(*self._usual[:2], _NEVER)
         self._task = asyncio.create_task(self._run(), name="klamm-collector")
 
     async def close(self) -> None:
-        """Give back."""
         if self._task is not None:
             await stop(self._task)
         gc.set_threshold(*self._usual)
@@ -49,7 +46,7 @@ class Collector:
             if applied - self._spared >= _RECORDS_TO_SPARE:
                 self._spared = applied
                 gc.freeze()
-            # Whoever has paused the collector is making much, and none of it is garbage.
+            # The collector is paused while much is being built, and none of that is garbage.
             if clock() >= due and gc.isenabled():
                 due = clock() + self._every_s
                 gc.collect()

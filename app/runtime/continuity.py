@@ -8,17 +8,17 @@ from app.core.records import FeedPoll, Record
 
 
 def position_of(image: AuthorizerImage) -> FeedPosition | None:
-    """Where the image stands; None before the first load."""
+    """None before the first load."""
     return None if image.epoch is None else FeedPosition(image.epoch, image.offset, image.hash)
 
 
 def lost_history(
     known: FeedPosition | None, learned: FeedPosition | None, image: AuthorizerImage, poll: FeedPoll
 ) -> FeedPosition | None:
-    """Which of these places the store does not go on from, of which the image's is another; None if of none.
+    """Which of these positions, or the image's, the store does not continue; None if it continues all.
 
-    `known` was known before this look behind the image began. Of what was learned since, an older look may not show
-    anything; but another record in its place can't become that one any more.
+    `known` was known before this poll began. What was learned since may be missing from an older poll; but if another
+    record is in its place, it is lost.
     """
     head = FeedPosition(poll.head.epoch, poll.head.last_offset, poll.head.hash)
     for position in (known, position_of(image)):
@@ -32,7 +32,7 @@ def lost_history(
 
 
 def _hash_at(offset: int, image: AuthorizerImage, poll: FeedPoll) -> bytes | None:
-    """The hash of the store's record at the offset, if this look has seen it."""
+    """The hash of the store's record at the offset, if this poll has seen it."""
     if offset == poll.head.last_offset:
         return poll.head.hash
     if offset == image.offset:
@@ -42,7 +42,7 @@ def _hash_at(offset: int, image: AuthorizerImage, poll: FeedPoll) -> bytes | Non
 
 
 def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:
-    """Why this feed is not the continuation of the image; None if it is."""
+    """Why the feed does not continue the image; None if it does."""
     head = poll.head
     if head.epoch != image.epoch:
         return "the store is of another epoch"
@@ -58,7 +58,6 @@ def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:
 
 
 def transactions_of(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """The records by transaction."""
     start = 0
     while start < len(records):
         end = start + 1

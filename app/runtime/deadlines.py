@@ -12,7 +12,7 @@ _abandoned: set[asyncio.Task[Any]] = set()
 
 
 async def bounded(work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """What the work gives. Raises TimeoutError when it takes longer.
+    """Raises TimeoutError when the work takes longer.
 
     A half-open connection may swallow a cancellation too, so work that does not end is left behind, not waited for.
     """
@@ -20,7 +20,7 @@ async def bounded(work: Coroutine[Any, Any, T], seconds: float) -> T:
     try:
         await asyncio.wait({task}, timeout=seconds)
     finally:
-        # Here also when the caller is cancelled: the work gets its chance to tidy up before anyone goes on.
+        # Also when the caller is cancelled: the work gets the chance to tidy up first.
         await stop(task)
     if task.cancelled():
         raise TimeoutError
@@ -30,9 +30,9 @@ async def bounded(work: Coroutine[Any, Any, T], seconds: float) -> T:
 
 
 async def answered(answer: asyncio.Future[T], seconds: float) -> T:
-    """What comes of a future that somebody else settles. Raises TimeoutError at the deadline, and settles it so.
+    """Awaits a future that somebody else settles. Raises TimeoutError at the deadline, and settles it so.
 
-    A fraction of what asyncio.timeout costs, which is felt where every update waits twice.
+    It costs a fraction of asyncio.timeout, which matters where every update waits twice.
     """
     deadline = answer.get_loop().call_later(seconds, _expire, answer)
     try:
@@ -47,7 +47,7 @@ def _expire(answer: asyncio.Future[Any]) -> None:
 
 
 async def stop(task: asyncio.Task[Any]) -> None:
-    """Cancel the task and wait a moment for its end; a task that does not end then is left behind."""
+    """Cancels the task and waits a moment for its end; a task that does not end by then is left behind."""
     if not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=_GRACE_S)

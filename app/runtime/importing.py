@@ -1,17 +1,16 @@
 """Bulk loading: bindings become batches, batches become transactions, and an outage in between is waited out.
 
-While one batch is written the next is made ready. Declares the port `BulkStore` that the store implements.
+While one batch is written the next is made ready.
 """
 
 import asyncio
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol
 from uuid import uuid4
 
 from app.core.backoff import Backoff
@@ -21,41 +20,25 @@ from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableExce
 from app.core.mutations import BatchOutcome
 from app.core.token import Token
 from app.runtime.deadlines import bounded, stop
+from app.runtime.ports import BulkStore
 
 _SLICE = 100
 """Bindings that are made ready in one step: about a millisecond, for which an answer of PostgreSQL waits."""
 
 
-class BulkStore(Protocol):
-    """Where the batches go."""
-
-    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
-        """One transaction for the batch, whose ACLs come by their natural keys; those that are there are left alone.
-
-        `known` is as of `AclStore.write`.
-
-        A batch whose outcome is unknown may be given again, with the same ids.
-        Raises StoreUnavailableException if nothing was kept for certain, RequestTimedOutException if the outcome of
-        the COMMIT is unknown; any other exception is a fault of this batch, and nothing of it was kept.
-        """
-
-    async def close(self) -> None:
-        """End the connection."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """Bounds and times of an import, in seconds. `clock` is monotonic; `jitter` draws a number between two others."""
+    """Times are in seconds. `clock` is monotonic; `jitter` draws a number between two others."""
 
     batch_acls: int = 1_000
     """A replica applies a batch in one step of its event loop, and other writers wait for its end."""
     acls_per_s: int = 15_000
-    """At most so many new ones, 0 for no bound: replicas need several times what a COPY does, and who creates an ACL
-    meanwhile waits until they have come so far."""
+    """New ACLs at most, 0 for no bound: replicas need several times what a COPY does, and updates made meanwhile wait
+    until they have caught up."""
     write_timeout_s: float = 30.0
-    """One batch; past it the outcome is unknown. The store's own limits should speak first."""
+    """For one batch; past it the outcome is unknown. The store's own limits should come first."""
     give_up_s: float = 60.0
-    """After this time of failures only."""
+    """Of nothing but failures."""
     first_backoff_s: float = 0.1
     max_backoff_s: float = 2.0
     close_timeout_s: float = 2.5
@@ -112,26 +95,25 @@ class Importer:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to stop."""
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """End after the present batch."""
+        """Ends the import after the present batch."""
         self._stopped.set()
 
     async def run(self, bindings: Iterable[AclBinding]) -> None:
-        """Write all of the bindings, which must be valid ones. To be called once.
+        """Writes all of the bindings, which must be valid. To be called once.
 
-        Raises StoreUnavailableException or RequestTimedOutException at once if the first batch fails by it, and later
-        if nothing else has come of all tries for `give_up_s`; TokenEpochMismatchException if the store's history
-        changed meanwhile; and whatever `bindings` raises.
+        Raises StoreUnavailableException or RequestTimedOutException at once for the first batch, later after
+        `give_up_s` of nothing else; TokenEpochMismatchException if the store's history changed meanwhile; and whatever
+        `bindings` raises.
         """
         source = iter(bindings)
         following = asyncio.create_task(self._next(source))
         try:
             batch = await following
             following = asyncio.create_task(self._next(source))
-            # Also if there is nothing to write: it tells where the feed stands, and whether there is a store.
+            # Also if there is nothing to write: this finds out the feed's offset, and whether there is a store.
             while await self._write(batch):
                 batch = await following
                 if not batch.read:
@@ -144,7 +126,7 @@ class Importer:
                 await bounded(self._store.close(), self._options.close_timeout_s)
 
     async def _next(self, source: Iterator[AclBinding]) -> _Batch:
-        """The next batch, in steps so that the store's answers are heard; empty at the end."""
+        """The next batch, empty at the end; in steps, so that the store's answers are read meanwhile."""
         batch = _Batch()
         while batch.read < self._options.batch_acls:
             some = list(islice(source, min(_SLICE, self._options.batch_acls - batch.read)))
@@ -159,7 +141,7 @@ class Importer:
         return batch
 
     async def _write(self, batch: _Batch) -> bool:
-        """Whether the batch is in the store; False if the import was stopped before."""
+        """Returns False if the import was stopped before the batch was written."""
         failing_since: float | None = None
         while not self._stopped.is_set():
             try:
@@ -188,7 +170,6 @@ class Importer:
             await self._rest(self._next_at - self._options.clock())
 
     async def _rest(self, seconds: float) -> None:
-        """So long, or until it is to stop."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()
@@ -219,7 +200,7 @@ class OffsetRanges:
         self._ends: list[int] = []
 
     def add(self, offsets: Sequence[int]) -> None:
-        """Take in these, in any order; those below an offset that is in already are passed over."""
+        """Adds these, in any order; those below an offset that is in already are ignored."""
         for offset in sorted(offsets):
             if self._ends and offset == self._ends[-1]:
                 self._ends[-1] = offset + 1

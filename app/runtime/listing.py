@@ -1,6 +1,9 @@
 """acls(filter) in pages (KIP-140 DescribeAcls): searched in short steps, so that a long list holds nobody up."""
 
 import asyncio
+import base64
+import binascii
+import json
 from dataclasses import dataclass
 
 from app.core.index.search import search
@@ -9,11 +12,14 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
-from app.runtime.cursors import decode_cursor, encode_cursor
 from app.runtime.loader import Loader
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000
+
+_MAX_CHARACTERS = 1_000_000
+_CURSOR_FORM = (int, str, int, str, str, int, int)
+_MAX_CODE = 127
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class AclPage:
 
 
 async def list_acls(loader: Loader, acl_filter: AclBindingFilter, limit: int, cursor: str | None) -> AclPage:
-    """The page behind the cursor. Raises InvalidRequestException for a limit or cursor that is none."""
+    """Raises InvalidRequestException for a limit out of range and for a cursor that is none."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidRequestException(f"`limit` must be from 1 to {MAX_LIMIT}")
     after = None if cursor is None else decode_cursor(cursor)
@@ -40,7 +46,7 @@ async def list_acls(loader: Loader, acl_filter: AclBindingFilter, limit: int, cu
 
 
 async def _page(loader: Loader, acl_filter: AclBindingFilter, limit: int, after: SortKey | None) -> AclPage | None:
-    """None if a fresh image took the place of the one that was searched."""
+    """None if a fresh image has replaced the one that was searched."""
     image = loader.image
     token = image.token
     if token is None:
@@ -57,3 +63,33 @@ async def _page(loader: Loader, acl_filter: AclBindingFilter, limit: int, after:
     if len(found) <= limit:
         return AclPage(found, None, token)
     return AclPage(found[:limit], encode_cursor(sort_key(found[limit - 1].binding)), token)
+
+
+def encode_cursor(key: SortKey) -> str:
+    """The cursor of a page that begins behind this place; opaque to callers."""
+    text = json.dumps(key, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def decode_cursor(cursor: str) -> SortKey:
+    """Raises InvalidRequestException for what `encode_cursor` has not made."""
+    key = _decoded(cursor)
+    if key is None or encode_cursor(key) != cursor:
+        raise InvalidRequestException("`cursor` is not one of this service; send a `next_cursor` from an earlier reply")
+    return key
+
+
+def _decoded(cursor: str) -> SortKey | None:
+    if len(cursor) > _MAX_CHARACTERS:
+        return None
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        values = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (binascii.Error, UnicodeError, ValueError, RecursionError):
+        return None
+    if not isinstance(values, list) or [type(value) for value in values] != list(_CURSOR_FORM):
+        return None
+    resource_type, name, pattern_type, principal, host, operation, permission_type = values
+    if not all(0 <= code <= _MAX_CODE for code in (resource_type, pattern_type, operation, permission_type)):
+        return None
+    return resource_type, name, pattern_type, principal, host, operation, permission_type

@@ -1,8 +1,7 @@
 """Keeps the image equal to the head of the change feed (KIP-801; DESIGN: store and change feed).
 
-First a snapshot, then whole transactions in order. Each look at the feed proves that it still continues this image
-(epoch, hash at the image's offset); if not, a fresh snapshot is built beside the image in use and swapped in.
-Declares the port `ChangeFeed` that the store implements.
+First a snapshot, then whole transactions in order. Each poll proves that the feed still continues this image (epoch,
+hash at the image's offset); if not, a fresh snapshot is built beside the image in use and swapped in.
 """
 
 import asyncio
@@ -21,15 +20,13 @@ from app.metrics.declared import Metrics
 from app.runtime.applying import ImageLostException, apply_in_steps
 from app.runtime.continuity import lost_history, mismatch_of, position_of, transactions_of
 from app.runtime.deadlines import bounded, stop
-from app.runtime.feed import ChangeFeed, SnapshotReader
 from app.runtime.options import RuntimeOptions
 from app.runtime.pace import run_through
+from app.runtime.ports import ChangeFeed
 from app.runtime.purgatory import Purgatory
 from app.runtime.readiness import Readiness
 from app.runtime.snapshot import load_image
 from app.runtime.wakeup import WakeUp
-
-__all__ = ["ChangeFeed", "Loader", "SnapshotReader"]
 
 _logger = logging.getLogger(__name__)
 _TIMEOUTS_BEFORE_RELOAD = 3
@@ -38,7 +35,7 @@ _UNEXPECTED = "unexpected fault, see the log"
 
 
 class _FeedMismatchException(Exception):
-    """The feed does not continue this image; a fresh snapshot has to."""
+    """The feed does not continue this image: a fresh snapshot has to be loaded."""
 
 
 class Loader:
@@ -65,7 +62,7 @@ class Loader:
         self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
         self._poison_backoff = Backoff(options.first_backoff_s, options.max_poison_backoff_s, options.jitter)
         self._reload: str | None = "the first load"
-        """Why a fresh snapshot is wanted; None while following."""
+        """Why a fresh snapshot is needed; None while following."""
         self._reload_at = 0.0
         self._loading = False
         """Whether the step under way is a load."""
@@ -77,16 +74,14 @@ class Loader:
         self._freeing: set[asyncio.Task[None]] = set()
 
     def open(self) -> None:
-        """Begin to load and follow."""
         self._readiness.loading()
         self._task = asyncio.create_task(self._run(), name="klamm-loader")
 
     def nudge(self) -> None:
-        """Look at the feed now."""
+        """Polls the feed now."""
         self._wake_up.nudge()
 
     async def close(self) -> None:
-        """Stop following and close the feed; the image stays as it is."""
         if self._task is not None:
             await stop(self._task)
         await self._wake_up.close()
@@ -113,12 +108,13 @@ class Loader:
                     await self._wake_up.wait(self._poll_within_s())
 
     async def _step(self) -> bool:
-        """One load or one look at the feed. Returns whether there is more to do at once."""
+        """Loads or polls once. Returns whether there is more to do at once."""
         self._loading = self._reload is not None and self._options.clock() >= self._reload_at
         if self._loading:
             options = self._options
-            patience_s = options.reload_turn_s if self.image.loading_complete else options.first_turn_s
-            async with options.load_turn(patience_s):
+            async with options.load_turn(
+                options.reload_turn_s if self.image.loading_complete else options.first_turn_s
+            ):
                 await self._load()
             return True
         try:
@@ -134,8 +130,6 @@ class Loader:
             self._in_trouble(str(mismatch))
             return True
 
-    # following
-
     async def _follow(self) -> bool:
         asked_at, askers = self._options.clock(), self._purgatory.askers()
         poll = await self._poll(self.image)
@@ -145,50 +139,46 @@ class Loader:
             await self._apply(transaction)
             # Requests get their turn between two transactions, never within one.
             await asyncio.sleep(0)
-        self._reload = None
-        self._timeouts = 0
+        self._reload, self._timeouts = None, 0
         self._poison_backoff.reset()
         if poll.records:
-            self._wake_up.fruitful()
+            self._wake_up.found_records()
         if self.image.offset < poll.head.last_offset:
             return True
         self._current(asked_at)
         return False
 
     async def _poll(self, image: AuthorizerImage) -> FeedPoll:
-        """The feed behind this image. Raises _FeedMismatchException if it does not continue it."""
+        """Raises _FeedMismatchException if the feed does not continue this image."""
         self._metrics.feed_polls += 1
-        known = self._still_known()
+        known, options = self._still_known(), self._options
         try:
-            poll = await self._ask(image.offset, self._options.poll_records)
+            poll = await bounded(self._feed.poll(image.offset, options.poll_records), options.poll_timeout_s)
         except PoisonedRecordException as poison:
             good = poison.offset - image.offset - 1
             if good <= 0:
                 raise
-            # Come as close to the poisoned record as whole transactions go.
-            poll = await self._ask(image.offset, good)
+            # Whole transactions up to the poisoned record can still be applied.
+            poll = await bounded(self._feed.poll(image.offset, good), options.poll_timeout_s)
         self._metrics.feed_high_watermark = poll.head.last_offset
         lost, mismatch = lost_history(known, self._still_known(), image, poll), mismatch_of(image, poll)
         if lost is not None:
-            self._lose(lost)
+            self._lost = lost
+            self.known.lose()
         if mismatch is not None or lost is not None:
             raise _FeedMismatchException(mismatch or _LOST)
         if not poll.records and image.offset < poll.head.last_offset:
             raise PoisonedRecordException(image.offset + 1, "the record is missing")
-        if any(len(each) > self._options.max_step_records for each in transactions_of(poll.records)):
+        if any(len(each) > options.max_step_records for each in transactions_of(poll.records)):
             raise _FeedMismatchException("a transaction is too large to become visible in one step")
         return poll
 
     def _still_known(self) -> FeedPosition | None:
-        """What the store has to go on from; None also if it was seen not to, and could not be told so."""
+        """What the store has to continue; None also if it was seen not to, and could not be told so."""
         return None if self.known.is_lost else self.known.position
 
-    def _lose(self, lost: FeedPosition) -> None:
-        self._lost = lost
-        self.known.lose()
-
     async def _renounce(self) -> None:
-        """Have a new epoch begun once history was lost, so that no token means two states; now or at a later look."""
+        """Begins a new epoch in the store once history was lost, so that no token means two states; retried later."""
         if self._lost is None:
             return
         lost, self._lost = self._lost, None
@@ -197,9 +187,6 @@ class Loader:
         except (StoreUnavailableException, TimeoutError) as fault:
             self._lost = lost
             _logger.warning("epoch_not_renounced", extra={"why": str(fault) or "no answer in time"})
-
-    async def _ask(self, offset: int, limit: int) -> FeedPoll:
-        return await bounded(self._feed.poll(offset, limit), self._options.poll_timeout_s)
 
     async def _apply(self, transaction: Sequence[Record]) -> None:
         try:
@@ -214,8 +201,6 @@ class Loader:
         self._metrics.transactions_applied += 1
         self._metrics.records_applied += records
         self._publish(image)
-
-    # loading
 
     async def _load(self) -> None:
         began_at = self._options.clock()
@@ -237,7 +222,7 @@ class Loader:
         self._current(equal_at)
 
     async def _caught_up(self, image: AuthorizerImage) -> tuple[AuthorizerImage, float]:
-        """The image brought to the head as it stood when the snapshot was built, and the time of that look.
+        """The image at the head as of when the snapshot was built, and the time of that poll.
 
         So a load that took long neither becomes ready with an old state nor takes the offset back.
         """
@@ -253,10 +238,10 @@ class Loader:
             poll = await self._poll(image)
 
     async def _check_passed(self, image: AuthorizerImage) -> None:
-        """A snapshot may have come past what is known, such as an update of this process, without showing it."""
+        """A snapshot may be past what is known, such as an update of this process, without containing it."""
         known = self._still_known()
         if known is not None and known.epoch == image.epoch and known.offset < image.offset:
-            self._lost = self._lost or known  # it stays where the store goes on from it
+            self._lost = self._lost or known  # the epoch stays if the store continues it
         await self._renounce()
 
     def _free(self, index: AclIndex) -> None:
@@ -273,10 +258,8 @@ class Loader:
         self._readiness.published(image)
         self._purgatory.reached(image)
 
-    # faults
-
     def _fault(self, fault: Exception, why: str) -> float:
-        """Take notice of a failed step. Returns the rest before the next one, in seconds."""
+        """Records a failed step. Returns the seconds to wait before the next one."""
         if self._loading:
             self._metrics.image_load_failures += 1
         else:
@@ -285,28 +268,21 @@ class Loader:
         if isinstance(fault, PoisonedRecordException):
             self._metrics.records_poisoned += 1
         if isinstance(fault, TimeoutError):
-            self._timed_out(why)
+            # It has waited enough already. A poll that never ends may be too large; a snapshot comes in parts.
+            self._backoff.reset()
+            self._timeouts += 1
+            if self._reload is None and self._timeouts >= _TIMEOUTS_BEFORE_RELOAD:
+                self._want_reload(why)
         elif not isinstance(fault, StoreUnavailableException):
-            self._damaged(why)
+            # The feed can't be followed, but the table may be sound. Snapshots are expensive, so they get rarer.
+            if self._reload is None:
+                self._want_reload(why)
+            elif self._loading and self.image.loading_complete:
+                self._reload_at = self._options.clock() + self._poison_backoff.next_s()
         return self._backoff.next_s()
 
-    def _timed_out(self, why: str) -> None:
-        """What hung has waited enough. A look that never ends may be too large; a snapshot comes in parts."""
-        self._backoff.reset()
-        self._timeouts += 1
-        if self._reload is None and self._timeouts >= _TIMEOUTS_BEFORE_RELOAD:
-            self._want_reload(why)
-
-    def _damaged(self, why: str) -> None:
-        """The feed can't be followed: the table may be sound. But snapshots are dear, so ever more seldom."""
-        if self._reload is None:
-            self._want_reload(why)
-        elif self._loading and self.image.loading_complete:
-            self._reload_at = self._options.clock() + self._poison_backoff.next_s()
-
     def _want_reload(self, why: str) -> None:
-        self._reload = why
-        self._reload_at = 0.0
+        self._reload, self._reload_at = why, 0.0
 
     def _in_trouble(self, why: str) -> None:
         if self._trouble is None:
@@ -321,6 +297,6 @@ class Loader:
         self._readiness.current(at)
 
     def _poll_within_s(self) -> float:
-        """At most `poll_s`; sooner if max.staleness.ms would fence the image before the next look."""
+        # Sooner if max.staleness.ms would fence the image before the next poll.
         limit_ms = self.image.config.max_staleness_ms
         return self._options.poll_s if limit_ms is None else min(self._options.poll_s, max(0.02, limit_ms / 2000))

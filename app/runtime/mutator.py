@@ -1,16 +1,14 @@
 """The one writer of this process: groups waiting updates into transactions (group commit).
 
-Declares the port `AclStore`. A caller always learns the truth: what came of its mutation, that it was not written, or
-that its outcome is unknown.
+A caller always learns the truth: what came of its mutation, that it was not written, or that its outcome is unknown.
 """
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol
 
 from app.core.backoff import Backoff
 from app.core.continuity import KnownHistory
@@ -26,6 +24,7 @@ from app.core.token import Token
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import answered, bounded, stop
 from app.runtime.options import RuntimeOptions
+from app.runtime.ports import AclStore
 
 _logger = logging.getLogger(__name__)
 
@@ -35,31 +34,9 @@ _SILENT = "the store does not answer; try again"
 _STOPPING = "the service is shutting down; the update was not written"
 
 
-class AclStore(Protocol):
-    """Where updates become durable."""
-
-    async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
-        """Write all of them in one transaction, in order; a later one sees the earlier.
-
-        Where the store does not provably go on from what is known, the transaction begins a new epoch, also if it
-        writes nothing else: an outcome never carries a token that two histories share. Afterwards its head is known.
-
-        They are read once, when the transaction has its turn: until then nobody's update is under way, however long
-        the store can't be reached, and whoever leaves is not written.
-
-        A mutation over its bound, or whose guard does not hold when its turn comes, is an ApiException among the
-        outcomes and does not hinder its neighbours. Raises StoreUnavailableException if certainly nothing was
-        committed, RequestTimedOutException if that is unknown; anything else means a fault of this group, with nothing
-        committed.
-        """
-
-    async def close(self) -> None:
-        """Give back every connection."""
-
-
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What came of a mutation, and the token of the state that holds it (of a guarded one: the first that does)."""
+    """What came of a mutation, and the token of a state that holds it (for a guarded one: the first that does)."""
 
     outcome: Outcome
     token: Token
@@ -111,11 +88,10 @@ class Mutator:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self) -> None:
-        """Begin to write."""
         self._task = asyncio.create_task(self._run(), name="klamm-mutator")
 
     async def submit(self, mutation: Mutation, timeout_s: float) -> Committed:
-        """Queue the mutation and wait until it is durable.
+        """Waits until the mutation is durable.
 
         Raises what the store refuses it with; OverloadedException at once if the queue is full;
         StoreUnavailableException if it was not written; RequestTimedOutException if its outcome is unknown.
@@ -126,16 +102,16 @@ class Mutator:
         try:
             return await answered(pending.answer, timeout_s)
         except TimeoutError:
-            raise self._late(pending) from None
+            raise self._timed_out(pending) from None
         finally:
             # Also when the caller was cancelled: what is not in flight yet won't be written.
-            self._leave(pending)
+            self._dequeue(pending)
 
     async def close(self) -> None:
-        """Take nothing more, let the group in flight end, refuse the rest, close the store."""
+        """Lets the group in flight end, refuses the rest, closes the store."""
         self._closing = True
         for pending in list(self._queue.values()):
-            self._leave(pending)
+            self._dequeue(pending)
             pending.refuse(StoreUnavailableException(_STOPPING))
         if not self._idle.is_set():
             await asyncio.wait({asyncio.ensure_future(self._idle.wait())}, timeout=self._options.drain_timeout_s)
@@ -155,21 +131,21 @@ class Mutator:
         too_heavy = self._queue and self._queued_weight + pending.weight > options.max_queued_bindings
         if too_heavy or len(self._queue) >= options.max_queued_mutations:
             raise OverloadedException("too many updates are waiting; this one was not written, try again shortly")
-        self._enter([pending])
+        self._enqueue([pending])
 
-    def _late(self, pending: _Pending) -> ApiException:
+    def _timed_out(self, pending: _Pending) -> ApiException:
         if pending.in_flight:
             return RequestTimedOutException(_UNKNOWN)
         return StoreUnavailableException(f"the update was not written: {self._why_waiting}")
 
-    def _enter(self, newcomers: Sequence[_Pending]) -> None:
-        for pending in newcomers:
+    def _enqueue(self, arrivals: Sequence[_Pending]) -> None:
+        for pending in arrivals:
             self._queue[pending.number] = pending
             self._queued_weight += pending.weight
         self._metrics.mutator_queue_size = len(self._queue)
         self._arrived.set()
 
-    def _leave(self, pending: _Pending) -> None:
+    def _dequeue(self, pending: _Pending) -> None:
         if self._queue.pop(pending.number, None) is not None:
             self._queued_weight -= pending.weight
             self._metrics.mutator_queue_size = len(self._queue)
@@ -200,7 +176,7 @@ class Mutator:
                 await asyncio.sleep(self._backoff.next_s())
 
     def _mutations_of(self, group: list[_Pending]) -> Generator[Mutation, None, None]:
-        """For the store, which begins to read them when their turn has come; an empty group is filled then."""
+        """The store begins to read these when their turn has come; an empty group is filled then."""
         if not group:
             group += self._next_group()
         for pending in group:
@@ -218,13 +194,13 @@ class Mutator:
                 break
             group.append(pending)
         for pending in group:
-            self._leave(pending)
+            self._dequeue(pending)
             pending.in_flight = True
         return group
 
     async def _write(self, group: list[_Pending]) -> bool:
-        """Write the group and answer its callers. Returns False, and queues it again, if the store was not reached."""
-        # INVARIANT: a write that was given up takes nobody with it any more, even if it comes back to life.
+        """Writes the group and answers its callers. If the store is not reached: queues it again and returns False."""
+        # INVARIANT: a write that was given up reads no further mutations, even if it comes back to life.
         with closing(self._mutations_of(group)) as mutations:
             try:
                 written = await bounded(self._store.write(mutations, self._known), self._options.write_timeout_s)
@@ -257,7 +233,7 @@ class Mutator:
         self._metrics.mutator_mutations_written += len(group)
 
     async def _write_one_by_one(self, group: Sequence[_Pending]) -> bool:
-        """After a fault that is some member's own: nothing was committed, and the others shall not suffer for it."""
+        """After a fault of one of them: nothing was committed, and it must not affect the others."""
         self._metrics.mutator_group_failures += 1
         if len(group) == 1:
             group[0].refuse(
@@ -271,15 +247,15 @@ class Mutator:
         return True
 
     def _queue_again(self, group: Sequence[_Pending]) -> None:
-        """Before everyone else, as they came first. Callers that have left are left out."""
+        """Puts them before all others, as they came first, without those whose callers have left."""
         for pending in group:
             pending.in_flight = False
             if self._closing:
                 pending.refuse(StoreUnavailableException(_STOPPING))
         others = list(self._queue.values())
         for pending in others:
-            self._leave(pending)
-        self._enter([pending for pending in (*group, *others) if not pending.answer.done()])
+            self._dequeue(pending)
+        self._enqueue([pending for pending in (*group, *others) if not pending.answer.done()])
 
 
 def _size(mutation: Mutation) -> int:

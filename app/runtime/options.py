@@ -1,4 +1,4 @@
-"""Bounds and times of the runtime, as plain values; every wait, queue and retry of this room has its bound here."""
+"""Bounds and times: every wait, queue and retry of the runtime has its bound here."""
 
 import random
 import time

@@ -15,7 +15,7 @@ _ENTRIES_BETWEEN = 16
 
 
 class Pace:
-    """Whoever works calls `breathe` often; once a millisecond it gives the event loop away.
+    """Yields to the event loop once a millisecond, if `breathe` is called often enough.
 
     If others used that turn, requests are waiting: then a rest of two milliseconds follows (duty cycle).
     """
@@ -25,7 +25,6 @@ class Pace:
         self._began = clock()
 
     async def breathe(self) -> None:
-        """Let others run if this step has had its time."""
         now = self._clock()
         if now - self._began < _STEP_S:
             return
@@ -36,7 +35,6 @@ class Pace:
 
 
 async def each_paced(entries: Iterable[T], make: Callable[[T], R]) -> list[R]:
-    """What `make` makes of each entry; ten thousand of them take long enough to breathe in between."""
     pace = Pace()
     made: list[R] = []
     for count, entry in enumerate(entries, 1):
@@ -47,7 +45,6 @@ async def each_paced(entries: Iterable[T], make: Callable[[T], R]) -> list[R]:
 
 
 async def run_through(steps: Iterator[None]) -> None:
-    """Take every step, breathing between them."""
     pace = Pace()
     for _ in steps:
         await pace.breathe()

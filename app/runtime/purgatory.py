@@ -20,8 +20,6 @@ _PURGE_AT = 1_000
 
 
 class Purgatory:
-    """The loader tells it every new image; callers wait for a token."""
-
     def __init__(self, bound: int, metrics: Metrics) -> None:
         self._bound = bound
         self._metrics = metrics
@@ -34,14 +32,14 @@ class Purgatory:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def has_passed(self, token: Token) -> bool:
-        """Whether the image is at or behind this token, and is not known to be of a lost history."""
+        """Whether the image has reached this token, and is not known to be of a lost history."""
         return token.epoch == self._epoch and token.offset <= self._offset
 
     async def wait_for(self, token: Token, timeout_s: float) -> None:
-        """Return when the image is at or behind this token.
+        """Returns when the image has reached this token.
 
-        Raises TimeoutError at the deadline, TokenEpochMismatchException once a look at the store has confirmed that it
-        is of another epoch or the image has changed to yet another, OverloadedException if too many wait.
+        Raises TimeoutError at the deadline, TokenEpochMismatchException once a poll has confirmed that the store is of
+        another epoch or the image has changed to yet another, OverloadedException if too many wait.
         """
         if self.has_passed(token):
             return
@@ -56,7 +54,7 @@ class Purgatory:
     async def wait_for_own(self, token: Token, timeout_s: float) -> None:
         """The same for an update that this process has committed.
 
-        Its epoch may be one that the image has yet to learn of, and no bound stands in its way: the mutator has one.
+        Its epoch may be new to the image, and the bound does not apply: the mutator has its own.
         Raises TimeoutError, or RequestTimedOutException if the store has moved on to yet another epoch.
         """
         if self.has_passed(token):
@@ -68,7 +66,7 @@ class Purgatory:
             )
 
     def reached(self, image: AuthorizerImage) -> None:
-        """Take notice of a new image: wake who is due, and on another epoch all who wait for one that it is not."""
+        """Wakes those who are due with this image; if its epoch is new, all who wait for another one."""
         if image.epoch is None:
             self._epoch, self._offset = None, -1
             return
@@ -82,11 +80,11 @@ class Purgatory:
         self._count_size()
 
     def askers(self) -> int:
-        """Those who wait now, to be handed to `confirmed`."""
+        """Marks those who wait now, for `confirmed`."""
         return next(self._numbers)
 
     def confirmed(self, image: AuthorizerImage, askers: int) -> None:
-        """The store was seen to continue this image, by a look that these askers saw begin: other epochs are over."""
+        """The store was seen to continue this image, by a poll that began after these asked: other epochs are over."""
         self.reached(image)
         for epoch in [each for each in self._heaps if each != self._epoch]:
             heap = self._heaps.pop(epoch)
@@ -98,18 +96,18 @@ class Purgatory:
         self._count_size()
 
     def distrust(self, epoch: UUID) -> None:
-        """The image is of a history that the store has lost: its offset vouches for nothing until the next one."""
+        """The image is of a history that the store has lost: its offset proves nothing until the next image."""
         if epoch == self._epoch:
             self._epoch, self._offset = None, -1
 
     async def drained(self, timeout_s: float) -> None:
-        """Return when nobody waits any more, or at the deadline."""
+        """Returns when nobody waits any more, or at the deadline."""
         waiting = [future for heap in self._heaps.values() for _, _, future in heap if not future.done()]
         if waiting:
             await asyncio.wait(waiting, timeout=timeout_s)
 
     def close(self) -> None:
-        """End every wait as if its deadline had come."""
+        """Ends every wait as if its deadline had come."""
         self._closed = True
         for heap in self._heaps.values():
             _wake(heap)
@@ -138,7 +136,7 @@ class Purgatory:
             raise TimeoutError
 
     def _purge(self) -> None:
-        """Drop entries of callers that have left, once they are the greater part."""
+        """Drops entries of callers that have left, once they are the majority."""
         if self._metrics.purgatory_size < _PURGE_AT + 2 * self._metrics.purgatory_num_delayed_operations:
             return
         for epoch, heap in list(self._heaps.items()):

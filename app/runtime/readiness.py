@@ -1,6 +1,6 @@
 """Who may be answered, and why not: STARTING -> LOADING -> READY -> (LAGGING | FENCED) -> DRAINING (KIP-801, KIP-504).
 
-The loader says what it knows of image and head; probes and the authorizer ask.
+The loader reports on image and head; probes and the authorizer ask.
 """
 
 import asyncio
@@ -16,8 +16,6 @@ _MAX_LISTENERS = 64
 
 
 class State(Enum):
-    """What this process is good for."""
-
     STARTING = "STARTING"
     """Nothing runs yet."""
     LOADING = "LOADING"
@@ -68,15 +66,11 @@ class Readiness:
         self._listeners: dict[str, None] = {}
         self._change = asyncio.Event()
 
-    # what the loader and the authorizer tell
-
     def loading(self) -> None:
-        """The loader runs."""
         self._running = True
         self._equal_at = self._clock()
 
     def published(self, image: AuthorizerImage) -> None:
-        """An image came into use."""
         self._config = image.config
         self._offset = image.offset
         self._loaded = image.loading_complete
@@ -84,29 +78,25 @@ class Readiness:
         self._tell()
 
     def current(self, at: float) -> None:
-        """The image was seen to equal the head; `at` is the clock's time before the look."""
+        """The image was seen to equal the head; `at` is the clock's time before that poll."""
         self._equal_at = at
         self._trouble = None
         self._tell()
 
     def troubled(self, why: str) -> None:
-        """The image can't be brought to the head for this reason."""
         self._trouble = why
 
     def draining(self) -> None:
-        """The process is about to stop."""
         self._draining = True
         self._tell()
 
     def register(self, listeners: Iterable[str]) -> None:
-        """Show these listeners in `checks`; the latest 64 are kept."""
+        """Shows these listeners in `checks`; the latest 64 are kept."""
         for name in listeners:
             self._listeners.pop(name, None)
             self._listeners[name] = None
         while len(self._listeners) > _MAX_LISTENERS:
             del self._listeners[next(iter(self._listeners))]
-
-    # what probes and the authorizer ask
 
     @property
     def age_s(self) -> float:
@@ -121,7 +111,6 @@ class Readiness:
 
     @property
     def state(self) -> State:
-        """What this process is good for right now."""
         if self._draining:
             return State.DRAINING
         if not self._loaded:
@@ -141,7 +130,7 @@ class Readiness:
         return state in (State.READY, State.LAGGING)
 
     def checks(self) -> list[tuple[str, bool, str]]:
-        """Name, whether it stands in nobody's way, and what there is to say. The process is ready iff all do."""
+        """Name, whether it passes, and details. The process is ready if all pass."""
         state = self.state
         trouble = self._trouble or "none"
         age = f"last known to equal the head {self.age_s:.1f} s ago"
@@ -163,13 +152,13 @@ class Readiness:
         return checks
 
     async def wait_until_ready(self, listeners: Sequence[str], timeout_s: float) -> None:
-        """Return when all of these listeners are ready, when none will be any more, or at the deadline."""
+        """Returns when all of these listeners are ready, when the process drains, or at the deadline."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not self._draining and not all(map(self.ready, listeners)):
                     await self._change.wait()
 
     def _tell(self) -> None:
-        # Whoever waits now is woken, whoever comes later waits for the next change.
+        # This wakes those who wait now; those who come later wait for the next change.
         self._change.set()
         self._change.clear()

@@ -12,9 +12,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class Retention:
-    """One task that calls `trim` until nothing is left to trim, and rests. `trim` returns the records it removed.
+    """Calls `trim`, which returns the number of records it removed, until nothing is left; then rests.
 
-    Every replica may run one: whoever comes second finds nothing. A follower that is left behind reloads.
+    Every replica may run one: the second finds nothing. A follower that is left behind reloads.
     """
 
     def __init__(self, trim: Callable[[], Awaitable[int]], options: RuntimeOptions, every_s: float = 60.0) -> None:
@@ -24,11 +24,10 @@ class Retention:
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin; the first trim comes after the first rest."""
         self._task = asyncio.create_task(self._run(), name="klamm-retention")
 
     async def close(self) -> None:
-        """Stop; a trim under way is rolled back."""
+        """A trim under way is rolled back."""
         if self._task is not None:
             await stop(self._task)
 

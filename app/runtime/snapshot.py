@@ -12,8 +12,8 @@ from app.core.records import FeedHead
 from app.metrics.declared import Metrics
 from app.runtime.collection import collection_paused
 from app.runtime.deadlines import stop
-from app.runtime.feed import ChangeFeed
 from app.runtime.pace import Pace, run_through
+from app.runtime.ports import ChangeFeed
 
 _ROWS_AT_ONCE = 50
 _SLICES_AHEAD = 2
@@ -36,7 +36,6 @@ class _End:
 
 
 _Part = _Opening | _Slice | _End | Exception
-"""What comes out of a snapshot: its opening, its rows, its end; or what it failed with."""
 
 
 async def load_image(
@@ -81,7 +80,7 @@ async def _read(feed: ChangeFeed, parts: asyncio.Queue[_Part]) -> None:
 
 
 class _Loading:
-    """One image in the making; `image` is None until the snapshot has come to its end."""
+    """`image` is None until the snapshot has come to its end."""
 
     def __init__(self, startup: AuthorizerConfig, metrics: Metrics) -> None:
         self.image: AuthorizerImage | None = None

@@ -1,4 +1,4 @@
-"""From a caller that may to an answer: validate, write, wait until this process' image shows it (KIP-140)."""
+"""Updates of callers that may make them: validate, write, wait until this process' image shows them (KIP-140)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -64,8 +64,8 @@ class Updates:
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
         """The id of each ACL. Raises PolicyViolationException for more than 10,000 new ones in one call.
 
-        With a guard nothing is written unless the store stands there: raises InvalidUpdateVersionException, or
-        TokenEpochMismatchException. The token is then the state that this very call has left.
+        With a guard nothing is written unless the store is at that token: raises InvalidUpdateVersionException, or
+        TokenEpochMismatchException. The token returned is then the state right after this call.
         """
         checked = await _checked(bindings, validate_new_acl)
         valid = _valid(checked)
@@ -81,10 +81,7 @@ class Updates:
         timeout_s: float,
         guard: Token | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
-        """What each filter took out. Raises InvalidRequestException for more than 10,000 removals in one call.
-
-        A guard means what it means to `create_acls`.
-        """
+        """What each filter removed. Raises InvalidRequestException for more than 10,000 removals in one call."""
         checked = await _checked(filters, validate_filter)
         valid = _valid(checked)
         if not valid and guard is None:
@@ -95,7 +92,6 @@ class Updates:
     async def alter_configs(
         self, changes: Sequence[ConfigChange], actor: str, timeout_s: float
     ) -> tuple[list[ApiException | None], Token]:
-        """None for each change that is written."""
         checked = await _checked(changes, _config_refusal)
         valid = _valid(checked)
         if not valid:
@@ -134,8 +130,6 @@ class Updates:
 async def _checked(
     entries: Sequence[T | ApiException], refusal_of: Callable[[T], ApiException | None]
 ) -> list[T | ApiException]:
-    """Each entry, or its refusal."""
-
     def check(entry: T | ApiException) -> T | ApiException:
         return entry if isinstance(entry, ApiException) else refusal_of(entry) or entry
 
@@ -155,6 +149,5 @@ def _valid(checked: Sequence[T | ApiException]) -> list[T]:
 
 
 def _merged(checked: Sequence[T | ApiException], results: Iterable[R]) -> list[R | ApiException]:
-    """The refusals in their places, the results of the valid entries in the others."""
     each = iter(results)
     return [entry if isinstance(entry, ApiException) else next(each) for entry in checked]

@@ -4,7 +4,7 @@ import asyncio
 
 from app.core.backoff import Backoff
 from app.runtime.deadlines import stop
-from app.runtime.feed import ChangeFeed
+from app.runtime.ports import ChangeFeed
 
 _GRACE_S = 1.0
 _SOON_S = 0.05
@@ -26,19 +26,19 @@ class WakeUp:
         self._backoff = Backoff(_FIRST_REST_S, _LONGEST_REST_S)
 
     def nudge(self) -> None:
-        """Wake the loader now: somebody waits for an offset, and the hint may be lost."""
+        """Wakes the loader now: a caller waits for an offset, and the hint may be lost."""
         self._nudged.set()
 
-    def fruitful(self) -> None:
-        """The last look brought records."""
+    def found_records(self) -> None:
+        """Notes that the last poll brought records."""
         self._idle_hints = 0
         self._backoff.reset()
 
     async def wait(self, within_s: float) -> None:
-        """Return on a hint, on a nudge, or after `within_s`.
+        """Returns on a hint, on a nudge, or after `within_s`.
 
-        Hints that keep coming at once and without news (a listening connection that can't be had) are followed by
-        ever longer rests, which a nudge ends.
+        Hints that keep coming at once and without news (no listening connection can be opened) are followed by ever
+        longer rests, which a nudge ends.
         """
         hint = self._waiting_for_hint(within_s)
         nudge = asyncio.create_task(self._nudged.wait(), name="klamm-nudge")
@@ -52,7 +52,6 @@ class WakeUp:
             self._nudged.clear()
 
     async def close(self) -> None:
-        """End the wait for hints."""
         if self._hint is not None:
             await stop(self._hint)
 
@@ -64,7 +63,7 @@ class WakeUp:
         return self._hint
 
     async def _settle(self, hint: asyncio.Task[None]) -> float:
-        """Clear away a wait that has ended, or that hangs. Returns the rest that is due, in seconds."""
+        """Clears away a wait that has ended, or that hangs. Returns the rest that is due, in seconds."""
         took_s = asyncio.get_running_loop().time() - self._hint_began
         if hint.done() or took_s > self._hint_within_s + _GRACE_S:
             self._hint = None

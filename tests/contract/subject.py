@@ -8,9 +8,7 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import ApiException
 from app.core.mutations import Mutation, Outcome
 from app.core.records import FeedHead, Record
-from app.runtime.feed import ChangeFeed
-from app.runtime.importing import BulkStore
-from app.runtime.mutator import AclStore
+from app.runtime.ports import AclStore, BulkStore, ChangeFeed
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from app.core.kafka.codes import AclOperation, PatternType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
-from app.runtime.cursors import decode_cursor, encode_cursor
+from app.runtime.listing import decode_cursor, encode_cursor
 from tests.images import binding_of, index_of, numbered
 from tests.reference import Reference
 from tests.unit.regressions.acls import DESCRIBE, READ, TOPIC, WRITE, prefix

@@ -38,7 +38,7 @@ from app.rest.errors import problem_response
 from app.rest.http.correlation import mark_of_headers
 from app.rest.http.framing import BadLineError, Framing, HeadTooLargeError
 from app.rest.http.target import asks_opa, path_of, target_in
-from app.runtime.cursors import decode_cursor
+from app.runtime.listing import decode_cursor
 from tests.linear import is_linear
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, connected, request
 

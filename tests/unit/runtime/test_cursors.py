@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.core.index.table import SortKey
 from app.core.kafka.errors import InvalidRequestException
-from app.runtime.cursors import decode_cursor, encode_cursor
+from app.runtime.listing import decode_cursor, encode_cursor
 
 codes = st.integers(0, 127)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)

@@ -1,0 +1,79 @@
+"""What the runtime needs of a store. Tests hand in fakes; the command line hands in PostgreSQL.
+
+Faults are StoreUnavailableException (for a write: certainly nothing was committed) and, for writes,
+RequestTimedOutException (that is unknown). Any other exception of a write is a fault of what was to be written, and
+nothing of it was committed.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from app.core.continuity import FeedPosition, KnownHistory
+from app.core.kafka.bindings import AclRow, StandardAcl
+from app.core.mutations import BatchOutcome, GroupOutcome, Mutation
+from app.core.records import FeedHead, FeedPoll
+
+
+class SnapshotReader(Protocol):
+    """Head, stored configuration and all ACLs, read in one snapshot of the database."""
+
+    @property
+    def head(self) -> FeedHead: ...
+
+    @property
+    def configs(self) -> Mapping[str, str]: ...
+
+    def slices(self) -> AsyncIterator[Sequence[AclRow]]:
+        """All ACLs in the order of lists, some hundred at a time."""
+
+
+class ChangeFeed(Protocol):
+    """The ordered record of every change. A row that can't be read, or a hole, is a PoisonedRecordException."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[SnapshotReader]: ...
+
+    async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
+        """The head, the hash at the offset, and whole transactions behind it: `limit` records or one transaction."""
+
+    async def renounce(self, lost: FeedPosition) -> None:
+        """Begins a new epoch unless the store continues this position, or is of a later epoch already.
+
+        Where the store can't be written, nothing happens.
+        """
+
+    async def wait(self, timeout_s: float) -> None:
+        """Returns on a hint that there may be news, on loss of the hints' connection, or after the timeout."""
+
+    async def close(self) -> None: ...
+
+
+class AclStore(Protocol):
+    """Where updates become durable."""
+
+    async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
+        """Writes all of them in one transaction, in order; a later one sees the earlier.
+
+        Where the store does not provably continue what is known, the transaction begins a new epoch, also if it
+        writes nothing else: an outcome never carries a token that two histories share. Afterwards its head is known.
+
+        The mutations are read once, when the transaction has its turn: until then nobody's update is under way, however
+        long the store can't be reached, and the update of a caller that has left is not written.
+
+        A mutation over its bound, or whose guard does not hold when its turn comes, is an ApiException among the
+        outcomes and does not affect its neighbours.
+        """
+
+    async def close(self) -> None: ...
+
+
+class BulkStore(Protocol):
+    """Where the batches of an import go."""
+
+    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
+        """Writes the batch in one transaction. The ACLs come by their natural keys; those that exist are left alone.
+
+        `known` is as in `AclStore.write`. A batch whose outcome is unknown may be given again, with the same ids.
+        """
+
+    async def close(self) -> None: ...
