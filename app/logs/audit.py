@@ -1,7 +1,6 @@
 """The audit log `kafka.authorizer.logger`, in the wording, levels and layout of Kafka's own, or as JSON lines.
 
-ALLOWED with log_if_allowed is DEBUG, DENIED with log_if_denied is INFO, everything else TRACE. Lines are made and
-written by a thread of their own: a decision pays for one append, and the event loop never waits for a disk.
+ALLOWED with log_if_allowed is DEBUG, DENIED with log_if_denied is INFO, everything else TRACE.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ TRACE = 5
 DEBUG = logging.DEBUG
 INFO = logging.INFO
 LEVELS = {"TRACE": TRACE, "DEBUG": DEBUG, "INFO": INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR, "OFF": 100}
-"""The values of `audit.level`: what is below the level is not logged. Nothing is logged above INFO."""
+"""The values of `audit.level`; nothing is logged above INFO."""
 
 _LOG = logging.getLogger(__name__)
 _LEVEL_NAMES = {TRACE: "TRACE", DEBUG: "DEBUG", INFO: "INFO"}
@@ -42,7 +41,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u
 
 
 class AuditEntry(msgspec.Struct, gc=False):
-    """One decided action, as the log wants it. `acl` is None unless the rule is MatchingAcl."""
+    """One decided action. `acl` is None unless the rule is MatchingAcl."""
 
     level: int
     operation: int
@@ -54,7 +53,7 @@ class AuditEntry(msgspec.Struct, gc=False):
 
 
 class AuditSource(msgspec.Struct, gc=False):
-    """Who asked: the parts of a request's context that an audit line shows."""
+    """What an audit line shows of a request's context."""
 
     principal: str
     host: str
@@ -62,7 +61,7 @@ class AuditSource(msgspec.Struct, gc=False):
     request_id: str | None = None
     trace_id: str | None = None
     caller: str | None = None
-    """The name of who made the request, which is not the principal that it asked about."""
+    """The name of the client, which is not the principal that it asks about."""
 
 
 def level_of(verdict: Verdict, log_if_allowed: object, log_if_denied: object) -> int:
@@ -116,7 +115,7 @@ class AuditLog(LineLog[_Request]):
                 binding = entry.acl.binding
                 size += _ACL_BYTES + written_bytes(binding.resource_name) + written_bytes(binding.host)
                 size += again if binding.principal == source.principal else written_bytes(binding.principal)
-        # The first line names a principal of its own twice where an ACL decided.
+        # The first line names the principal twice where an ACL of its own decided.
         return size + principal - again
 
     def _lines_of(self, time_s: float, request: _Request, part: slice) -> Iterable[str]:
@@ -182,7 +181,7 @@ def _lines(
     """
     stamp, before, end = around
     principal = shown(source.principal)
-    # What would be repeated; None if it may be.
+    # None if the principal may be repeated as it is.
     short = None if len(entries) == 1 or len(principal.encode()) <= REPEATED_BYTES else _short(source.principal)
     where = f" from host = {shown(source.host)} on resource = "
     request = f" for request = {request_name(source.request_type)} with resourceRefCount = "
@@ -199,7 +198,7 @@ def _lines(
 
 
 def _short(principal: str) -> str:
-    """What stands for a long principal in all of a request's lines but the first."""
+    """How all of a request's lines but the first show a long principal."""
     encoded = principal.encode("utf-8", "surrogatepass")
     mark = f"{len(encoded)} bytes, SHA-256 {hashlib.sha256(encoded).hexdigest()[:16]}, in full in the first line"
     return f"{principal[:_SHOWN_OF_LONG]}... [{mark}]"
@@ -228,7 +227,7 @@ def _widest(words: Sequence[str]) -> int:
     return max(range(len(words)), key=lambda at: len(words[at]))
 
 
-# From these two follows how much a line takes beside its names.
+# These two give the size of a line beside its names.
 _WIDEST_SOURCE = AuditSource("", "", _widest(API_KEY_NAMES), "", "", "")
 _WIDEST_ENTRY = AuditEntry(
     DEBUG, _widest(_OPERATIONS), _widest(_RESOURCE_TYPES), "", -(2**31), Verdict.DEFAULT_ALLOW, None

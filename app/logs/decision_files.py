@@ -1,7 +1,7 @@
-"""The files of the decision log: one open file a process, closed and renamed by size and age, the oldest deleted.
+"""The files of the decision log. Each process has one open; it is closed by size and age, and the oldest are deleted.
 
-`_decisions-<UTC start>-<pid>-<number>.jsonl` is open, and locked (flock) by the process that writes it. Closed, it is
-`decisions-...` and never changes again.
+`_decisions-<UTC start>-<pid>-<number>.jsonl` is open, and locked (flock) by the process that writes it. Once closed,
+it is `decisions-...` and never changes again.
 """
 
 import errno
@@ -22,16 +22,16 @@ _LOG = logging.getLogger(__name__)
 _OPEN, _CLOSED, _END = "_decisions-", "decisions-", ".jsonl"
 _FILE_MODE, _FOLDER_MODE = 0o640, 0o750
 _ATTEMPTS = 100
-# What the smallest file takes on most disks, so that a great many small ones count for what they are.
+# The smallest file takes this on most disks, so a great many small ones count for what they take.
 _LEAST_BYTES = 4_096
 _LOOKS_PER_KEPT = 64
-# What systems say that have no hard links, or none to this file.
+# The errors of systems without hard links, or without one to this file.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBounds:
-    """Where the files are, when one is closed, and how much of closed ones is kept."""
+    """Where the files are, when one is closed, and how much of the closed ones is kept."""
 
     folder: Path
     rotate_bytes: int
@@ -51,11 +51,10 @@ class _OpenFile:
         self._descriptor = descriptor
 
     def is_there(self) -> bool:
-        """Whether whoever opens its path finds it."""
         return _is_at(self.path, self._descriptor)
 
     def append(self, lines: bytes) -> None:
-        """Write all of this. Raises OSError; then the file ends as before, unless the disk refuses even that."""
+        """Writes all of this, or raises OSError: then the file ends as before, unless the disk refuses even that."""
         rest = memoryview(lines)
         try:
             while rest:
@@ -67,21 +66,20 @@ class _OpenFile:
         self.size += len(lines)
 
     def finish(self) -> None:
-        """Close it for good, under its closed name. Raises OSError: then it is a left-over."""
+        """Closes it under its closed name. After an OSError it is a left-over."""
         try:
-            # INVARIANT: the lock is held until nobody can take the file for a left-over any more.
+            # INVARIANT: the lock is held until nobody can mistake the file for a left-over any more.
             _finish(self.path, self._descriptor)
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of it as it is."""
         with suppress(OSError):
             os.close(self._descriptor)
 
 
 class DecisionFiles:
-    """The folder, as one process writes to it; for one thread. `clock` tells seconds that never run backwards."""
+    """The folder as one process writes to it, from one thread. `clock` must be monotonic."""
 
     def __init__(self, bounds: FileBounds, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._bounds = bounds
@@ -90,14 +88,14 @@ class DecisionFiles:
         self._file: _OpenFile | None = None
         self._number = 0
         self._left_over = True
-        """Whether there may be files that nobody writes and nobody has closed."""
+        """Whether there may be files that nobody writes to and nobody has closed."""
         self._closed_bytes = bounds.retention_bytes
-        """What was closed since the last look at all closed files; at first, enough to look."""
+        """How much was closed since the last look at all closed files; enough to look, at first."""
         self._deleted = 0
         self._may_tell = OncePerMinute(clock)
 
     def append(self, lines: bytes) -> None:
-        """Write whole lines, to a new file if none is open. Raises OSError; then they are not written."""
+        """Writes whole lines, to a new file if none is open. Raises OSError if they are not written."""
         file = self._file
         if file is not None and not file.is_there():
             # It may come back with its folder.
@@ -109,13 +107,13 @@ class DecisionFiles:
         try:
             file.append(lines)
         except OSError:
-            # What comes next may be on another disk; what is there is worth reading.
+            # The next file may be on another disk; what this one holds is worth reading.
             with suppress(OSError):
                 self.finish()
             raise
 
     def tidy_s(self) -> float | None:
-        """In how many seconds `tidy` has something to do; None: not before the next line."""
+        """In how many seconds `tidy` has something to do; None means not before the next line."""
         if self._left_over:
             return 0.0
         return None if self._file is None else max(0.0, self._ends_in_s(self._file))
@@ -124,7 +122,7 @@ class DecisionFiles:
         return file.opened_at + self._bounds.rotate_s - self._clock()
 
     def tidy(self) -> None:
-        """Close the open file if it is large or old enough, and left-overs; delete what is too much. Raises OSError."""
+        """Closes the open file if it is due, closes left-overs, and deletes what is too much. Raises OSError."""
         file = self._file
         if file is not None and (file.size >= self._bounds.rotate_bytes or self._ends_in_s(file) <= 0):
             self.finish()
@@ -134,7 +132,7 @@ class DecisionFiles:
             self._delete_oldest()
 
     def finish(self) -> None:
-        """Close the open file. Raises OSError if it could not be renamed: then a later `tidy` does it."""
+        """Closes the open file. Raises OSError if it can't be renamed, which a later `tidy` does."""
         file, self._file = self._file, None
         if file is None:
             return
@@ -154,23 +152,23 @@ class DecisionFiles:
                 descriptor = os.open(path, flags, _FILE_MODE)
             except FileExistsError:
                 continue
-            # Between these two, a process that is being started may have taken it for a left-over.
+            # In between, a process that is starting may have taken it for a left-over.
             if _is_locked(descriptor) and _is_at(path, descriptor):
                 return _OpenFile(path, descriptor, self._clock())
             os.close(descriptor)
         raise OSError(errno.EBUSY, "no name is free", str(self._bounds.folder))
 
     def _adopt(self) -> None:
-        """Close what processes that have died left open: nobody holds its lock."""
+        """Closes what dead processes left open, whose lock nobody holds."""
         own = None if self._file is None else self._file.path.name
         for name in _names(self._bounds.folder, _OPEN, (_END,)):
-            # A second lock on the own file would end the first one where locks go by process (NFS).
+            # Where locks go by process (NFS), a second lock on the own file would end the first.
             if name != own:
                 _adopt(self._bounds.folder / name)
         self._left_over = False
 
     def _delete_oldest(self) -> None:
-        """Keep the newest closed files, the very newest in any case. Names sort by the time of their beginning."""
+        """Keeps the newest closed files, and the very newest in any case. Names sort by their start."""
         folder, kept, failed, deleted = self._bounds.folder, 0, 0, self._deleted
         self._closed_bytes = 0
         names = _names(folder, _CLOSED, (_END, f"{_END}.gz"))
@@ -195,7 +193,7 @@ class DecisionFiles:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder if only it is missing. Raises UsageError if files can't be made, locked and renamed in it."""
+    """Makes the folder if only it is missing. Raises UsageError if files in it can't be made, locked and renamed."""
     probe = folder / f"_klamm-probe-{os.getpid()}-{time.time_ns()}"
     try:
         folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
@@ -230,7 +228,7 @@ def _adopt(path: Path) -> None:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, PermissionError):
-        # Gone meanwhile, or of another user, whose services will see to it.
+        # It is gone meanwhile, or another user's, whose own services will close it.
         return
     try:
         if _is_locked(descriptor) and _is_at(path, descriptor):
@@ -240,7 +238,7 @@ def _adopt(path: Path) -> None:
 
 
 def _finish(path: Path, descriptor: int) -> None:
-    """Give a file its closed name; one that is empty is deleted. The caller holds its lock."""
+    """Gives a file its closed name, or deletes it if it is empty. The caller holds its lock."""
     if not os.fstat(descriptor).st_size:
         path.unlink(missing_ok=True)
         return
@@ -254,11 +252,11 @@ def _finish(path: Path, descriptor: int) -> None:
 
 
 def _rename(source: Path, target: Path) -> None:
-    """Raises FileExistsError rather than overwrite: a rename would."""
+    """Raises FileExistsError where a plain rename would overwrite."""
     try:
         os.link(source, target)
     except FileExistsError:
-        # Whoever was to rename it may have died between the two steps.
+        # A process may have died between the two steps of this.
         if not source.samefile(target):
             raise
     except OSError as fault:
@@ -272,7 +270,7 @@ def _rename(source: Path, target: Path) -> None:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Whether the lock is this process's now; it ends with the process. Raises OSError where there are no locks."""
+    """Whether this process has the lock now, until it ends. Raises OSError where there are no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

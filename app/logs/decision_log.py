@@ -1,9 +1,6 @@
-"""The decision log: what authorize has decided, an action a line, as JSON that the pipeline ingests.
+"""The decision log: what authorize has decided, as JSON lines that the pipeline ingests.
 
-Where it is long what a request's actions share, they stand in a list, and it is written once for many of them.
-
-The event loop pays for one append a request. Lines are made, written and rotated by a thread of their own; what waits
-for it is bounded, and what has no room is dropped and counted.
+A line is one action. Where the texts that a request's actions share are long, a line has a list of actions instead.
 """
 
 import logging
@@ -26,11 +23,11 @@ from app.metrics.declared import Metrics
 _LOG = logging.getLogger(__name__)
 _REQUEST_BYTES, _ACTION_BYTES = 384, 224
 LONGEST_LINE = 1024 * 1024
-"""A list of actions ends before its line gets longer, for the pipeline reads none that is."""
+"""A list of actions ends before its line gets longer: the pipeline reads no longer one."""
 
 
 class Asked(Protocol):
-    """An action, in the words of the request."""
+    """An action in the words of the request."""
 
     operation: str
     resource_type: str
@@ -38,7 +35,7 @@ class Asked(Protocol):
 
 
 class Asker(msgspec.Struct, gc=False):
-    """Who asked: what a line shows of a request's context. UNSET is null."""
+    """What a line shows of a request's context. UNSET is written as null."""
 
     principal: str
     host: str
@@ -56,12 +53,11 @@ class Stand(NamedTuple):
 
     @staticmethod
     def of(image: AuthorizerImage) -> "Stand":
-        """Where this one stands."""
         return Stand("" if image.epoch is None else str(image.epoch), image.offset)
 
 
 class Decided(NamedTuple):
-    """All of one request: the actions, what came of each, and the id (its 16 bytes) of the ACL that decided it."""
+    """One request: the actions, the verdict on each, and the id (16 bytes) of the ACL that decided it."""
 
     stand: Stand
     asker: Asker
@@ -177,7 +173,7 @@ def _action(action: Asked, verdict: Verdict, acl_id: bytes | None) -> str:
 
 
 def _lists(bodies: Sequence[str], room: int) -> Iterator[str]:
-    """The actions as objects, as many at once as there is room for."""
+    """The actions as JSON objects, as many in a text as there is room for."""
     some: list[str] = []
     size = _REQUEST_BYTES
     for body in bodies:
@@ -195,7 +191,7 @@ def _text(value: str | UnsetType | None) -> str:
 
 
 def _size(decided: Decided) -> int:
-    """As many bytes as its lines take at most, and about what it takes in memory if that is more."""
+    """As many bytes as its lines take at most, or about what it takes in memory if that is more."""
     _, asker, actions, _, _ = decided
     head = _REQUEST_BYTES
     kept = 0
@@ -211,7 +207,7 @@ def _size(decided: Decided) -> int:
     kept += _REQUEST_BYTES + len(actions) * _ACTION_BYTES
     repeated = len(actions) * min(head, REPEATED_BYTES)
     if head > REPEATED_BYTES:
-        # A list ends with what is written at once, or where the next action has no room in its line.
+        # A list ends where MAX_LINES are written at once, or where the next action has no room in its line.
         lists = 2 + len(actions) // MAX_LINES + 2 * written // max(1, LONGEST_LINE - head)
         repeated = max(repeated, min(lists, len(actions)) * head)
     return max(kept, written + repeated)

@@ -1,4 +1,4 @@
-"""JSON strings for logs: whatever a screen would not show as itself is escaped, and nothing else is."""
+"""JSON strings for logs: what a screen would not show as itself is escaped, and nothing else."""
 
 import re
 from json.encoder import encode_basestring
@@ -13,24 +13,24 @@ _BMP = 0xFFFF
 
 
 def json_string(text: str) -> str:
-    r"""The text as a JSON string on one line; a reader of JSON gets it back character by character.
+    r"""The text as a JSON string on one line, from which a reader gets it back character by character.
 
-    Control characters (C0, DEL, C1), line and paragraph separators, marks that reorder text or have no width and lone
-    surrogates come as `\uXXXX`; letters of all languages stay as they are.
+    Control characters, line separators, marks that reorder text or have no width and lone surrogates become `\uXXXX`;
+    letters of all languages stay.
     """
     encoded = encode_basestring(text)
     return encoded if encoded.isprintable() else _SUSPECT.sub(_escaped_run, encoded)
 
 
 def json_content(text: str) -> str:
-    """The same without its quotes; text that needs no escapes costs next to nothing."""
+    """The JSON string without its quotes; a text without escapes costs next to nothing."""
     return text if text.isprintable() and '"' not in text and "\\" not in text else json_string(text)[1:-1]
 
 
 def written_bytes(text: str) -> int:
-    r"""How many bytes a log takes for it: exact where nothing is escaped, else as many as it can at most be.
+    r"""How many bytes the text takes in a log: exact where nothing is escaped, else at most so many.
 
-    A byte of UTF-8 becomes six at most (`\u007f`). It costs next to nothing: it is asked by the event loop.
+    A byte of UTF-8 becomes six at most (`\u007f`). The event loop calls this, so it costs next to nothing.
     """
     if text.isprintable() and '"' not in text and "\\" not in text:
         return len(text) if text.isascii() else len(text.encode())

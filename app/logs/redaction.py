@@ -1,6 +1,6 @@
-"""Keeps secrets out of the service's log: what is known to be one, and whatever has the shape of one.
+"""Keeps secrets out of the service's log: those that are known, and whatever has the shape of one.
 
-Every step is linear in the text's length: a text of megabytes that somebody has sent can't hold the event loop up.
+Every step is linear in the text's length, so that a text of megabytes can't hold up the event loop.
 """
 
 import json
@@ -11,13 +11,13 @@ from app.formats.database_url import DatabaseUrl
 
 MASK = "***"
 LONGEST_TEXT = 64 * 1024
-"""Characters of one text that are kept; a line is no place for more."""
+"""The longest text that is logged, in characters."""
 
 _MARGIN = 32 * 1024
 _SHORTEST_SECRET = 4
 _SHORTEST_JWT_HEADER = len("eyJhbGciOiJub25lIn0")
 
-# Possessive quantifiers, and what follows a run can't be part of it: nothing is read twice.
+# Possessive quantifiers, and nothing that follows a run can be part of it: no character is read twice.
 _AFTER_ITS_NAME = re.compile(
     r"(?i:(authorization|password|passwd|passphrase|secret|api[-_]?key)"
     r"(\\?[\"']?\s{0,8}[:=]\s{0,8}|\\?[\"']\s{0,8},\s{0,8})(?:b?\\?([\"']))?)"
@@ -59,9 +59,9 @@ _concealed = _Concealed()
 
 
 def conceal(secret: str) -> None:
-    """From now on no line shows this text, nor its URL-quoted or escaped forms. Less than 4 characters are refused.
+    """From now on no line shows this text, nor its URL-quoted or escaped forms.
 
-    Raises ValueError for what is so short that it would blot out half of every line.
+    Raises ValueError for less than 4 characters, which would mask half of every line.
     """
     if len(secret) < _SHORTEST_SECRET:
         raise ValueError(f"a secret of less than {_SHORTEST_SECRET} characters can't be kept out of a log")
@@ -82,7 +82,6 @@ def reveal_all() -> None:
 
 
 def is_secret_by_name(field: str) -> bool:
-    """Whether a field of this name holds what no line may show."""
     return _NAMES.search(field) is not None
 
 
@@ -90,7 +89,7 @@ def redacted(text: str) -> str:
     """The text without secrets, and without what is beyond 64 Ki characters of it."""
     if len(text) <= LONGEST_TEXT:
         return _masked(text)
-    # INVARIANT: a secret that the cut has made unrecognisable lies in the margin, and that is dropped.
+    # INVARIANT: a secret that the cut makes unrecognisable lies in the margin, which is dropped.
     kept = _masked(text[: LONGEST_TEXT + _MARGIN])[:-_MARGIN]
     return f"{kept[:LONGEST_TEXT]}... ({len(text)} characters in all)"
 
@@ -124,7 +123,7 @@ def _without_password(run: re.Match[str]) -> str:
 
 
 def _without_jwt(run: re.Match[str]) -> str:
-    """Of a run with dots in it, what begins with a JWT's header and has two more parts; the last may be empty."""
+    """Masks what begins with a JWT's header and has two more parts, the last of which may be empty."""
     parts = run[0].split(".")
     for at, part in enumerate(parts[:-2]):
         begins = part.find("eyJ")
@@ -134,7 +133,7 @@ def _without_jwt(run: re.Match[str]) -> str:
 
 
 def _without_named(text: str) -> str:
-    """Nothing of what stands behind the name of a secret: up to its closing quote, or the end of the line."""
+    """Masks what follows the name of a secret, up to its closing quote or the end of the line."""
     parts: list[str] = []
     at = 0
     while (found := _AFTER_ITS_NAME.search(text, at)) is not None:
@@ -145,7 +144,7 @@ def _without_named(text: str) -> str:
 
 
 def _end_of_value(text: str, begins: int, name: str, quoted_by: str) -> int:
-    # A header's value may have several words; another's unquoted value is one.
+    # A header's value may have several words; any other unquoted value is one.
     stops = re.escape(quoted_by) + r"\n" if quoted_by else r"\n\r\"'" if name == "authorization" else r"\s,;&\"'"
     found = re.compile(f"[{stops}]").search(text, begins)
     return len(text) if found is None else found.start()

@@ -1,6 +1,6 @@
-"""The service's own log on standard error: one event a line, a static name and then its fields.
+"""The service's own log on standard error: one event a line, with a static name and fields, as JSON or text.
 
-In JSON or as text (log.format). Every field, message and traceback goes through `app.logs.redaction`.
+Every field, message and traceback goes through `app.logs.redaction`.
 """
 
 import json
@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import IO
@@ -21,19 +22,19 @@ from app.logs.json_text import LogFormat, json_string
 from app.logs.redaction import MASK, is_secret_by_name, redacted
 
 LIBRARY_MESSAGE = "library_message"
-"""The event of whatever is not Klamm's own; the text is its field `message`."""
+"""The event of a library's line, whose text is its field `message`."""
 
 _LOG = logging.getLogger(__name__)
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
-# What these say of their own lives repeats our lines.
+# Their lines about starting and stopping repeat ours.
 _TALKATIVE = ("uvicorn", "httpx", "httpcore", "alembic", "urllib3")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 RESERVED = frozenset({"time", "level", "logger", "event", "message", "request_id", "trace_id", "exception"})
-"""Names that an event's own fields can't have; a test holds every call to it."""
+"""Names that an event's own fields can't have; a test checks every call."""
 
 
 class RequestMark(msgspec.Struct, gc=False, eq=False):
-    """One request, as every line about it shows it. `caller` is set once the credentials are known."""
+    """What every line about a request shows of it. `caller` is set once the credentials are known."""
 
     request_id: str
     traceparent: str | None = None
@@ -42,22 +43,21 @@ class RequestMark(msgspec.Struct, gc=False, eq=False):
 
     @property
     def trace_id(self) -> str | None:
-        """32 hexadecimal digits, or None."""
         traceparent = self.traceparent
         return None if traceparent is None else traceparent[3:35]
 
 
 REQUEST_MARK: ContextVar[RequestMark | None] = ContextVar("klamm_request_mark", default=None)
-"""The request that the running task works for; None outside of requests."""
+"""The request that the running task works for, if any."""
 
 
 def configure_logging(
     level: str, stream: IO[str] | None = None, *, worker: int | None = None, form: LogFormat = "JSON"
 ) -> None:
-    """Sends every logger's lines from `level` (DEBUG, INFO, WARN, ERROR) on to `stream`, by default standard error.
+    """Sends all lines from `level` (DEBUG, INFO, WARN, ERROR) upwards to `stream`, by default standard error.
 
-    So go warnings of Python's, and exceptions that nobody has caught. A process that has siblings says in each line
-    which `worker` it is.
+    Python's warnings and uncaught exceptions go there as well. A process with siblings shows in each line which
+    `worker` it is.
     """
     handler = LineHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(worker) if form == "JSON" else TextFormatter(worker))
@@ -69,19 +69,21 @@ def configure_logging(
 
 
 class LineHandler(logging.StreamHandler[IO[str]]):
-    """Writes each line whole: in one call to the system where it can, as siblings write to the same pipe."""
+    """Writes each line in one system call where it can: siblings write to the same pipe.
+
+    Lines are written by the caller's thread, not later by another: the last ones before a crash are those that count.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record's line; one that can't be made or written is replaced by one that says so, or lost."""
         try:
-            self._put(f"{self.format(record)}\n")
+            self._write(f"{self.format(record)}\n")
         except RecursionError:
             raise
-        except Exception:  # noqa: BLE001 - nobody is there to be told
+        except Exception:  # noqa: BLE001 - there is nobody to raise it to
             self.handleError(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging names it
-        """Say which line is missing. Logging's own way would print the arguments, over several lines."""
+        """Logs which line is missing. The method of logging itself would print the arguments, on several lines."""
         fault = sys.exc_info()[0]
         if fault is not None and issubclass(fault, OSError):
             return
@@ -90,12 +92,10 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             {"name": __name__, "levelno": logging.ERROR, "levelname": "ERROR", "msg": "log_line_not_made", **extra}
         )
         instead.lineno = record.lineno
-        try:
-            self._put(f"{self.format(instead)}\n")
-        except Exception:  # noqa: BLE001 - as above
-            return
+        with suppress(Exception):
+            self._write(f"{self.format(instead)}\n")
 
-    def _put(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         self.stream.flush()
         try:
             descriptor = self.stream.fileno()
@@ -108,15 +108,26 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             rest = rest[os.write(descriptor, rest) :]
 
 
-class _EventFormatter(logging.Formatter):
-    """What both forms share: which parts a line has, and that none of them shows a secret."""
+class JsonFormatter(logging.Formatter):
+    """`{"time": "2026-11-21T14:00:00.123Z", "level": "INFO", "logger": "app.cli.server", "event": "serving", ...}`."""
 
     def __init__(self, worker: int | None = None) -> None:
         super().__init__()
         self._worker = worker
 
-    def _event(self, record: logging.LogRecord) -> str:
-        return redacted(str(record.msg)) if _is_ours(record) else LIBRARY_MESSAGE
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, one JSON object; a traceback is its last member."""
+        members: dict[str, object] = {
+            "time": _clock(record),
+            "level": record.levelname,
+            "logger": redacted(record.name),
+            "event": _event(record),
+        }
+        members.update(self._fields(record))
+        exception = self._exception(record)
+        if exception is not None:
+            members["exception"] = exception
+        return "{" + ",".join([f"{json_string(name)}:{_json(value)}" for name, value in members.items()]) + "}"
 
     def _fields(self, record: logging.LogRecord) -> Iterator[tuple[str, object]]:
         """Name and value of what follows the event: the call's own fields, then worker and request."""
@@ -142,39 +153,22 @@ class _EventFormatter(logging.Formatter):
         return redacted("\n".join(parts)) if parts else None
 
 
-class JsonFormatter(_EventFormatter):
-    """`{"time": "2026-11-21T14:00:00.123Z", "level": "INFO", "logger": "app.cli.server", "event": "serving", ...}`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line, one JSON object; a traceback is its last member."""
-        members: dict[str, object] = {
-            "time": _clock(record),
-            "level": record.levelname,
-            "logger": redacted(record.name),
-            "event": self._event(record),
-        }
-        members.update(self._fields(record))
-        exception = self._exception(record)
-        if exception is not None:
-            members["exception"] = exception
-        return "{" + ",".join([f"{json_string(name)}:{_json(value)}" for name, value in members.items()]) + "}"
-
-
-class TextFormatter(_EventFormatter):
+class TextFormatter(JsonFormatter):
     """`2026-11-21T14:00:00.123Z INFO app.store.embedded.server embedded_postgres_started port=5433`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; what an exception adds follows on lines of its own, which are indented."""
-        fields = [f"{name}={_quoted(value)}" for name, value in self._fields(record)]
-        head = (
-            f"{_clock(record)} {record.levelname} {_one_line(redacted(record.name))} {_one_line(self._event(record))}"
-        )
-        line = " ".join([head, *fields])
+        """One line; an exception follows on lines of its own, which are indented."""
+        head = [_clock(record), record.levelname, _one_line(redacted(record.name)), _one_line(_event(record))]
+        line = " ".join([*head, *[f"{name}={_quoted(value)}" for name, value in self._fields(record)]])
         exception = self._exception(record)
         if exception is None:
             return line
         # INVARIANT: no line of an event begins as the next event's does, whatever an exception's text holds.
         return "\n  ".join([line, *[_escaped(each) for each in exception.split("\n")]])
+
+
+def _event(record: logging.LogRecord) -> str:
+    return redacted(str(record.msg)) if _is_ours(record) else LIBRARY_MESSAGE
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -184,12 +178,12 @@ def _is_ours(record: logging.LogRecord) -> bool:
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001 - a library's slip of the pen: its words without what belongs in them
+    except Exception:  # noqa: BLE001 - a library's own mistake: its words without the arguments
         return str(record.msg)
 
 
 def _shown(name: str, value: object) -> object:
-    """A field's value: numbers and truth values as they are, everything else as text without secrets."""
+    """A field's value: numbers and truth values stay, everything else becomes text without secrets."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -222,7 +216,7 @@ def _escaped(text: str) -> str:
 
 
 def _take_over_hooks() -> None:
-    # Only from the interpreter: whoever has set hooks before wants to know.
+    # Hooks that somebody else has set stay.
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _log_uncaught
     if threading.excepthook is threading.__excepthook__:
@@ -232,7 +226,7 @@ def _take_over_hooks() -> None:
 
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    # Like SystemExit, Ctrl-C is no fault; the interpreter ends by it all the same.
+    # Like SystemExit, Ctrl-C is not a fault; the interpreter ends by it all the same.
     if not issubclass(kind, KeyboardInterrupt):
         _LOG.critical("uncaught_exception", exc_info=(kind, error, trace))
 

@@ -1,7 +1,7 @@
-"""A span for every request but probes, exported by OTLP over HTTP (setting otel.enabled, extra `otel`).
+"""A span for every request except probes, exported by OTLP over HTTP (setting otel.enabled, extra `otel`).
 
-Where the spans go, how many of them are kept and what they carry besides is said by OpenTelemetry's own OTEL_...
-variables. What this file needs is imported only once it is asked for.
+OpenTelemetry's own OTEL_... variables say where the spans go, how many are kept and what else they carry. The packages
+are imported only when tracing is on.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTION
 _HEADERS_VARIABLES = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
 _LOUD = ("opentelemetry.sdk._shared_internal", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 _FIRST_SERVER_ERROR = 500
-# Asked every few seconds by machines; as traces they would bury those of callers.
+# Machines ask these every few seconds, which would bury the traces of callers.
 _UNTRACED = frozenset({"/livez", "/readyz", "/startupz", "/metrics"})
 _UNTRACED_BELOW = "/readyz/"
 
@@ -38,7 +38,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def check_tracing() -> None:
-    """Raises UsageError if the extra is not installed. To be asked before anything is started."""
+    """Raises UsageError if the extra is not installed. Called before anything is started."""
     try:
         import opentelemetry.exporter.otlp.proto.http  # noqa: PLC0415 - not even loaded while tracing is off
         import opentelemetry.sdk.trace.export  # noqa: F401, PLC0415 - the same
@@ -50,10 +50,9 @@ def check_tracing() -> None:
 
 
 class Tracing:
-    """What makes spans and brings them away, from its construction to `close`.
+    """Makes spans and exports them, from its construction to `close`. Raises UsageError without the extra.
 
-    A queue of bounded length (OTEL_BSP_MAX_QUEUE_SIZE) waits for the thread that exports; a collector that is gone
-    costs spans, and nothing else. Raises UsageError if the extra is not installed.
+    A bounded queue (OTEL_BSP_MAX_QUEUE_SIZE) feeds the thread that exports: a collector that is gone costs spans only.
     """
 
     def __init__(self, version: str) -> None:
@@ -76,14 +75,14 @@ class Tracing:
 
     async def close(self) -> None:
         """Export what waits, for at most two seconds."""
-        # A thread of its own: the interpreter waits at its end for those of a pool.
+        # Not a thread of a pool: the interpreter would wait for it at its end.
         closing = threading.Thread(target=self._provider.shutdown, name="klamm-otel-close", daemon=True)
         closing.start()
         await asyncio.to_thread(closing.join, SHUTDOWN_TIMEOUT_S)
 
 
 class TracedRequests:
-    """An ASGI application with a server span around each request but probes; requests have their marks already.
+    """An ASGI application with a server span around each request except probes, which already has its mark.
 
     No span shows a principal, a header or a body.
     """
@@ -96,7 +95,6 @@ class TracedRequests:
         self._kind = SpanKind.SERVER
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; probes, and whatever is no request, go through as they are."""
         if scope["type"] != "http" or scope["path"] in _UNTRACED or scope["path"].startswith(_UNTRACED_BELOW):
             await self._app(scope, receive, send)
             return
@@ -139,14 +137,14 @@ class TracedRequests:
 
 
 class _Seldom(logging.Filter):
-    """Lets each of a library's lines through once a minute: a collector that is gone is worth no line a span."""
+    """Lets each of a library's lines through once a minute, not once a span while the collector is gone."""
 
     def __init__(self) -> None:
         super().__init__()
         self._due: dict[str, OncePerMinute] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is to be written. The library's templates are its keys, so they are few."""
+        # The library's templates are the keys, so they are few.
         return self._due.setdefault(str(record.msg), OncePerMinute()).is_due()
 
 
@@ -154,7 +152,7 @@ _SELDOM = _Seldom()
 
 
 def _parent(scope: Scope) -> "Context":
-    """The context that traceparent and tracestate name; an empty one without a valid traceparent."""
+    """The context that traceparent and tracestate name; empty without a valid traceparent."""
     from opentelemetry.context import Context  # noqa: PLC0415 - see above
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415 - see above
 
@@ -167,7 +165,7 @@ def _parent(scope: Scope) -> "Context":
 
 
 def _join_trace(span: "Span") -> None:
-    """A request that came without a trace is told, and logged, under the one that begins with it."""
+    """A request without a trace is answered, and logged, under the one that begins here."""
     mark, context = REQUEST_MARK.get(), span.get_span_context()
     if mark is not None and mark.traceparent is None and context.is_valid:
         mark.traceparent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 1:02x}"
@@ -178,7 +176,7 @@ def _is_named() -> bool:
 
 
 def _conceal_credentials() -> None:
-    """Keep the collector's credentials, `name=value,...`, out of the log."""
+    """Keeps the collector's credentials, `name=value,...`, out of the log."""
     for variable in _HEADERS_VARIABLES:
         for pair in os.environ.get(variable, "").split(","):
             value = pair.partition("=")[2].strip()

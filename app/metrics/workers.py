@@ -1,8 +1,8 @@
-"""One page of metrics for a service of several workers, by one rule.
+"""One page of metrics for a service of several workers.
 
-Counters and histograms are sums over all workers, those that have ended included, so they never fall. Gauges stand
-once for each worker that answers, with its number as the label `worker`: alert on `max(klamm_feed_age_seconds)` or
-`min(klamm_feed_offset)`. What is the same everywhere (`klamm_build_info`) stands once.
+Counters and histograms are sums over all workers, including those that have ended, so they never fall. A gauge is shown
+for each worker that answers, with its number as the label `worker`: alert on `max(klamm_feed_age_seconds)` or
+`min(klamm_feed_offset)`. What is the same everywhere (`klamm_build_info`) is shown once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,6 @@ class Family(msgspec.Struct, array_like=True):
 
 
 def families_of(metrics: Iterable[Metric]) -> list[Family]:
-    """These metrics, fit to be sent."""
     return [
         Family(each.name, each.type, each.documentation, [(s.name, s.labels, float(s.value)) for s in each.samples])
         for each in metrics
@@ -36,7 +35,7 @@ def families_of(metrics: Iterable[Metric]) -> list[Family]:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """What the supervisor knows of a worker: whether it has just answered, and how often it was started again."""
+    """Whether a worker has just answered, and how often it was started again."""
 
     number: int
     up: bool
@@ -54,16 +53,15 @@ class ServiceMetrics:
         self._latest: dict[int, list[Family]] = {}
         self._ended: dict[str, dict[_Series, float]] = {}
         self._known: dict[str, Family] = {}
-        """Every metric that was ever seen, for its kind and help."""
+        """Every metric that was ever seen, without samples."""
 
     def note(self, worker: int, families: list[Family]) -> None:
-        """Take the metrics of a worker as they are now."""
         self._latest[worker] = families
         for each in families:
             self._known.setdefault(each.name, Family(each.name, each.kind, each.help, []))
 
     def retire(self, worker: int) -> None:
-        """Know that this worker has ended: what it counted, as far as it is known, stays in the sums."""
+        """What an ended worker counted, as far as it is known, stays in the sums."""
         for family in self._latest.pop(worker, []):
             if family.kind in _SUMMED:
                 _add(self._ended.setdefault(family.name, {}), family)
@@ -78,7 +76,7 @@ class ServiceMetrics:
     def _merged(self, known: Family, present: Sequence[int]) -> Metric:
         merged = Metric(known.name, known.help, known.kind)
         if known.kind in _SUMMED:
-            # A worker that doesn't answer counts with what it said last: a sum that falls would look like a restart.
+            # A worker that doesn't answer counts with its last answer: a sum that falls would look like a restart.
             for (name, series_labels), value in self._sums(known.name).items():
                 merged.add_sample(name, dict(series_labels), value)
             return merged

@@ -1,4 +1,4 @@
-"""When garbage is collected: an image outlives every collection, and walking over it would stop every request."""
+"""When garbage is collected: a collection that walked over the whole image would stop every request."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ _RECORDS_TO_SPARE = 10_000
 
 
 class Collector:
-    """Takes full collections over from the interpreter, which would begin one in the middle of any request.
+    """Runs full collections once a minute in place of the interpreter, which would begin one amid any request.
 
     What the feed adds to the image is frozen every 10,000 records, so that a full collection, one a minute, walks over
     little. Whatever else is frozen then and turns to cyclic garbage later is never freed.
@@ -54,7 +54,7 @@ class Collector:
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """No garbage collection in here: a full one over a growing image stops the process for 100 ms and more."""
+    """Pauses garbage collection: a full one over a growing image stops the process for 100 ms and more."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
