@@ -6,8 +6,7 @@ from typing import Any
 
 from app.core.index.buckets import Bucket, HotBucket, rows_of, unpack
 from app.core.index.masks import ANY_DENIED, Entry, HostMasks
-from app.core.index.nested import SPAN, PrefixNode
-from app.core.index.prefixes import PrefixSet
+from app.core.index.prefixes import SPAN, PrefixNode, PrefixSet
 from app.core.index.search import search
 from app.core.index.tree import AclIndex, TypeNames, TypeNode
 from app.core.kafka.filters import AclBindingFilter

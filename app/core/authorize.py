@@ -83,7 +83,6 @@ class Decision:
     offset: int
 
     def __str__(self) -> str:
-        """Kafka's audit words for the rule."""
         rule = self.verdict.rule_word
         return rule if self.acl is None else f"{rule}(acl={self.acl})"
 
@@ -133,11 +132,9 @@ class Authorization:
 
     @property
     def host(self) -> str:
-        """The caller's address as ACL hosts are compared with."""
         return self._address.text
 
     def decision(self, operation: int, resource_type: int, resource_name: str) -> Decision:
-        """The same, with the ACL that decided."""
         verdict = self.decide(operation, resource_type, resource_name)
         acl = self.deciding_acl(verdict, operation, resource_type, resource_name)
         return Decision(verdict, acl, self._image.offset)
@@ -150,7 +147,6 @@ class Authorization:
         return None if row is None else self.acl_at(row)
 
     def acl_at(self, row: int) -> StandardAcl:
-        """The ACL in a row of `deciding_row`."""
         return self._image.index.table.acl(row)
 
     def acl_id_at(self, row: int) -> bytes:
@@ -181,7 +177,6 @@ class Authorization:
         )
 
     def _candidates(self, bit: int, resource_type: int, name: str) -> Iterator[tuple[str, TypeNode, int, str]]:
-        """Patterns among which is the most specific one whose entry has this bit; the most specific first."""
         speaking = self._speaking(resource_type)
         for principal, node in speaking:
             yield principal, node, _LITERAL, name
@@ -211,7 +206,6 @@ class Authorization:
         return found
 
     def _rows_that_say(self, verdict: Verdict, operation: int, rows: list[int]) -> list[int]:
-        """Those, of rows whose hosts match, whose permission and operation make this verdict."""
         table = self._image.index.table
         permission, covers = (_ALLOW, ALLOW_MASK) if verdict.allowed else (_DENY, DENY_MASK)
         found = []
@@ -240,7 +234,6 @@ class Authorization:
             yield from self._image.index.rows_at(pattern, principal, host)
 
     def matching_acls(self, resource_type: int, resource_name: str) -> Iterator[StandardAcl]:
-        """The ACLs of `speaking_rows`, in order."""
         for rows in self.speaking_rows(resource_type, resource_name):
             yield from map(self.acl_at, sorted(rows, key=self._image.index.table.key))
 
@@ -261,7 +254,6 @@ class Authorization:
         return mask & ~(mask >> DENY_SHIFT) & supported
 
     def authorize_by_resource_type(self, operation: int, resource_type: int) -> Verdict:
-        """All of `by_resource_type` in one go."""
         return result_of(self.by_resource_type(operation, resource_type))
 
     def by_resource_type(self, operation: int, resource_type: int) -> Generator[None, None, Verdict]:
@@ -305,7 +297,6 @@ def _patterns(resource_name: str, nodes: list[TypeNode]) -> Iterator[tuple[int, 
 
 
 def result_of(steps: Generator[None, None, T]) -> T:
-    """What comes of these steps, all taken in one go."""
     while True:
         try:
             next(steps)

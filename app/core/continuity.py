@@ -56,7 +56,6 @@ class KnownHistory:
         """Whether the store was seen not to go on from there; then only a later epoch counts."""
 
     def saw(self, position: FeedPosition) -> None:
-        """Take notice of an image at this place."""
         known = self.position
         if known is None or is_later(position.epoch, known.epoch):
             self.position, self.is_lost = position, False
@@ -71,7 +70,6 @@ class KnownHistory:
             self.saw(position)
 
     def lose(self) -> None:
-        """Take notice that the store has lost the known place."""
         self.is_lost = True
 
 

@@ -81,7 +81,6 @@ def _doubts_of_name(resource_type: ResourceType, name: str, *, prefixed: bool) -
 
 
 def _no_topic(name: str, *, prefixed: bool) -> Iterator[str]:
-    """A name that Kafka makes no topic of, or with which none begins."""
     what = "no topic's name begins with" if prefixed else "no topic is called"
     wrong = _NO_TOPIC.search(name)
     if wrong is not None:

@@ -118,18 +118,15 @@ class StagedTransaction:
         self._after = _after(self._image, last, checks.overrides)
 
     def commit(self) -> AuthorizerImage:
-        """The image after the transaction; its index has changed in place."""
         if self._after is None:
             raise RuntimeError("not all steps are taken")
         self._index.commit()
         return self._after
 
     def abandon(self) -> None:
-        """Forget the transaction; nothing has changed."""
         self._index.abandon()
 
     def tidy(self) -> Iterator[None]:
-        """Free what the commit has left behind, in short steps."""
         return self._index.tidy()
 
 
@@ -155,7 +152,6 @@ class ImageBuilder:
         self._overrides = dict(overrides)
 
     def build(self, head: FeedHead) -> AuthorizerImage:
-        """The image at the snapshot's head."""
         return AuthorizerImage(
             startup=self._startup,
             config=effective_config(self._startup, self._overrides),

@@ -60,7 +60,6 @@ class _Columns:
 
 
 def is_csv(head: bytes) -> bool:
-    """Whether a file that begins so has the columns' names in its first line."""
     return _HEADER_BEGINS.match(head) is not None
 
 

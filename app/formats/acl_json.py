@@ -43,7 +43,6 @@ _decode = msgspec.json.Decoder(JsonBinding).decode
 
 
 def read_json_lines(stream: IO[bytes]) -> Iterator[Entry]:
-    """A binding a line; blank lines are passed over."""
     for number, line in raw_lines(stream, way_out="write one binding a line"):
         if isinstance(line, list):
             yield number, line
@@ -52,14 +51,12 @@ def read_json_lines(stream: IO[bytes]) -> Iterator[Entry]:
 
 
 def is_create_acls_body(head: bytes) -> bool:
-    """Whether a file that begins so is a createAcls body, or the array that `klamm acls --output json` writes."""
     if _ARRAY_BEGINS.match(head) is not None:
         return not has_others_permission(head)
     return _BODY_BEGINS.match(head) is not None
 
 
 def has_others_permission(head: bytes) -> bool:
-    """Whether its ACLs have the field `permission`, as with Confluent, and not createAcls' own `permission_type`."""
     return _OTHERS_PERMISSION.search(head) is not None and b'"permission_type"' not in head
 
 
@@ -69,7 +66,6 @@ def read_create_acls_body(stream: IO[bytes]) -> Iterator[Entry]:
 
 
 def write_json_lines(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """A binding a line, all seven fields."""
     out.writelines(f"{binding_json(binding)}\n" for binding in bindings)
 
 
@@ -79,7 +75,6 @@ def write_create_acls_body(bindings: Sequence[AclBinding], out: TextIO) -> None:
 
 
 def write_json_list(name: str, items: Iterable[str], out: TextIO) -> None:
-    """An object of this one list, an item a line."""
     out.write(f'{{"{name}": [')
     between = ""
     for item in items:

@@ -27,7 +27,6 @@ _KINDS = ("KafkaAcl", "KafkaAclList")
 
 
 def is_confluent(head: bytes) -> bool:
-    """Whether a file that begins so holds ACLs in Confluent's form."""
     if _BEGINS.match(head) is not None or _YAML_BEGINS.match(head) is not None:
         return True
     return head.lstrip()[:1] in (b"{", b"[") and has_others_permission(head)
@@ -44,7 +43,6 @@ def read_confluent(stream: IO[bytes]) -> Iterator[Entry]:
 
 
 def write_confluent(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """A body of `acls:batch`, an ACL a line."""
     write_json_list("data", (binding_json(each, permission="permission") for each in bindings), out)
 
 
@@ -81,7 +79,6 @@ def _listed(walk: JsonWalk) -> Iterator[Entry]:
 
 
 def _about(name: object, value: object) -> str | None:
-    """Why what a reply says of itself keeps it from being read."""
     if name == "kind" and value not in _KINDS:
         return "`kind`: neither KafkaAclList nor KafkaAcl; give what the proxy answers to a list of ACLs"
     if name == "metadata" and isinstance(value, Pairs) and dict(value).get("next") is not None:

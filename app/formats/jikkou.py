@@ -42,7 +42,6 @@ _TEMPLATE = re.compile(r"\{[{%#]")
 
 
 def is_jikkou(head: bytes) -> bool:
-    """Whether a file that begins so holds resources of Jikkou."""
     return _BEGINS.search(head) is not None
 
 

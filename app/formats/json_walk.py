@@ -26,7 +26,6 @@ def load_pairs(text: bytes) -> object:
 
 
 def not_json(fault: json.JSONDecodeError) -> str:
-    """What is wrong with it, for whoever wrote it."""
     return f"not JSON: {fault.msg} (column {fault.colno})"
 
 
@@ -88,7 +87,6 @@ class JsonWalk:
             yield line, name
 
     def raw_items(self) -> Iterator[tuple[int, bytes]]:
-        """Each item of an array with its line, as JSON."""
         for _ in self.items("[", "]"):
             line, start = self.line_here(), self.at
             self.value()
@@ -122,7 +120,6 @@ class JsonWalk:
             raise json.JSONDecodeError("Extra data", self._text, self.at)
 
     def line_here(self) -> int:
-        """The number of the line, from 1."""
         self._line += self._text.count("\n", self._counted_to, self.at)
         self._counted_to = self.at
         return self._line

@@ -52,7 +52,6 @@ _Resource = tuple[str, str, str]
 
 
 def is_kafka_acls_text(head: bytes) -> bool:
-    """Whether a file that begins so is text of `kafka-acls`."""
     return _BEGINS.search(head) is not None
 
 
@@ -90,7 +89,6 @@ class _Versions:
         """The first resource's line, and whether it has a pattern type."""
 
     def problem(self, resource: str, line: int) -> str | None:
-        """Why this resource could be another one than it seems."""
         found = _OLD_PATTERN.match(resource)
         if found is None or _PATTERN.match(resource) is not None:
             return None
@@ -123,7 +121,6 @@ def write_kafka_acls_text(bindings: Sequence[AclBinding], out: TextIO) -> None:
 
 
 def _check(binding: AclBinding) -> None:
-    """Raises FormatLimitError for what could not be read back."""
     if any(each in text for text in (binding.resource_name, binding.principal, binding.host) for each in "\r\n"):
         raise FormatLimitError(binding, "kafka-acls text has a line for an ACL, and no way to write a line end in it")
     if any(_TERMINAL.search(text) is not None for text in (binding.resource_name, binding.principal, binding.host)):
@@ -174,7 +171,6 @@ def _entry(text: str, resource: _Resource | None) -> AclBinding | list[str]:
 
 
 def _fields(text: str) -> tuple[str, str, str, str] | None:
-    """Principal, host, operation and permission type of an entry."""
     begin = text.removeprefix(" ").removeprefix("\t")
     begins = len(text) - len(begin)
     begin = begin.removesuffix(" ")

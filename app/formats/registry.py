@@ -186,7 +186,6 @@ def format_named(name: str) -> AclFormat:
 
 
 def recognise(head: bytes) -> AclFormat | None:
-    """The format of a file that begins so, or None if it looks like none."""
     return next((each for each in FORMATS if each.recognised(head)), None)
 
 

@@ -15,7 +15,6 @@ _BEGINS = re.compile(rb'\s*\{\s*"(?:matches|filters)"\s*:')
 
 
 def is_rpk(head: bytes) -> bool:
-    """Whether a file that begins so is a listing of rpk."""
     return _BEGINS.match(head) is not None
 
 
@@ -25,7 +24,6 @@ def read_rpk(stream: IO[bytes]) -> Iterator[Entry]:
 
 
 def write_rpk(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """A listing, an ACL a line."""
     for each in bindings:
         if each.principal.startswith(_ROLE):
             raise FormatLimitError(each, f"rpk takes {_ROLE} for a role, which Kafka does not have")
@@ -50,7 +48,6 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
 
 
 def _has_failed(filters: object) -> bool:
-    """Whether it is no list of filters without a message."""
     if filters is None:
         return False
     if isinstance(filters, Pairs) or not isinstance(filters, list):

@@ -36,7 +36,6 @@ class SavedPlan:
 
 
 def is_saved_plan(head: bytes) -> bool:
-    """Whether a file that begins so is a saved plan."""
     return _BEGINS.match(head) is not None
 
 

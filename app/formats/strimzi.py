@@ -58,7 +58,6 @@ _WITHOUT_ACLS = re.compile(r"[a-z0-9]+\Z|(?:[a-z]+|[-a-z0-9.]+\.k8s\.io)/\w+\Z|(
 
 
 def is_strimzi(head: bytes) -> bool:
-    """Whether a file that begins so holds resources of Kubernetes."""
     return _BEGINS.search(head) is not None
 
 
@@ -205,7 +204,6 @@ def _rule(rule: Value, principal: str) -> Iterator[Entry]:
 
 
 def _pattern(resource: Fields, problems: list[str]) -> tuple[str, str, str]:
-    """Type, name and pattern type in Kafka's words."""
     problems += strange(resource, _RESOURCE)
     resource_type = word_of("type", text_of(resource, "type", problems), _RESOURCE_TYPES, problems)
     if resource_type == ResourceType.CLUSTER.name:

@@ -53,7 +53,6 @@ _MAX_SLUG = 40
 
 
 def is_terraform(head: bytes) -> bool:
-    """Whether a file that begins so is one of Terraform's."""
     return _JSON_BEGINS.match(head) is not None or _HCL_BEGINS.search(head) is not None
 
 
@@ -112,7 +111,6 @@ def _check(binding: AclBinding) -> None:
 
 
 def _quoted(text: str) -> str:
-    """A text of HCL that is no template."""
     return _TEMPLATE.sub(_escaped_template, wide_quoted(text))
 
 
@@ -178,7 +176,6 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
 
 
 def _written(walk: JsonWalk) -> Iterator[Entry]:
-    """The ACLs of a `.tf.json`, as somebody wrote them."""
     for line, kind in walk.members():
         if kind != KIND:
             if problems := _refuse_kind(kind):

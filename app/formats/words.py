@@ -10,7 +10,6 @@ _NEVER = ("UNKNOWN", "ANY", "MATCH")
 
 
 def camel(word: str) -> str:
-    """`DESCRIBE_CONFIGS` as `DescribeConfigs`."""
     return "".join(part.capitalize() for part in word.split("_"))
 
 
@@ -27,7 +26,6 @@ def loosely(words: type[IntEnum], text: str) -> str:
 
 
 def is_word(words: type[IntEnum], text: str) -> bool:
-    """Whether it is, loosely, a word that an ACL may hold."""
     word = loosely(words, text)
     return word in words.__members__ and word not in _NEVER
 

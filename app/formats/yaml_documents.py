@@ -111,7 +111,6 @@ class _Document:
         self._anchors: dict[str, tuple[Value, int]] = {}
 
     def take(self, event: yaml.Event) -> None:
-        """Take in the next event. Raises YamlFault."""
         mark = event.start_mark
         line = 1 if mark is None else mark.line + 1
         if isinstance(event, yaml.AliasEvent):
@@ -150,7 +149,6 @@ class _Document:
             self._anchors[anchor] = (value, size)
 
     def _add(self, line: int, value: Value, size: int) -> None:
-        """Put it where it belongs: into what is open, or as the whole document."""
         if not self._open:
             self.root = value
             return

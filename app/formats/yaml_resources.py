@@ -50,7 +50,6 @@ def _is_list(value: Value, lists: Sequence[str]) -> bool:
 
 
 def rule_entries(line: int, problems: Sequence[str], operations: Sequence[str], **fields: str) -> Iterator[Entry]:
-    """An ACL for each operation of a rule, or its problems."""
     if problems:
         yield line, problems
         return

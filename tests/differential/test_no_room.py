@@ -2,7 +2,6 @@
 
 import pytest
 
-import app.core.index.nested
 import app.core.index.prefixes
 from tests.differential.scenes import SHARES
 from tests.differential.test_decisions import (
@@ -16,7 +15,7 @@ from tests.vectors.loader import lines
 @pytest.fixture(autouse=True)
 def _no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app.core.index.prefixes, "ROOM", 0)
-    monkeypatch.setattr(app.core.index.nested, "SPAN", 2)
+    monkeypatch.setattr(app.core.index.prefixes, "SPAN", 2)
 
 
 @pytest.mark.parametrize("every", SHARES)

@@ -31,12 +31,10 @@ class Budget:
         self._left = questions
 
     def look_at(self, keys: int) -> bool:
-        """Take what so many keys of a tree cost. Whether anything is left then."""
         self._left -= keys // _KEYS_A_QUESTION
         return self._left > 0
 
     def spend(self, questions: int) -> bool:
-        """Whether there are so many left; if not, none is taken."""
         if questions > self._left:
             return False
         self._left -= questions
@@ -67,7 +65,6 @@ class _Place:
 
     @property
     def touched(self) -> bool:
-        """Whether anything can be decided differently there."""
         return self.changed or self.default != 0
 
 
@@ -77,7 +74,6 @@ _OUTSIDE = _Place(Region(EVERYTHING), frozenset(), changed=False, default=0, own
 def questions_of(
     before: frozenset[AclBinding], after: frozenset[AclBinding], config: AuthorizerConfig
 ) -> Iterator["TypeAnswers"]:
-    """What there is to ask, by resource type; a type without a changed ACL is none."""
     changed = before ^ after
     keys: defaultdict[ResourceType, set[str]] = defaultdict(set)
     principals: defaultdict[ResourceType, set[str]] = defaultdict(lambda: {WILDCARD_PRINCIPAL})
@@ -140,7 +136,6 @@ class TypeAnswers:
         self.somebody_else = next(name for name in names if name not in taken)
 
     def changed_acls_of(self, principal: str) -> int:
-        """How many of the changed ACLs speak of this principal; for `User:*`, how many there are."""
         if principal == WILDCARD_PRINCIPAL:
             return self._changed_acls.total()
         return self._changed_acls[principal] + self._changed_acls[WILDCARD_PRINCIPAL]
@@ -204,7 +199,6 @@ class TypeAnswers:
         return frozenset(keys)
 
     def _places(self, principal: str, keys: Iterable[str]) -> list[_Place]:
-        """Every region of names that these keys make, each below those around it."""
         nowhere: dict[str, set[str]] = {}
         of_all, own = self._hosts.get(WILDCARD_PRINCIPAL, nowhere), self._hosts.get(principal, nowhere)
         changed = self._changed_keys.get(principal, set()) | self._changed_keys.get(WILDCARD_PRINCIPAL, set())
@@ -237,7 +231,6 @@ class TypeAnswers:
         return tuple((key, *bits) for key, bits in changes.items()) if any(map(any, changes.values())) else ()
 
     def _clients_of(self, hosts: frozenset[str]) -> Sequence[tuple[str, ClientAddress]]:
-        """A client of each region that these hosts make; regions without any are left out."""
         known = self._clients.get(hosts)
         if known is None:
             found = ((node.key, address_within(node.region)) for node in tree({EVERYTHING, *hosts}))
@@ -246,7 +239,6 @@ class TypeAnswers:
 
 
 def _operations_of(acls: Iterable[AclBinding]) -> tuple[AclOperation, ...]:
-    """Those that any of these ACLs speaks of: no other can be decided differently without it."""
     bits = 0
     for acl in acls:
         bits |= ALLOW_MASK[acl.operation] | DENY_MASK[acl.operation]
@@ -254,7 +246,6 @@ def _operations_of(acls: Iterable[AclBinding]) -> tuple[AclOperation, ...]:
 
 
 def _outermost(keys: Iterable[str]) -> Iterator[str]:
-    """Of keys in order, those that no other covers."""
     last: str | None = None
     for key in keys:
         if last is None or not key.startswith(last):

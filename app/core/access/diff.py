@@ -156,7 +156,6 @@ def _change(resource_type: ResourceType, principals: Principals, witness: str, c
 
 
 def _order(change: AccessChange) -> tuple[object, ...]:
-    """Losses first, as they are what hurts; then by principal, everybody first, and resource."""
     names, principals = change.names, change.principals
     return (
         change.gained,

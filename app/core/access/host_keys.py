@@ -34,7 +34,6 @@ def client_key(address: ClientAddress) -> str:
 
 @lru_cache(maxsize=_CACHED)
 def host_key(host: str) -> str:
-    """The key of an ACL's host."""
     if host == WILDCARD:
         return EVERYTHING
     try:
@@ -61,7 +60,6 @@ def host_of(key: str) -> str:
 
 
 def address_within(region: Region) -> ClientAddress | None:
-    """A client of the region; None if there is none."""
     key, holes = region.key, region.holes
     if key.endswith(END):
         return parse_address(_text_in(key))
@@ -76,7 +74,6 @@ def address_within(region: Region) -> ClientAddress | None:
 
 
 def _unmarked_address(key: str, holes: Sequence[str], version: int) -> ClientAddress | None:
-    """The lowest address that is in no hole's range."""
     taken = [_MAPPED] if _MAPPED.startswith(key) else []
     at = _first(key)
     for first, last in sorted((_first(hole), _last(hole)) for hole in (*holes, *taken)):

@@ -40,7 +40,6 @@ class Node:
 
     @property
     def region(self) -> Region:
-        """What is this key's alone."""
         return Region(self.key, tuple(self.below))
 
 
@@ -52,7 +51,6 @@ def name_key(pattern_type: PatternType, name: str) -> str:
 
 
 def pattern_of(key: str) -> tuple[PatternType, str]:
-    """The resource pattern of a `name_key`."""
     if key == EVERYTHING:
         return PatternType.LITERAL, WILDCARD
     return (PatternType.LITERAL, key[:-1]) if key.endswith(_END) else (PatternType.PREFIXED, key)
@@ -70,7 +68,6 @@ def name_within(region: Region) -> str:
 
 
 def tree(keys: Iterable[str]) -> list[Node]:
-    """The keys in order, each after the one above it."""
     nodes: list[Node] = []
     above: list[Node] = []
     for key in sorted(set(keys)):
@@ -112,20 +109,17 @@ class Nested:
         self._lengths = sorted({len(key) for key in self.keys if not key.endswith(_END)})
 
     def below(self, key: str) -> Iterator[str]:
-        """Those that the key covers; it may be one of them itself."""
         at = bisect_left(self._sorted, key)
         while at < len(self._sorted) and self._sorted[at].startswith(key):
             yield self._sorted[at]
             at += 1
 
     def above(self, key: str) -> Iterator[str]:
-        """Those, but for literals, that cover the key; it may be one of them itself."""
         for length in self._lengths:
             if length <= len(key) and key[:length] in self.keys:
                 yield key[:length]
 
     def meets(self, key: str) -> bool:
-        """Whether the key has a name in common with any of them."""
         return any(True for _ in self.below(key)) or any(True for _ in self.above(key))
 
 

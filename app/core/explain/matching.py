@@ -30,7 +30,6 @@ _ALLOW, _DENY = int(AclPermissionType.ALLOW), int(AclPermissionType.DENY)
 
 
 def listed(acls: Iterable[StandardAcl]) -> tuple[StandardAcl, ...]:
-    """As many of these as are listed."""
     found: list[StandardAcl] = []
     left = MAX_LISTED_TEXT
     for acl in islice(acls, MAX_LISTED):
@@ -51,19 +50,16 @@ class First:
         self._of_pattern: list[int] = []
 
     def add(self, rows: list[int]) -> None:
-        """Some more rows of the pattern that the walk is at."""
         self.count += len(rows)
         room = MAX_LISTED - len(self._rows)
         if rows and room:
             self._of_pattern = sorted(self._of_pattern + rows, key=self._table.key)[:room]
 
     def go_on(self) -> None:
-        """To the next pattern."""
         self._rows += self._of_pattern
         self._of_pattern = []
 
     def acls(self) -> tuple[StandardAcl, ...]:
-        """The first of them as ACLs."""
         return listed(map(self._table.acl, self._rows))
 
 

@@ -56,7 +56,6 @@ class Question:
     resource_name: str
 
     def covered_by(self, resource_type: int, pattern_type: int, name: str) -> bool:
-        """Whether the pattern covers the resource (KIP-290)."""
         if resource_type != self.resource_type:
             return False
         if pattern_type == _PREFIXED:
@@ -97,7 +96,6 @@ def distance(question: Question, key: SortKey, missed: int) -> int | None:
 
 
 def words_for(question: Question, binding: AclBinding) -> str:
-    """What would have to be so for this near miss to match."""
     missed = question.missed_by(sort_key(binding))
     conditions = []
     if missed & PRINCIPAL:
@@ -112,13 +110,11 @@ def words_for(question: Question, binding: AclBinding) -> str:
 
 
 def dimensions_in(missed: int) -> tuple[str, ...]:
-    """The names of these dimensions."""
     return tuple(name for bit, name in DIMENSIONS.items() if missed & bit)
 
 
 @lru_cache(maxsize=64)
 def hosts_around(address: ClientAddress) -> tuple[str, ...]:
-    """Hosts that mean this address, as they are mostly spelled, and addresses next to it."""
     bits, make = (32, IPv4Address) if address.version == _IPV4 else (128, IPv6Address)
     ranges = (f"{make(address.value >> drop << drop)}/{bits - drop}" for drop in range(bits + 1))
     near = (address.value + by * way for by in range(1, _NEIGHBOURS + 1) for way in (-1, 1))
@@ -170,12 +166,10 @@ def _host_words(question: Question, host: str) -> str:
 
 
 def _is_glob(question: Question, pattern_type: int, name: str) -> bool:
-    """Whether the name means a beginning to whoever takes `*` for a wildcard everywhere."""
     return pattern_type == _LITERAL and name.endswith(WILDCARD) and question.resource_name.startswith(name[:-1])
 
 
 def _is_other_spelling(host: str, address: ClientAddress) -> bool:
-    """Whether the host means this very address, but not in the one form that ACL hosts are compared in."""
     if "/" in host or host == address.text:
         return False
     try:
@@ -185,7 +179,6 @@ def _is_other_spelling(host: str, address: ClientAddress) -> bool:
 
 
 def _alike(name: str, asked: str) -> bool:
-    """Whether two names differ in case and spaces only."""
     first, first_asked = _folded(name[:_GLANCE]), _folded(asked[:_GLANCE])
     # Names may have many thousand characters: most are told apart by the first of them.
     if not (first.startswith(first_asked) or first_asked.startswith(first)):
@@ -210,7 +203,6 @@ def _unlike(a: str, b: str) -> int:
 
 
 def _shared(a: str, b: str) -> int:
-    """How many characters both begin with, found by halves."""
     same, most = 0, min(len(a), len(b))
     while same < most:
         half = (same + most + 1) // 2

@@ -13,7 +13,6 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain
-from uuid import UUID
 
 from app.core.explain.matching import LONG
 from app.core.explain.misses import PRINCIPAL, Question, dimensions_in, distance, hosts_around, words_for
@@ -22,11 +21,10 @@ from app.core.index.containers import SortedNames
 from app.core.index.packing import permission_type_in
 from app.core.index.table import SortKey
 from app.core.index.tree import AclIndex, TypeNode
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
-    AclOperation,
     AclPermissionType,
     PatternType,
     ResourceType,
@@ -94,13 +92,11 @@ class NearMissSearch:
         self._left = _MOST_LOOKED_AT
 
     def steps(self) -> Iterator[None]:
-        """Look further, some dozen ACLs at a time."""
         yield from self._on_the_resource()
         for principal in self._principals:
             yield from self._of_principal(principal)
 
     def found(self) -> list[NearMiss]:
-        """The nearest, nearest first; at equal distance in list order."""
         nearest = sorted(chain.from_iterable(self._kept.values()), key=_place)[:MAX_NEAR_MISSES]
         question = self._question
         return [
@@ -110,7 +106,6 @@ class NearMissSearch:
         ]
 
     def _on_the_resource(self) -> Iterator[None]:
-        """The ACLs whose patterns cover the resource."""
         for pattern in (yield from self._covering_patterns()):
             if self._left <= 0:
                 return
@@ -122,7 +117,6 @@ class NearMissSearch:
                 yield from self._look_at_those_of(principal, pattern)
 
     def _of_principal(self, principal: str) -> Iterator[None]:
-        """The ACLs of this principal on other resources of the type, and on those of other types with the same name."""
         for pattern in chain.from_iterable(self._patterns_like_it(principal, each) for each in _TYPES):
             if self._left <= 0:
                 return
@@ -148,7 +142,6 @@ class NearMissSearch:
         return [(resource_type, *each) for each in dict.fromkeys(patterns)]
 
     def _patterns_like_it(self, principal: str, resource_type: int) -> list[_Pattern]:
-        """Patterns of this type on which the principal has ACLs: all, or those with a name like the one asked for."""
         types = self._node(principal, resource_type)
         if types is None:
             return []
@@ -161,7 +154,6 @@ class NearMissSearch:
         return [(resource_type, each, name) for name in names for each in _PATTERN_TYPES if name in types.entries(each)]
 
     def _names_like_it(self, resource_type: int) -> dict[str, None]:
-        """Names that look like the one asked for; whoever has ACLs on them."""
         name = self._question.resource_name
         pieces = [name[:length] for length in range(1, min(len(name), _MOST_PIECES) + 1)]
         found = dict.fromkeys(chain((WILDCARD,), pieces, (piece + WILDCARD for piece in pieces)))
@@ -173,7 +165,6 @@ class NearMissSearch:
         return found
 
     def _principals_like_it(self, bucket: Bucket | None) -> list[str]:
-        """Principals with ACLs on this pattern: the caller's, and others, all if they are few."""
         if not self._of_others or not isinstance(bucket, HotBucket):
             return list(self._principals)
         if len(bucket.by_principal) <= _FEW:
@@ -249,26 +240,17 @@ class NearMissSearch:
 
 
 def still_there(index: AclIndex, near: Iterable[NearMiss]) -> list[NearMiss]:
-    """Those whose ACL the index holds."""
     return [each for each in near if index.find(each.acl.binding) == each.acl]
 
 
 def _acl(key: SortKey, acl_id: bytes) -> StandardAcl:
     resource_type, name, pattern_type, principal, host, operation, permission_type = key
-    binding = AclBinding(
-        ResourceType(resource_type),
-        name,
-        PatternType(pattern_type),
-        principal,
-        host,
-        AclOperation(operation),
-        AclPermissionType(permission_type),
+    return StandardAcl.from_row(
+        (acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host)
     )
-    return StandardAcl(UUID(bytes=acl_id), binding)
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """The name in other spellings; none of one that is too long for any ACL."""
     return (spelled(name) for spelled in _SPELLINGS if len(name) <= MAX_TEXT_BYTES)
 
 

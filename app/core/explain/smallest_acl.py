@@ -66,7 +66,6 @@ def _binding(
 
 
 def _operations(question: Question) -> tuple[AclOperation, ...]:
-    """What can stand in an ACL that allows it: itself, unless it is a word of filters."""
     return (question.operation,) if question.operation >= AclOperation.ALL else (AclOperation.ALL,)
 
 
@@ -89,7 +88,6 @@ def _patterns(question: Question) -> Iterator[tuple[PatternType, str]]:
 
 
 def _keepable(name: str) -> str:
-    """The longest beginning of the name that can be stored."""
     found = _UNKEEPABLE.search(name)
     whole = name if found is None else name[: found.start()]
     return whole.encode()[:MAX_TEXT_BYTES].decode(errors="ignore")

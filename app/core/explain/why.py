@@ -94,7 +94,6 @@ class Explaining:
         *,
         of_others: bool = True,
     ) -> None:
-        """`authorization` is the question's caller against this image."""
         self._image = image
         self._question = question
         self._of_others = of_others
@@ -107,7 +106,6 @@ class Explaining:
         self._lacks_allow = False
 
     def steps(self) -> Iterator[None]:
-        """Look at what the image holds, some hundred ACLs at a time."""
         # INVARIANT: the image in use is the same from the first step to the last. Whoever takes them looks; where it
         # is not, what was found is thrown away.
         if self._unrestricted:
@@ -120,7 +118,6 @@ class Explaining:
         self._near = self._of_use()
 
     def found(self) -> Explanation:
-        """The explanation. It asks the image nothing."""
         verdict, question = self._verdict, self._question
         if self._unrestricted:
             return Explanation(verdict, note=_UNRESTRICTED)
@@ -141,7 +138,6 @@ class Explaining:
         )
 
     def _would_default_step_in(self) -> Generator[None, None, bool]:
-        """Whether allow.everyone.if.no.acl.found would speak if the DENYs that forbid it were gone."""
         # INVARIANT: whoever may not see others' ACLs is told nothing that depends on them, but what authorize answers.
         # Where a DENY forbids it, authorize answers DENIED whoever else has ACLs on the resource, and so does this.
         forbids = self._verdict is Verdict.DENIED_BY_ACL
@@ -150,7 +146,6 @@ class Explaining:
         return (yield from self._matching.denies_are_all())
 
     def _of_use(self) -> tuple[NearMiss, ...]:
-        """The near misses that would have turned this verdict, and that are there at its offset."""
         verdict = self._verdict
         if verdict is Verdict.SUPER_USER or not (verdict.allowed or self._lacks_allow):
             return ()
@@ -164,7 +159,6 @@ class Explaining:
         return listed(self._denying + self._allowing)
 
     def _deciding(self) -> StandardAcl | None:
-        """The ACL behind the verdict: the first of those that match."""
         if self._verdict is Verdict.DENIED_BY_ACL:
             return self._denying[0]
         return self._allowing[0] if self._verdict is Verdict.ALLOWED_BY_ACL else None
@@ -185,7 +179,6 @@ class Explaining:
 def explain(
     image: AuthorizerImage, authorization: Authorization, question: Question, near: Iterable[NearMiss] = ()
 ) -> Explanation:
-    """All that `Explaining` finds for who may see ACLs of others, in one go."""
     explaining = Explaining(image, authorization, question, near)
     for _ in explaining.steps():
         pass
@@ -193,7 +186,6 @@ def explain(
 
 
 def _odd(question: Question) -> Iterator[str]:
-    """What is odd about the question itself."""
     resource_type, operation = question.resource_type, question.operation
     if resource_type <= ResourceType.ANY:
         yield f"{resource_type.name} is no type that a resource has"

@@ -25,14 +25,12 @@ class HotBucket:
         self.principals = SortedNames()
 
     def add(self, principal: str, row: int, table: AclTable) -> None:
-        """Add this principal's row."""
         rows = self.by_principal.get(principal)
         if rows is None:
             self.principals.add(principal)
         self.by_principal[principal] = _with(rows or b"", row, table)
 
     def remove(self, principal: str, row: int, table: AclTable) -> None:
-        """Take this principal's row out."""
         rows = _without(self.by_principal[principal], row, table)
         if rows:
             self.by_principal[principal] = rows
@@ -46,17 +44,14 @@ Bucket = bytes | HotBucket
 
 
 def pack(rows: Iterable[int], before: bytes = b"") -> bytes:
-    """Append row numbers to packed ones."""
     return before + b"".join(row.to_bytes(4, "little") for row in rows)
 
 
 def unpack(packed: bytes) -> list[int]:
-    """The row numbers in this pack."""
     return [int.from_bytes(packed[at : at + 4], "little") for at in range(0, len(packed), 4)]
 
 
 def with_row(bucket: Bucket | None, principal: str, row: int, table: AclTable) -> Bucket:
-    """The bucket with one more row; turns hot when it has grown large."""
     if isinstance(bucket, HotBucket):
         bucket.add(principal, row, table)
         return bucket
@@ -78,7 +73,6 @@ def without_row(bucket: Bucket, principal: str, row: int, table: AclTable) -> Bu
 
 
 def rows_of(bucket: Bucket | None, principal: str, table: AclTable) -> list[int]:
-    """The rows of this principal in the bucket."""
     if isinstance(bucket, HotBucket):
         rows = bucket.by_principal.get(principal, b"")
         return unpack(rows if isinstance(rows, bytes) else b"".join(rows.values()))
@@ -96,7 +90,6 @@ def rows_at(bucket: Bucket | None, principal: str, host: str, table: AclTable) -
 
 
 def first_row(bucket: Bucket) -> int:
-    """Any row of the bucket (it is never empty)."""
     packed: Rows | HotBucket = bucket
     if isinstance(packed, HotBucket):
         packed = next(iter(packed.by_principal.values()))

@@ -27,7 +27,6 @@ def add_rows(index: AclIndex, rows: Sequence[AclRow]) -> None:
 
 
 def _add_pattern(index: AclIndex, names: TypeNames, rows: Sequence[AclRow]) -> None:
-    """Add all ACLs on a pattern that has none yet."""
     _, resource_type, pattern_type, _, _, name, _, _ = rows[0]
     table, principals = index.table, index.principals
     numbers: list[int] = []

@@ -38,19 +38,15 @@ class ShardedDict(Generic[V]):
         self.shards: list[MutableMapping[str, V]] = [{} for _ in range(_SHARDS)]
 
     def get(self, key: str) -> V | None:
-        """The value under this key, or None."""
         return self.shards[hash(key) & 255].get(key)
 
     def put(self, key: str, value: V) -> None:
-        """Set the value under this key."""
         self.shards[hash(key) & 255][key] = value
 
     def remove(self, key: str) -> None:
-        """Take out a key that is there. Raises KeyError if it is not."""
         del self.shards[hash(key) & 255][key]
 
     def items(self) -> Iterator[tuple[str, V]]:
-        """Every key and value, in no order."""
         for shard in self.shards:
             yield from shard.items()
 
@@ -74,7 +70,6 @@ class SortedNames:
         self.lasts: list[str] = []
 
     def add(self, name: str) -> None:
-        """Add a name that is not there yet."""
         at = bisect_left(self.lasts, name)
         if at == len(self.blocks):
             if not self.blocks or len(self.blocks[-1]) >= _BLOCK:
@@ -89,7 +84,6 @@ class SortedNames:
             self.lasts[at : at + 1] = [block[_BLOCK - 1], block[-1]]
 
     def remove(self, name: str) -> None:
-        """Take out a name that is there."""
         at = bisect_left(self.lasts, name)
         block = self._to_change(at)
         del block[bisect_left(block, name)]

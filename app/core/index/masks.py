@@ -74,7 +74,6 @@ class HostMasks:
         self.ranges: MutableMapping[tuple[int, int], Networks] = {}
 
     def at(self, address: ClientAddress) -> int:
-        """The packed mask for a client at this address."""
         if self.asked is address:
             return self.asked_mask
         mask = self.any_host | self.exact.get(address.text, 0)
@@ -112,7 +111,6 @@ class HostMasks:
         return min(found)
 
     def put(self, host: str, mask: int) -> None:
-        """Set what all ACLs with this host bring together; 0 takes the host out."""
         self.asked = None
         cidr = _range(host) if "/" in host else None
         if host == WILDCARD:

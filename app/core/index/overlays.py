@@ -25,12 +25,10 @@ class Overlay:
     base: Any
 
     def settle(self, changes: "Changes") -> None:
-        """Tell what has changed here, as assignments to the base."""
         raise NotImplementedError
 
 
 def beneath(value: V) -> V:
-    """What an overlay stands over; anything else is itself."""
     if not isinstance(value, Overlay):
         return value
     base: V = value.base
@@ -49,7 +47,6 @@ class Changes:
         self._outworn: list[object] = []
 
     def expect(self, overlay: Overlay) -> None:
-        """Ask this overlay in the end."""
         self._overlays.append(overlay)
 
     def update(self, base: MutableMapping[K, V], entries: Mapping[K, V], gone: set[K]) -> None:
@@ -63,12 +60,10 @@ class Changes:
             self._outworn.extend(map(base.get, gone))
 
     def slot(self, base: Slots[V], at: int, value: V) -> None:
-        """The slot is to hold this value."""
         self._slots.append((base, at, value))
         self._outworn.append(base[at])
 
     def attribute(self, base: object, name: str, value: object) -> None:
-        """The attribute is to be this value."""
         self._attributes.append((base, name, value))
         self._outworn.append(getattr(base, name))
 
@@ -77,7 +72,6 @@ class Changes:
         self._outworn.extend(outworn)
 
     def settle(self) -> Iterator[None]:
-        """Gather the assignments, some at a time."""
         for number, overlay in enumerate(self._overlays):
             overlay.settle(self)
             if number % _AT_ONCE == 0:
@@ -169,7 +163,6 @@ class OverlayDict(Overlay, MutableMapping[K, V]):
         return self._length
 
     def settle(self, changes: Changes) -> None:
-        """See `Overlay`."""
         entries = self._set
         if self._over is not None:
             entries = {key: beneath(value) for key, value in entries.items()}
@@ -208,7 +201,6 @@ class OverlaySlots(Overlay, Generic[V]):
         return len(self.base)
 
     def settle(self, changes: Changes) -> None:
-        """See `Overlay`."""
         for at, over in self._set.items():
             value = beneath(over)
             if value is not self.base[at]:
@@ -227,7 +219,6 @@ class OverlayNames(Overlay, SortedNames):
         changes.expect(self)
 
     def settle(self, changes: Changes) -> None:
-        """See `Overlay`."""
         if self._own:
             changes.keep(self._replaced)
             changes.attribute(self.base, "blocks", self.blocks)

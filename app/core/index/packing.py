@@ -25,7 +25,6 @@ insist_on_room(AclPermissionType, _PERMISSION_TYPE)
 
 
 def pack_codes(resource_type: int, pattern_type: int, operation: int, permission_type: int) -> int:
-    """The four codes as one number."""
     return (
         resource_type
         | pattern_type << _PATTERN_TYPE_AT
@@ -35,7 +34,6 @@ def pack_codes(resource_type: int, pattern_type: int, operation: int, permission
 
 
 def unpack_codes(packed: int) -> tuple[int, int, int, int]:
-    """Resource type, pattern type, operation and permission type."""
     return (
         packed & _RESOURCE_TYPE,
         packed >> _PATTERN_TYPE_AT & _PATTERN_TYPE,
@@ -45,10 +43,8 @@ def unpack_codes(packed: int) -> tuple[int, int, int, int]:
 
 
 def operation_in(packed: int) -> int:
-    """The operation alone."""
     return packed >> _OPERATION_AT & _OPERATION
 
 
 def permission_type_in(packed: int) -> int:
-    """The permission type alone."""
     return packed >> _PERMISSION_TYPE_AT

@@ -1,14 +1,233 @@
-"""Which prefixes of a name there are: one look-up a length while these are few, a walk along the name beyond that."""
+"""Which prefixes of a name there are: a look-up for each length while these are few, a walk along the name beyond that.
 
-from collections.abc import Callable, MutableMapping
+The walk's cost grows with the name and with nothing else. It goes down a tree whose edges are pieces of prefixes, each
+a multiple of SPAN characters long. A prefix belongs to the node where fewer than SPAN characters of it are left (its
+tail). What a name meets on the way to a child is kept with that child as one mask, until a prefix at the node changes.
+So a chain of thousands of nested prefixes takes some hundred steps, and adding or removing one affects its node only.
+"""
 
-from app.core.index.nested import NestedPrefixes
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+
+from app.core.index.masks import Entry, HostMasks
+from app.core.kafka.hosts import ClientAddress
 
 ROOM = 16
-"""So much the lengths may weigh that are looked up one by one, with every name."""
+"""How much the lengths may weigh that are looked up one by one for every name."""
 
 _CHARACTERS = 128
-"""So many characters to cut and hash weigh as much as a look-up."""
+"""Slicing and hashing this many characters weighs as much as a look-up."""
+
+SPAN = 64
+EntryOf = Callable[[str], Entry]
+"""The entry of a prefix that is there."""
+
+
+class PrefixNode:
+    """A place where names diverge or prefixes end.
+
+    INVARIANT: what a child keeps (`seen`, `mask`, `hosted`, `asked`) is valid while `seen` is its parent's `stamp`,
+    which is replaced whenever a prefix at the parent is added, removed or gets another entry.
+    """
+
+    __slots__ = ("asked", "asked_mask", "children", "hosted", "label", "mask", "seen", "stamp", "tails")
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        """The piece of the prefixes below that leads here from the parent."""
+        self.children: MutableMapping[str, PrefixNode] = {}
+        """By the first SPAN characters of their labels."""
+        self.tails: MutableMapping[str, str] = {}
+        """The prefixes that end here, by what is left of them."""
+        self.stamp: object = object()
+        self.seen: object = None
+        self.mask = 0
+        self.hosted: tuple[HostMasks, ...] = ()
+        self.asked: ClientAddress | None = None
+        self.asked_mask = 0
+
+    def new(self, label: str) -> "PrefixNode":
+        return PrefixNode(label)
+
+    def on(self, piece: str) -> Iterable[str]:
+        """The tails of the prefixes that end here and cover a name that goes on with this piece; in no order."""
+        tails = self.tails
+        if len(tails) <= SPAN:
+            return filter(piece.startswith, tails)
+        shorter = [piece[:length] for length in range(min(len(piece) + 1, SPAN))]
+        return filter(tails.__contains__, shorter)
+
+    def prefixes_on(self, piece: str) -> list[str]:
+        return [self.tails[tail] for tail in sorted(self.on(piece), key=len, reverse=True)]
+
+    def passed(self, child: "PrefixNode", piece: str, entry_of: EntryOf, address: ClientAddress) -> int:
+        """What the prefixes that end here amount to for a name that goes on to this child."""
+        if child.seen is not self.stamp:
+            self._tell(child, piece, entry_of)
+        if not child.hosted:
+            return child.mask
+        # A request has one address for all its names.
+        if child.asked is not address:
+            child.asked_mask = child.mask
+            for host_masks in child.hosted:
+                child.asked_mask |= host_masks.at(address)
+            child.asked = address
+        return child.asked_mask
+
+    def longest_with(self, bit: int, piece: str, entry_of: EntryOf, address: ClientAddress) -> str | None:
+        for prefix in self.prefixes_on(piece):
+            entry = entry_of(prefix)
+            if (entry.kept_at(address) if isinstance(entry, HostMasks) else entry) & bit:
+                return prefix
+        return None
+
+    def _tell(self, child: "PrefixNode", piece: str, entry_of: EntryOf) -> None:
+        mask, hosted, tails = 0, [], self.tails
+        for tail in self.on(piece):
+            entry = entry_of(tails[tail])
+            if isinstance(entry, HostMasks):
+                hosted.append(entry)
+            else:
+                mask |= entry
+        child.mask, child.hosted, child.asked, child.seen = mask, tuple(hosted), None, self.stamp
+
+
+class NestedPrefixes:
+    """A set of prefixes; what each amounts to is asked where it is needed."""
+
+    __slots__ = ("counts", "root")
+
+    def __init__(self) -> None:
+        self.root = PrefixNode("")
+        self.counts: MutableMapping[int, int] = {}
+        """How many prefixes there are, by their length."""
+
+    def add(self, name: str) -> None:
+        node, at = self.root, 0
+        while len(name) - at >= SPAN:
+            node = _step_to(node, name, at)
+            at += len(node.label)
+        node.tails[name[at:]] = name
+        node.stamp = object()
+        self.counts[len(name)] = self.counts.get(len(name), 0) + 1
+
+    def touch(self, name: str) -> None:
+        self._way_to(name)[-1].stamp = object()
+
+    def remove(self, name: str) -> None:
+        way = self._way_to(name)
+        node = way[-1]
+        del node.tails[name[sum(len(each.label) for each in way) :]]
+        node.stamp = object()
+        left = self.counts[len(name)] - 1
+        if left:
+            self.counts[len(name)] = left
+        else:
+            del self.counts[len(name)]
+        _tidy(way)
+
+    def mask(self, name: str, entry_of: EntryOf, address: ClientAddress, enough: int) -> int:
+        """What the prefixes of this name amount to; with one of the bits `enough` in it, it may be short of others."""
+        node, at, mask, span = self.root, 0, 0, SPAN
+        while True:
+            piece = name[at : at + span]
+            child = node.children.get(piece)
+            if child is None:
+                break
+            label = child.label
+            length = len(label)
+            if length != span and not name.startswith(label, at):
+                break
+            if child.seen is node.stamp and not child.hosted:
+                # As `passed` would say; a call would cost as much as all else here.
+                mask |= child.mask
+            else:
+                mask |= node.passed(child, piece, entry_of, address)
+            if mask & enough:
+                return mask
+            at += length
+            node = child
+        tails = node.tails
+        for tail in node.on(piece) if tails else ():
+            entry = entry_of(tails[tail])
+            mask |= entry.kept_at(address) if isinstance(entry, HostMasks) else entry
+        return mask
+
+    def longest_with(self, bit: int, name: str, entry_of: EntryOf, address: ClientAddress) -> str | None:
+        node, at, last = self.root, 0, None
+        while True:
+            piece = name[at : at + SPAN]
+            child = node.children.get(piece)
+            if child is None or not name.startswith(child.label, at):
+                break
+            if node.passed(child, piece, entry_of, address) & bit:
+                last = node, piece
+            at += len(child.label)
+            node = child
+        found = node.longest_with(bit, piece, entry_of, address)
+        if found is None and last is not None:
+            node, piece = last
+            found = node.longest_with(bit, piece, entry_of, address)
+        return found
+
+    def covering(self, name: str) -> Iterator[str]:
+        node, at, way = self.root, 0, []
+        while True:
+            piece = name[at : at + SPAN]
+            way.append((node, piece))
+            child = node.children.get(piece)
+            if child is None or not name.startswith(child.label, at):
+                break
+            at += len(child.label)
+            node = child
+        for each, piece in reversed(way):
+            yield from each.prefixes_on(piece)
+
+    def _way_to(self, name: str) -> list[PrefixNode]:
+        way, at = [self.root], 0
+        while len(name) - at >= SPAN:
+            way.append(way[-1].children[name[at : at + SPAN]])
+            at += len(way[-1].label)
+        return way
+
+
+def _step_to(node: PrefixNode, name: str, at: int) -> PrefixNode:
+    piece = name[at : at + SPAN]
+    child = node.children.get(piece)
+    if child is None:
+        child = node.children[piece] = node.new(name[at : at + (len(name) - at) // SPAN * SPAN])
+        return child
+    shared = SPAN * _shared_spans(child.label, name[at : at + len(child.label)])
+    if shared == len(child.label):
+        return child
+    between = node.children[piece] = node.new(child.label[:shared])
+    child.label = child.label[shared:]
+    between.children[child.label[:SPAN]] = child
+    return between
+
+
+def _shared_spans(a: str, b: str) -> int:
+    same, most = 0, min(len(a), len(b)) // SPAN
+    while same < most:
+        half = (same + most + 1) // 2
+        if a.startswith(b[same * SPAN : half * SPAN], same * SPAN):
+            same = half
+        else:
+            most = half - 1
+    return same
+
+
+def _tidy(way: list[PrefixNode]) -> None:
+    while len(way) > 1:
+        node, parent = way.pop(), way[-1]
+        piece = node.label[:SPAN]
+        if node.tails or len(node.children) > 1:
+            return
+        if node.children:
+            only = next(iter(node.children.values()))
+            only.label = node.label + only.label
+            parent.children[piece] = only
+            return
+        del parent.children[piece]
 
 
 class PrefixSet:
@@ -26,7 +245,6 @@ class PrefixSet:
         self.nested: NestedPrefixes | None = None
 
     def prefix_came(self, name: str) -> None:
-        """A prefix is there that was not."""
         length, counts = len(name), self.length_counts
         if length in counts:
             counts[length] += 1
@@ -39,7 +257,6 @@ class PrefixSet:
             self.nested.add(name)
 
     def prefix_gone(self, name: str) -> None:
-        """A prefix is not there any more."""
         length, counts = len(name), self.length_counts
         if length not in counts:
             if self.nested is not None:
@@ -52,12 +269,10 @@ class PrefixSet:
             self.lengths = tuple(sorted(counts))
 
     def prefix_changed(self, name: str) -> None:
-        """Something else belongs to a prefix that stays."""
         if self.nested is not None and len(name) not in self.length_counts:
             self.nested.touch(name)
 
     def covering(self, name: str, is_there: Callable[[str], bool]) -> list[str]:
-        """The prefixes of this name, longest first."""
         pieces = (name[:length] for length in reversed(self.lengths) if length <= len(name))
         found = list(filter(is_there, pieces))
         if self.nested is not None:

@@ -67,7 +67,6 @@ class _Search:
             from_name, including = chunk[-1], False
 
     def _few_names(self, resource_type: int, names: TypeNames) -> list[str] | None:
-        """The only names that the filter can mean, in order, if they are few."""
         name = self._filter.resource_name
         if name is not None:
             return _covering(names, name) if self._filter.pattern_type is PatternType.MATCH else [name]
@@ -82,7 +81,6 @@ class _Search:
         return sorted({*types.literals, *types.prefixes})
 
     def _patterns(self, name: str) -> Iterator[int]:
-        """The pattern types under which this name can be meant."""
         wanted = self._filter.pattern_type
         is_match = wanted is PatternType.MATCH and self._filter.resource_name is not None
         for pattern_type in _PATTERNS:
@@ -134,7 +132,6 @@ class _Search:
 
 
 def _covering(names: TypeNames, name: str) -> list[str]:
-    """The names of all patterns that can cover this name, in order."""
     # A name's prefixes stand in order by their lengths: to sort thousands of long ones would take long.
     found = [*reversed(names.prefixes_of(name)), name]
     if found[-2:] == [name, name]:

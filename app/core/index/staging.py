@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 from app.core.index.buckets import Bucket, HotBucket, Rows
 from app.core.index.masks import Entry, HostMasks, Networks, Texts
-from app.core.index.nested import NestedPrefixes, PrefixNode
 from app.core.index.overlays import Changes, Overlay, OverlayDict, OverlayNames, OverlayShards, OverlaySlots, beneath
-from app.core.index.prefixes import PrefixSet
+from app.core.index.prefixes import NestedPrefixes, PrefixNode, PrefixSet
 from app.core.index.table import AclTable
 from app.core.index.tree import AclIndex, PrincipalNode, TypeNames, TypeNode
 from app.core.kafka.bindings import AclRow
@@ -33,16 +32,13 @@ class StagedIndex(AclIndex):
         self.masks = base.masks
 
     def settle(self) -> Iterator[None]:
-        """Prepare the commit, in short steps; after this nothing may be added or removed any more."""
         return self._changes.settle()
 
     def commit(self) -> None:
-        """Make the index beneath what this one is, in one short step."""
         # INVARIANT: nobody reads between two of these assignments; there is no await in here.
         self._changes.carry_out()
 
     def abandon(self) -> None:
-        """Leave the index beneath as it is."""
         self._rows.give_back()
 
     def tidy(self) -> Iterator[None]:
@@ -67,7 +63,6 @@ class _OverlayTable(Overlay, AclTable):
         changes.expect(self)
 
     def add(self, row: AclRow) -> int:
-        """See `AclTable`."""
         at = super().add(row)
         self._taken.append(at)
         return at
@@ -77,11 +72,9 @@ class _OverlayTable(Overlay, AclTable):
         self._removed.append(at)
 
     def settle(self, changes: Changes) -> None:
-        """See `Overlay`."""
         changes.attribute(self.base, "count", self.count)
 
     def give_back(self) -> None:
-        """Nobody will ever point at the rows that were filled."""
         self.base.free_rows.extend(self._taken)
 
     def release_removed(self) -> Iterator[None]:
@@ -103,11 +96,9 @@ class _OverlayPrefixNode(Overlay, PrefixNode):
         changes.expect(self)
 
     def new(self, label: str) -> PrefixNode:
-        """See `PrefixNode`."""
         return _OverlayPrefixNode(super().new(label), self._changes)
 
     def settle(self, changes: Changes) -> None:
-        """See `Overlay`."""
         if self.label is not self.base.label:
             changes.attribute(self.base, "label", self.label)
         if self.stamp is not self.base.stamp:
@@ -130,7 +121,6 @@ class _OverlayPrefixes(Overlay, PrefixSet):
         changes.expect(self)
 
     def settle(self, changes: Changes) -> None:
-        """See `Overlay`."""
         if self.lengths is not self.base.lengths:
             changes.attribute(self.base, "lengths", self.lengths)
         nested = beneath(self.nested)
@@ -173,7 +163,6 @@ class _OverlayType(_OverlayPrefixes, TypeNode):
         self._stand_over(base, changes)
 
     def settle(self, changes: Changes) -> None:
-        """See `Overlay`."""
         super().settle(changes)
         if self.may_deny is not self.base.may_deny:
             changes.attribute(self.base, "may_deny", self.may_deny)
@@ -191,7 +180,6 @@ class _OverlayMasks(Overlay, HostMasks):
         changes.expect(self)
 
     def settle(self, changes: Changes) -> None:
-        """See `Overlay`."""
         changes.attribute(self.base, "any_host", self.any_host)
         changes.attribute(self.base, "asked", None)
         changes.attribute(self.base, "costly", self.costly)

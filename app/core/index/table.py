@@ -21,7 +21,6 @@ _FREE_AT_ONCE = 20_000
 
 
 def sort_key(binding: AclBinding) -> SortKey:
-    """The place of this ACL in every list."""
     return (
         int(binding.resource_type),
         binding.resource_name,
@@ -78,27 +77,23 @@ class AclTable:
         return at
 
     def remove(self, at: int) -> None:
-        """Forget the ACL in this row."""
         shard = _shard(self.ids[16 * at : 16 * at + 16])
         (self.by_id[shard] or array("I")).remove(at)
         self.count -= 1
         self.release(at)
 
     def release(self, at: int) -> None:
-        """Let this row, at which nobody points any more, be used again."""
         self.codes[at] = 0
         self.names[at] = self.principals[at] = self.hosts[at] = ""
         self.free_rows.append(at)
 
     def find(self, acl_id: bytes) -> int | None:
-        """The row of the ACL with this id, or None."""
         for at in self.by_id[_shard(acl_id)] or ():
             if self.ids[16 * at : 16 * at + 16] == acl_id:
                 return at
         return None
 
     def acl(self, at: int) -> StandardAcl:
-        """The ACL in this row."""
         resource_type, pattern_type, operation, permission_type = unpack_codes(self.codes[at])
         binding = AclBinding(
             ResourceType(resource_type),
@@ -112,7 +107,6 @@ class AclTable:
         return StandardAcl(UUID(bytes=bytes(self.ids[16 * at : 16 * at + 16])), binding)
 
     def key(self, at: int) -> SortKey:
-        """The place of this row in every list."""
         resource_type, pattern_type, operation, permission_type = unpack_codes(self.codes[at])
         name, principal, host = self.names[at], self.principals[at], self.hosts[at]
         return resource_type, name, pattern_type, principal, host, operation, permission_type

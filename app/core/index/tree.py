@@ -57,7 +57,6 @@ class TypeNode(PrefixSet):
         return mask
 
     def prefix_mask(self, name: str, address: ClientAddress, enough: int) -> int:
-        """As `mask`, of the prefixes alone."""
         mask = 0
         for length in self.lengths:
             mask |= mask_at(self.prefixes.get(name[:length], 0), address)
@@ -68,11 +67,9 @@ class TypeNode(PrefixSet):
         return mask
 
     def prefixes_of(self, name: str) -> list[str]:
-        """The prefixes of this name on which there are ACLs, longest first."""
         return self.covering(name, self.prefixes.__contains__)
 
     def longest_with(self, bit: int, name: str, address: ClientAddress) -> str | None:
-        """The longest prefix of this name whose entry has this bit for a client at this address."""
         found = None
         if self.nested is not None:
             found = self.nested.longest_with(bit, name, self.prefixes.__getitem__, address)
@@ -89,7 +86,6 @@ class TypeNode(PrefixSet):
         return self.mask(name, address, 0 if self.may_deny else bit)
 
     def put(self, pattern_type: int, name: str, entry: Entry | None) -> None:
-        """Set the entry of a pattern; None takes it out."""
         if entry is not None and (isinstance(entry, HostMasks) or entry & ANY_DENIED):
             self.may_deny = True
         if pattern_type == _LITERAL:
@@ -107,7 +103,6 @@ class TypeNode(PrefixSet):
                 self.prefix_came(name)
 
     def entries(self, pattern_type: int) -> MutableMapping[str, Entry]:
-        """The entries of one pattern type by name."""
         return self.literals if pattern_type == _LITERAL else self.prefixes
 
 
@@ -133,11 +128,9 @@ class TypeNames(PrefixSet):
         self.names = SortedNames()
 
     def buckets(self, pattern_type: int) -> ShardedDict[Bucket]:
-        """The rows by name of one pattern type."""
         return self.literals if pattern_type == _LITERAL else self.prefixes
 
     def prefixes_of(self, name: str) -> list[str]:
-        """The names of the prefixed patterns that cover this name, longest first."""
         return self.covering(name, self._has_prefix)
 
     def covers(self, name: str) -> bool:
@@ -153,7 +146,6 @@ class TypeNames(PrefixSet):
         return self.prefixes.get(name) is not None
 
     def put(self, pattern_type: int, name: str, bucket: Bucket | None) -> None:
-        """Set the rows of a pattern; None takes the pattern out."""
         buckets = self.buckets(pattern_type)
         other = self.prefixes if pattern_type == _LITERAL else self.literals
         known = buckets.get(name) is not None
@@ -195,7 +187,6 @@ class AclIndex:
         return names is not None and names.covers(name)
 
     def add(self, row: AclRow) -> None:
-        """Add an ACL that is not there yet (`find` tells)."""
         acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
         names = self.types[resource_type]
         if names is None:
@@ -237,12 +228,10 @@ class AclIndex:
             self.principals.remove(binding.principal)
 
     def find(self, binding: AclBinding) -> StandardAcl | None:
-        """The stored ACL with these seven fields, or None."""
         at = self._find(binding)
         return None if at is None else self.table.acl(at)
 
     def get(self, acl_id: bytes) -> StandardAcl | None:
-        """The ACL with this id (16 bytes), or None."""
         at = self.table.find(acl_id)
         return None if at is None else self.table.acl(at)
 
@@ -288,7 +277,6 @@ class AclIndex:
 
 
 def mask_at(entry: Entry, address: ClientAddress) -> int:
-    """What the entry amounts to for a client at this address."""
     return entry.at(address) if isinstance(entry, HostMasks) else entry
 
 

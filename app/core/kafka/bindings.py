@@ -29,7 +29,6 @@ class AclBinding:
 
     @property
     def words(self) -> tuple[str, str, str, str, str, str, str]:
-        """The seven fields in order, codes by their names."""
         return (
             self.resource_type.name,
             self.resource_name,
@@ -77,7 +76,6 @@ class StandardAcl:
 
     @property
     def row(self) -> AclRow:
-        """The same ACL in the shape of a snapshot's row."""
         b = self.binding
         return (
             self.id.bytes,
@@ -92,7 +90,6 @@ class StandardAcl:
 
     @staticmethod
     def from_row(row: AclRow) -> "StandardAcl":
-        """The ACL that a snapshot's row stands for."""
         acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
         binding = AclBinding(
             ResourceType.from_code(resource_type),

@@ -23,7 +23,6 @@ class AclBindingFilter:
     permission_type: AclPermissionType = AclPermissionType.ANY
 
     def matches(self, binding: AclBinding) -> bool:
-        """Whether this ACL is meant."""
         return self._matches_pattern(binding) and self._matches_entry(binding)
 
     def _matches_pattern(self, binding: AclBinding) -> bool:

@@ -60,7 +60,6 @@ def supported_operations(resource_type: ResourceType) -> tuple[AclOperation, ...
 
 
 def to_bit_field(operations: Iterable[AclOperation]) -> int:
-    """The operations as a bit field."""
     bits = 0
     for operation in operations:
         bits |= 1 << operation

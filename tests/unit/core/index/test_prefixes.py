@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import app.core.index.nested
 import app.core.index.prefixes
 import tests.dumps
 from app.core.authorize import Authorization, Decision, Rule
@@ -56,7 +55,7 @@ rooms = st.sampled_from((0, 2, 5))
 @pytest.fixture(autouse=True)
 def _short_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of a dozen characters go through several nodes."""
-    for module in (app.core.index.nested, tests.dumps):
+    for module in (app.core.index.prefixes, tests.dumps):
         monkeypatch.setattr(module, "SPAN", 3)
 
 
