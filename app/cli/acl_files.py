@@ -1,7 +1,4 @@
-"""Files of ACLs for `klamm import`: opened, unpacked, recognised by their content, checked, and read again.
-
-How each format is read is `app.formats`' knowledge.
-"""
+"""Files of ACLs for `klamm import`: opened, unpacked, checked, and read again."""
 
 import os
 import shutil
@@ -34,7 +31,6 @@ class AclFile:
     """A file of ACLs that can be read from its beginning as often as wanted."""
 
     def __init__(self, name: str, raw: IO[bytes], given: AclFormat | None = None) -> None:
-        """Its format is the one that is `given`, or what its content looks like."""
         self.name = name
         self._raw = raw
         self._given = given
@@ -46,13 +42,12 @@ class AclFile:
 
     @property
     def position(self) -> int:
-        """How many of its bytes are read."""
         return self._raw.tell()
 
     def check(self, report: Callable[[int], None]) -> int:
-        """Reads it all; how many ACLs it names, repeats included. `report` hears the position now and then.
+        """Reads all of it. Returns the number of ACLs, repeats included; `report` gets the position now and then.
 
-        Raises UsageError that tells the first problems, each with its line.
+        Raises UsageError with the first problems, each with its line.
         """
         problems: list[str] = []
         at = self._denials = 0
@@ -73,7 +68,7 @@ class AclFile:
         return at
 
     def bindings(self) -> Iterator[AclBinding]:
-        """All of them, every DENY before the rest. Raises UsageError at an entry that is none, unmet by a check."""
+        """All of them, every DENY first. Raises UsageError if the file has changed since the check."""
         # INVARIANT: however far an import comes, it allows nothing that the whole of the file denies.
         if not self._denials:
             yield from self._in_order()
@@ -89,7 +84,7 @@ class AclFile:
             yield found
 
     def entries(self) -> Iterator[Entry]:
-        """What stands in the file, read from its beginning. Raises UsageError if it can't be read or unpacked."""
+        """Reads the file from its beginning. Raises UsageError if it can't be read or unpacked."""
         try:
             self._recognised, entries = read_entries(self._raw, self._given)
             yield from entries
@@ -100,11 +95,9 @@ class AclFile:
 
 @contextmanager
 def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
-    """The file at this path, or standard input for `-`; what can't be read twice is kept in a temporary file meanwhile.
+    """The file at this path; `-` is standard input. A stream that can be read only once is copied to a temporary file.
 
-    Its format is the one that is `given`, or what its content looks like.
-
-    Raises UsageError if it can't be opened or kept.
+    Without `given`, the format is the one that the content looks like. Raises UsageError.
     """
     if path == STANDARD_INPUT:
         with _kept("<standard input>", sys.stdin.buffer, given) as file:

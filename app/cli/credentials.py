@@ -1,4 +1,4 @@
-"""What settings say of secrets and strangers, put in force: callers, doors that must not stand open, a silent log."""
+"""What settings say about callers, certificates and exposed addresses, turned into objects and refusals."""
 
 import logging
 import socket
@@ -25,14 +25,12 @@ _log = logging.getLogger(__name__)
 
 
 def begin_logging(settings: Settings, worker: int | None = None) -> None:
-    """Log as the settings say, and never a secret of theirs."""
     configure_logging(settings.log_level, worker=worker, form=settings.log_format)
     if settings.database_url is not None:
         conceal_url(settings.database_url)
 
 
 def callers_of(settings: Settings, metrics: Metrics) -> Callers:
-    """The callers of this service. Raises UsageError if the file of tokens can't be used."""
     if not settings.callers:
         return Callers(None, metrics)
     callers = {name: _caller(name, each) for name, each in settings.callers.items()}
@@ -62,7 +60,7 @@ def _tokens(path: Path | None, callers: Mapping[str, Caller], metrics: Metrics) 
 
 
 def warn_of_the_idle(settings: Settings) -> None:
-    """Say which callers can't prove themselves yet, and which issuers' tokens are nobody's. Raises UsageError."""
+    """Logs callers without a token or certificate, and issuers without callers. Raises UsageError."""
     unproven = set(callers_without_proof(settings.callers))
     if settings.tokens_file is not None:
         unproven.difference_update(_named_in(settings.tokens_file, settings.callers))
@@ -83,7 +81,6 @@ def _named_in(path: Path, callers: Collection[str]) -> Collection[str]:
 
 
 def certificate_of(settings: Settings) -> CertificateWatch | None:
-    """What TLS is served with; None: it isn't. Raises UsageError."""
     if settings.tls_certificate is None or settings.tls_key is None:
         return None
     return CertificateWatch(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)

@@ -1,7 +1,4 @@
-"""Shows Klamm at work: an example's ACLs go into an empty store, then decisions are asked for and printed.
-
-A client like any other, over HTTP.
-"""
+"""`klamm serve --example`: loads an example's ACLs over HTTP, asks for decisions and prints them."""
 
 import asyncio
 import json
@@ -21,7 +18,7 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A body for createAcls; and questions: what each shows, and a body for authorize with one action."""
+    """`acls` is a body for createAcls; each question is what it shows, and a body for authorize with one action."""
 
     acls: dict[str, Any]
     questions: list[tuple[str, dict[str, Any]]]
@@ -60,9 +57,8 @@ async def show_example(
     ready_timeout_s: float = 60.0,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> None:
-    """Waits until the service is ready, loads the ACLs if it has none, and writes each decision with its curl line.
+    """Waits until the service is ready, loads the ACLs if it has none, and writes each decision with its curl command.
 
-    `transport` is how the service is reached, by default over the network.
     Raises UsageError if the service does not answer as it should.
     """
     async with httpx.AsyncClient(

@@ -1,4 +1,4 @@
-"""`klamm import`: a file of ACLs, the store, and what the operator sees of it, joined."""
+"""`klamm import`: adds the ACLs of a file to the store, or to a running service."""
 
 import argparse
 import asyncio
@@ -56,8 +56,6 @@ _STEP_BACK = 10
 
 
 class ImportInterruptedError(CommandError):
-    """A signal ended the import; the text says how far it came."""
-
     exit_code = 130
 
 
@@ -122,10 +120,6 @@ def _is_over_http(arguments: argparse.Namespace) -> bool:
 
 
 def run_import_over_http(arguments: argparse.Namespace) -> str:
-    """Gives the ACLs to a running service; what came of it, for standard output.
-
-    Raises UsageError, ImportInterruptedError or ServiceError; each says how far it came.
-    """
     began_at = time.monotonic()
     counts = HttpImportCounts()
     how_far = "nothing was written"
@@ -171,10 +165,6 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
 
 
 def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
-    """Runs it to its end; what came of it, for standard output.
-
-    Raises UsageError, ImportInterruptedError, or an ApiException if PostgreSQL refused; each says how far it came.
-    """
     began_at = time.monotonic()
     if arguments.rate:
         # Replicas on the same machine decide meanwhile, and have each record to apply.
@@ -230,7 +220,7 @@ def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond)
 
 
 async def _until_told_to_stop(importer: Importer, bindings: Iterator[AclBinding], each_second: EachSecond) -> None:
-    """The first signal ends it after the batch under way, a second one in its midst."""
+    """The first signal ends it after the current batch, a second one cancels that batch."""
     work = asyncio.ensure_future(importer.run(bindings))
 
     def end() -> None:

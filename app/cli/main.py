@@ -36,8 +36,6 @@ from app.store.writing.acl_store import PostgresAclStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a replica is made of."""
-
     rest: RestApp
     authorizer: Authorizer
     audit: AuditLog
@@ -56,9 +54,9 @@ def create_app(
     siblings: Siblings | None = None,
     output: SharedOutput = SharedOutput(),  # noqa: B008 - it has no state
 ) -> "Replica":
-    """One replica on the PostgreSQL of `settings.database_url`; it loads and follows from the ASGI lifespan's start on.
+    """One replica on the PostgreSQL of `settings.database_url`. It loads when its ASGI lifespan starts.
 
-    `siblings` are the other workers of the service, if it has any. Raises ValueError if there is no database URL,
+    `siblings` are the other workers of the service, if there are any. Raises ValueError without a database URL,
     UsageError if the files of tokens or certificates can't be used.
     """
     if settings.database_url is None:
@@ -131,7 +129,7 @@ def _retention(settings: Settings, feed: PostgresChangeFeed, options: RuntimeOpt
 
 
 class Replica:
-    """The REST application with the life of what it stands on, as the ASGI lifespan protocol tells it."""
+    """The REST application. Its ASGI lifespan starts and stops everything that it needs."""
 
     def __init__(self, parts: Parts) -> None:
         self.answer = parts.rest.answer
@@ -141,16 +139,15 @@ class Replica:
 
     @property
     def tls(self) -> Callable[[], ssl.SSLContext] | None:
-        """What a server of this replica encrypts with; None: nothing."""
+        """Makes the TLS context of a server; None if it speaks no TLS."""
         certificate = self._parts.certificate
         return None if certificate is None else lambda: certificate.context
 
     def draining(self) -> None:
-        """Be ready for nobody from now on; whoever comes is answered as before."""
+        """Readiness fails from now on; requests are answered as before."""
         self._parts.authorizer.readiness.draining()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or live through the lifespan."""
         if scope["type"] != "lifespan":
             await self._parts.rest(scope, receive, send)
             return

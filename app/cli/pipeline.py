@@ -1,6 +1,6 @@
-"""`klamm pipeline JOB`: jobs over the service's own database unless another one is named.
+"""`klamm pipeline JOB`: runs a Spark job, on the service's own database unless another one is named.
 
-Needs the extra `spark`; nothing else of Klamm does.
+Needs the extra `spark`; nothing else in Klamm does.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _CONNECT_S = 2.0
 
 
 def main(words: Sequence[str], _out: TextIO) -> int:
-    """Runs one job; the exit code is that of `app.pipeline.job`, 2 if the extra is not installed."""
+    """The exit code is that of `app.pipeline.job`; 2 if the extra is not installed, 3 if it can't be loaded."""
     try:
         from app.pipeline.job import main as run_job  # noqa: PLC0415 - from an extra that may not be installed
     except ImportError as fault:

@@ -1,4 +1,4 @@
-"""How far a long command has come: a bar on a terminal, else a line every few seconds."""
+"""Progress of a long command: a bar on a terminal, elsewhere a line every few seconds."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ LINE_EVERY_S = 5.0
 
 
 class ProgressDisplay:
-    """Shows one stage after another on `stream`, while the block lasts; `quiet` shows nothing."""
+    """Shows one stage after another on `stream`; nothing if `quiet`."""
 
     def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
@@ -44,7 +44,7 @@ class ProgressDisplay:
         self._bar.stop()
 
     def stage(self, name: str, total: int) -> None:
-        """Begin with the next stage, which is over when `total` of something is done."""
+        """Begins the next stage, which ends when `total` is done."""
         if self._stage is not None:
             self._bar.remove_task(self._stage)
         self._stage = self._bar.add_task(name, total=max(1, total), said="")
@@ -53,7 +53,7 @@ class ProgressDisplay:
         self._line_at = self._began_at + LINE_EVERY_S
 
     def done(self, done: int, count: int | None = None, trouble: str | None = None) -> None:
-        """So much of the stage is done, which is `count` ACLs; `trouble` is what holds it up, if anything does."""
+        """`done` of the total, `count` ACLs, are done. `trouble` says what the stage is waiting for, if anything."""
         if self._stage is None:
             return
         now = self._clock()

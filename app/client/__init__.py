@@ -1,5 +1,5 @@
-"""What does an operator at a terminal ask of a service?
+"""client: what does an operator at a terminal ask of a running service?
 
-`klamm acls`, `why`, `export`, `plan`, `apply`: commands that speak HTTP to a Klamm that runs, as anybody could.
+`klamm acls`, `why`, `export`, `plan`, `apply`: commands that call a running Klamm over HTTP, as anybody could.
 May import: core, formats; httpx and rich. Never settings, store, runtime or rest. Called by: cli.
 """

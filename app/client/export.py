@@ -1,4 +1,4 @@
-"""`klamm export`: the ACLs of a service, as of one offset, in a format of others."""
+"""`klamm export`: writes the ACLs of a service, as of one offset, in one of several formats."""
 
 import argparse
 import os
@@ -37,7 +37,6 @@ _RESOURCES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
     parser.usage = "%(prog)s [OPTIONS]"
     parser.epilog = _epilog()
     parser.add_argument(
@@ -69,7 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Do it; always 0. Raises UsageError and ServiceError."""
     chosen = _format(arguments.format)
     acl_filter = _filter(arguments)
     target = None if arguments.output is None else _target(Path(arguments.output), force=arguments.force)
@@ -95,7 +93,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _check_for_terminal(chosen: AclFormat, bindings: Iterable[AclBinding]) -> None:
-    """Raises UsageError if a terminal would obey what it is only to show."""
+    """Raises UsageError if an ACL has control characters, which a terminal would obey."""
     for each in bindings:
         if not (each.resource_name + each.principal + each.host).isprintable():
             raise UsageError(
@@ -145,7 +143,7 @@ def _filter(arguments: argparse.Namespace) -> AclBindingFilter:
 
 
 def _target(path: Path, *, force: bool) -> Path:
-    """The file to write, links followed. Raises UsageError before the service is asked."""
+    """The file to write, links followed. Raises UsageError."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise UsageError(f"--output: `{path}` is no ordinary file; name one, or leave --output out")
@@ -157,7 +155,7 @@ def _target(path: Path, *, force: bool) -> Path:
 
 
 def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> None:
-    """Writes the file beside its place and puts it there when it is whole."""
+    """Writes a file beside it and puts it in place when it is complete."""
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
     try:
         # Line ends are the format's own.

@@ -1,43 +1,35 @@
-"""ACLs into a running service through createAcls, batch by batch.
+"""Imports ACLs into a running service through createAcls, batch by batch.
 
-What is there already is left as it is, so that an import that was cut off is carried on by doing it again.
+Existing ACLs are left as they are, so an interrupted import is resumed by running it again.
 """
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from app.client.http.replies import CreateResult, ServiceError
+from app.client.http.service import batches
 from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import shown
-
-MAX_BATCH_BYTES = 4 * 1024 * 1024
-"""Of JSON, counted so that it is never more: half of what createAcls takes."""
-
-_BYTES_A_BINDING = 256
-_MOST_BYTES_A_BYTE = 6
-"""A control character becomes an escape of so many."""
 
 _TRIES = 4
 _PAUSE_S = 0.5
 
 
 class AclCreator(Protocol):
-    """Where the ACLs go: `app.client.http.service.Service`."""
-
     @property
     def timeout_s(self) -> float:
-        """All the time that a batch has, in seconds, however often it is tried."""
+        """For a batch, however often it is tried."""
 
     def create_acls(self, bindings: Sequence[AclBinding], *, timeout_s: float) -> tuple[list[CreateResult], str]:
-        """One result a binding, in order, and the token of the state that has them; within `timeout_s` seconds."""
+        """As `app.client.http.service.Service` does."""
 
 
 @dataclass(slots=True)
 class HttpImportCounts:
-    """How far an import has come; changed in place."""
+    """Changed in place."""
 
     read: int = 0
     """Bindings that are in the store: the sum of the next two."""
@@ -49,7 +41,7 @@ class HttpImportCounts:
 
 
 class HttpImporter:
-    """One import; `counts` can be read at any time, and `report` is called whenever they have changed."""
+    """One import. `report` is called whenever `counts` have changed."""
 
     def __init__(
         self,
@@ -59,7 +51,7 @@ class HttpImporter:
         batch_acls: int,
         acls_per_s: int,
     ) -> None:
-        """At most `acls_per_s` new ones a second, 0 for no bound: replicas have each of them to apply."""
+        """Creates at most `acls_per_s` a second, because replicas have to apply each of them; 0 for no limit."""
         self.counts = HttpImportCounts()
         self._service = service
         self._report = report
@@ -67,9 +59,9 @@ class HttpImporter:
         self._acls_per_s = acls_per_s
 
     def run(self, bindings: Iterable[AclBinding]) -> None:
-        """Create all of them, in their order. To be called once.
+        """Creates all of them, in order. To be called once.
 
-        Raises ServiceError if a call fails or an ACL is refused; `counts` tells how far it came.
+        Raises ServiceError if a call fails or an ACL is refused.
         """
         for batch in batches(bindings, self._batch_acls):
             began_at = time.monotonic()
@@ -108,19 +100,3 @@ class HttpImporter:
         self._report(counts)
         if refused is not None:
             raise ServiceError(f"the service refuses an ACL: {refused}")
-
-
-def batches(bindings: Iterable[AclBinding], most: int) -> Iterator[list[AclBinding]]:
-    """The bindings in their order, so many at once at most, and fewer if their texts are long."""
-    batch: list[AclBinding] = []
-    size = 0
-    for binding in bindings:
-        texts = len(binding.resource_name.encode()) + len(binding.principal.encode()) + len(binding.host.encode())
-        own = _BYTES_A_BINDING + _MOST_BYTES_A_BYTE * texts
-        if batch and (len(batch) == most or size + own > MAX_BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(binding)
-        size += own
-    if batch:
-        yield batch

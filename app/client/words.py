@@ -1,4 +1,4 @@
-"""Kafka's words as operators type them: `READ`, `Read`, `describe-configs`, `topic:orders`."""
+"""Kafka's words as operators type them: `READ`, `Read`, `describe-configs`, `topic:orders`. All raise UsageError."""
 
 import re
 from typing import TypeVar
@@ -14,42 +14,35 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def counted(acls: int, kind: str = "ACL") -> str:
-    """How many there are, for a sentence: `1 ACL`, `5 ACLs`."""
+    """`1 ACL`, `5 ACLs`."""
     return f"{acls} {kind}" if acls == 1 else f"{acls} {kind}s"
 
 
 def utf_8(text: str) -> str:
-    """The text, unless it came from the command line in another encoding. Raises UsageError if it did."""
+    """The text. Raises UsageError if it came from the command line in another encoding."""
     if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
         raise UsageError(f"`{text[:_MAX_SHOWN]}` is not UTF-8; type it in a terminal whose locale is UTF-8")
     return text
 
 
 def operation_named(text: str) -> AclOperation:
-    """The operation: `READ`, `read`, `DescribeConfigs`, `describe_configs`. Raises UsageError for what is none."""
     return _named(AclOperation, "operation", text)
 
 
 def resource_type_named(text: str) -> ResourceType:
-    """The resource type: `TOPIC`, `topic`, `transactional-id`. Raises UsageError for what is none."""
     return _named(ResourceType, "resource type", text)
 
 
 def pattern_type_named(text: str) -> PatternType:
-    """LITERAL or PREFIXED, in any case. Raises UsageError for what is none."""
     return _named(PatternType, "pattern type", text)
 
 
 def permission_type_named(text: str) -> AclPermissionType:
-    """ALLOW or DENY, in any case. Raises UsageError for what is none."""
     return _named(AclPermissionType, "permission type", text)
 
 
 def resource_named(text: str) -> tuple[ResourceType, str]:
-    """Type and name of `topic:orders`; `cluster` alone will do. Raises UsageError for what is no resource.
-
-    The name is all behind the first colon, as it is: `user:User:bob`, `topic:*`.
-    """
+    """Type and name of `topic:orders`, `user:User:bob` or `topic:*`; `cluster` needs no name. Raises UsageError."""
     word, colon, name = text.partition(":")
     if not colon and word.lower() == "cluster":
         return ResourceType.CLUSTER, CLUSTER_NAME
@@ -59,7 +52,7 @@ def resource_named(text: str) -> tuple[ResourceType, str]:
 
 
 def principal_named(text: str) -> str:
-    """The principal, if it has a type before a colon. Raises UsageError if not."""
+    """Raises UsageError if it has no type before a colon."""
     if ":" not in text:
         raise UsageError(f"`{text[:_MAX_SHOWN]}` is no principal; write type and name, such as User:alice")
     return utf_8(text)

@@ -34,10 +34,7 @@ _FAILED = 1
 
 
 def main(words: Sequence[str], out: TextIO, err: TextIO | None = None, answers: TextIO | None = None) -> int:
-    """Returns 0 if it is done, or the answer was no; 1 if it was refused or failed, as kafka-acls does.
-
-    `answers` is where the answers to questions are read, by default standard input.
-    """
+    """Returns 0 if it is done, or the answer was no; 1 if it was refused or failed, as kafka-acls does."""
     err = sys.stderr if err is None else err
     try:
         given = parse_options([utf_8(word) for word in words])
@@ -58,7 +55,7 @@ def main(words: Sequence[str], out: TextIO, err: TextIO | None = None, answers: 
 
 
 def _for_people(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
-    """Prints what kafka-acls prints, failures too. Raises UsageError for what is refused."""
+    """Prints what kafka-acls prints, failures too."""
     try:
         _carry_out(given, Console(out, out, answers), err)
     except (ServiceError, ExecutionError) as error:
@@ -70,7 +67,7 @@ def _for_people(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
 
 
 def _for_programs(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
-    """Prints the ACLs alone; questions and failures go to `err`. Raises UsageError for what is refused."""
+    """Prints only the ACLs; questions and failures go to `err`."""
     try:
         write = writer_named(given.value("output") or "")
         found = _carry_out(given, Console(None, err, answers), err)
@@ -97,7 +94,7 @@ def _carry_out(given: Given, console: Console, err: TextIO) -> Iterable[AclBindi
 
 
 def _work(given: Given) -> Work:
-    """What is to be done, with all that can be refused before the service is asked."""
+    """Refuses everything that can be refused before the service is called."""
     match check_options(given):
         case "list":
             return List(patterns_to_list(given), principals_to_list(given))
@@ -108,7 +105,7 @@ def _work(given: Given) -> Work:
 
 
 def _hint(text: str | None) -> str:
-    """Kafka's texts stay as they are; what they leave out is told beside them."""
+    """Kafka's texts stay as they are; what they leave out is on a line beside them."""
     return "" if text is None else f"{_NAME}: {text}\n"
 
 

@@ -1,4 +1,4 @@
-"""Which ACLs the options of kafka-acls mean: rules, refusals and defaults of Kafka's AclCommand, in its order."""
+"""Which ACLs the options of kafka-acls mean: the rules, refusals and defaults of Kafka's AclCommand, in its order."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,13 @@ from app.formats.command_errors import UsageError
 
 @dataclass(frozen=True, slots=True, order=True)
 class Pattern:
-    """A resource pattern, or a filter for some (ANY, MATCH); sorted as lists of ACLs are."""
+    """A resource pattern, or a filter for patterns (ANY, MATCH). Sorts as ACLs do."""
 
     resource_type: ResourceType
     name: str
     pattern_type: PatternType
 
     def with_entry(self, entry: "Entry") -> AclBinding:
-        """The ACL that the two make."""
         return AclBinding(
             self.resource_type,
             self.name,
@@ -35,7 +34,7 @@ class Pattern:
         )
 
     def filter(self, entry: "Entry | None" = None, principal: str | None = None) -> AclBindingFilter:
-        """The filter for this entry on it; without one for every entry, or every one of this principal."""
+        """Without an entry: for every entry, or every entry of this principal."""
         if entry is None:
             return AclBindingFilter(self.resource_type, self.name, self.pattern_type, principal)
         return AclBindingFilter(
@@ -51,7 +50,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """An access control entry: the fields of an ACL that are not its pattern."""
+    """An access control entry: an ACL without its pattern."""
 
     principal: str
     host: str
@@ -75,7 +74,7 @@ _OPERATIONS = {operation_word(each).upper(): each for each in AclOperation}
 
 
 def check_options(given: Given) -> str:
-    """Refuse what does not go together (UsageError); the action comes back: `add`, `remove` or `list`."""
+    """Refuses options that exclude each other (UsageError). Returns `add`, `remove` or `list`."""
     for name in ("bootstrap-server", "bootstrap-controller"):
         if given.has(name):
             raise UsageError(f"--{name} names a Kafka broker, which is not asked here; name Klamm instead: --klamm URL")
@@ -100,7 +99,7 @@ def check_options(given: Given) -> str:
 
 
 def acls_to_add(given: Given) -> Meant:
-    """The ACLs that --add names. Raises UsageError or ExecutionError for what can't be added."""
+    """Raises UsageError or ExecutionError."""
     pattern_type = _pattern_type(given)
     if pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
         raise UsageError(f"A '--resource-pattern-type' value of '{pattern_type.name}' is not valid when adding acls.")
@@ -111,7 +110,7 @@ def acls_to_add(given: Given) -> Meant:
 
 
 def acls_to_remove(given: Given) -> Meant:
-    """The ACLs that --remove names. Raises UsageError or ExecutionError for what can't be."""
+    """Raises UsageError or ExecutionError."""
     meant: dict[Pattern, frozenset[Entry]] = {}
     if not given.has("producer") and not given.has("consumer"):
         entries = _entries(given, _operations(given))
@@ -127,12 +126,12 @@ def acls_to_remove(given: Given) -> Meant:
 
 
 def patterns_to_list(given: Given) -> list[Pattern]:
-    """The filters that --list names, in order; none stands for every ACL."""
+    """Empty for every ACL."""
     return sorted(_patterns(given))
 
 
 def principals_to_list(given: Given) -> list[str]:
-    """The principals that --principal names, in order; none stands for all."""
+    """Empty for all."""
     return sorted(_principals(given, "principal"))
 
 
@@ -256,7 +255,7 @@ def _on(patterns: Iterable[Pattern], resource_type: ResourceType, entries: froze
 
 
 def _hint_at_operations(given: Given) -> str | None:
-    """Which words are no operations at all; Kafka's refusal speaks of operations that the resource does not have."""
+    """Names the unknown words, which Kafka refuses as operations that the resource does not have."""
     known = [operation_word(each) for each in AclOperation if each not in (AclOperation.UNKNOWN, AclOperation.ANY)]
     hints = []
     for word in given.values("operation"):

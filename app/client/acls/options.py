@@ -107,7 +107,7 @@ Exit codes: 0 done, or the answer was no; 1 refused or failed; 130 Ctrl-C;
 
 
 class ExecutionError(Exception):
-    """The command was understood and can't be carried out; the text is for the operator, and so is a `hint`."""
+    """The command was understood but can't be carried out. The text is Kafka's; `hint` adds what it leaves out."""
 
     def __init__(self, text: str, *, hint: str | None = None) -> None:
         super().__init__(text)
@@ -116,7 +116,7 @@ class ExecutionError(Exception):
 
 @dataclass(slots=True)
 class Given:
-    """The options that were given, with their arguments in order, and the words that belong to none."""
+    """The options on the command line, with their arguments in order, and the words that belong to none."""
 
     _arguments: dict[str, list[str]] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)

@@ -26,12 +26,12 @@ _LINE_ENDS = {ord(each): each.encode("unicode_escape").decode() for each in "\n\
 
 
 def on_one_line(text: str) -> str:
-    r"""For files and pipes, which get what is stored, but line ends as escapes (`\n`): they would make up ACLs."""
+    r"""For files and pipes: the text as it is stored, but with line ends escaped (`\n`), which could forge ACLs."""
     return text.translate(_LINE_ENDS)
 
 
 def harmless(text: str) -> str:
-    r"""For terminals: what can't be printed comes as an escape, such as `\x1b`."""
+    r"""For terminals: characters that can't be printed are escaped, such as `\x1b`."""
     return one_line(text, len(text))
 
 
@@ -83,7 +83,7 @@ def _lines(entries: Iterable[Entry], show: Show) -> str:
 
 
 def write_json(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """An array with an ACL a line, its fields named as in Klamm's REST API."""
+    """An array with one ACL a line; the fields have the names of the REST API."""
     out.write("[")
     separator = "\n"
     for binding in bindings:
@@ -94,7 +94,7 @@ def write_json(bindings: Sequence[AclBinding], out: TextIO) -> None:
 
 
 def write_yaml(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """A sequence of mappings; all texts are quoted, so that no parser takes `*` or `no` for something else."""
+    """A sequence of mappings. All texts are quoted, so that no parser takes `*` or `no` for something else."""
     if not bindings:
         out.write("[]\n")
     for binding in bindings:
@@ -103,7 +103,7 @@ def write_yaml(bindings: Sequence[AclBinding], out: TextIO) -> None:
 
 
 def write_table(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """CSV, which has no escapes: a terminal gets what it would obey as `klamm acls --list` shows it."""
+    """CSV has no escapes, so a terminal gets texts as `klamm acls --list` shows them."""
     write_csv(list(map(_shown, bindings)) if out.isatty() else bindings, out)
 
 
@@ -116,7 +116,6 @@ WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": wri
 
 
 def writer_named(name: str) -> Writer:
-    """The writer of `--output`. Raises UsageError for a name that there is not."""
     writer = WRITERS.get(name.lower())
     if writer is None:
         raise UsageError(f"--output: there is no form `{name[:100]}`; write one of {', '.join(WRITERS)}")

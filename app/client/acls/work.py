@@ -1,4 +1,4 @@
-"""Lists, adds and removes as kafka-acls does it: what it asks the service, what it prints, what it asks back."""
+"""Lists, adds and removes ACLs as kafka-acls does."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from app.core.kafka.filters import AclBindingFilter
 
 
 class Console:
-    """What is printed and asked. Without `text` nothing is printed, for programs read the output; it is asked still."""
+    """Prints and asks. Without `text` it only asks: programs read the output."""
 
     def __init__(self, text: TextIO | None, questions: TextIO, answers: TextIO) -> None:
         self._text = text
@@ -25,12 +25,11 @@ class Console:
         self.show: acls_text.Show = acls_text.harmless if questions.isatty() else acls_text.on_one_line
 
     def say(self, text: str) -> None:
-        """Print it."""
         if self._text is not None:
             self._text.write(text)
 
     def confirmed(self, question: str) -> bool:
-        """Whether the answer is y or Y. Raises ExecutionError if there is nobody to answer."""
+        """Raises ExecutionError if there is nobody to answer."""
         self._questions.write(question)
         self._questions.flush()
         answer = self._answers.readline()
@@ -40,21 +39,19 @@ class Console:
 
 
 class Work(Protocol):
-    """One of the three actions, with all that was said about it."""
-
     def carry_out(self, service: Service, console: Console) -> Iterable[AclBinding]:
-        """Do it; the ACLs that were listed, added or removed come back."""
+        """Returns the ACLs that were listed, added or removed. Raises ServiceError or ExecutionError."""
 
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """--list: of these patterns, or of all; of these principals, or of all."""
+    """No patterns, or no principals, mean all."""
 
     patterns: Sequence[Pattern]
     principals: Sequence[str]
 
     def carry_out(self, service: Service, console: Console) -> Iterable[AclBinding]:
-        """All is read before anything is printed, as by kafka-acls. Raises ServiceError."""
+        """Reads everything before it prints anything, as kafka-acls does."""
         listings = [(principal, self._listed(service, principal)) for principal in self.principals or (None,)]
         for principal, listed in listings:
             if principal is not None:
@@ -75,12 +72,9 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """--add: these entries on these patterns."""
-
     meant: Meant
 
     def carry_out(self, service: Service, console: Console) -> Iterable[AclBinding]:
-        """Pattern by pattern, as kafka-acls. Raises ServiceError; ExecutionError for a refused ACL."""
         added: list[AclBinding] = []
         for pattern, entries in self.meant.items():
             existing = {_entry(acl.binding) for acl in service.acls(pattern.filter()).acls}
@@ -95,13 +89,12 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """--remove: these entries from these patterns; no entries at all means all that are there."""
+    """No entries means all that are there."""
 
     meant: Meant
     force: bool
 
     def carry_out(self, service: Service, console: Console) -> Iterable[AclBinding]:
-        """Pattern by pattern, each after a question. Raises ServiceError; ExecutionError for a refused filter."""
         removed: dict[AclBinding, None] = {}
         for pattern, entries in self.meant.items():
             if self.force or console.confirmed(_question(pattern, entries, console.show)):
@@ -115,7 +108,7 @@ def _question(pattern: Pattern, entries: Iterable[Entry], show: acls_text.Show) 
 
 
 def _create(service: Service, bindings: Sequence[AclBinding]) -> list[AclBinding]:
-    """Those that were not there before."""
+    """Returns those that were not there before."""
     results, _ = service.create_acls(bindings)
     _raise_refusal(result.refusal for result in results)
     return [binding for binding, result in zip(bindings, results, strict=True) if result.created]
@@ -128,7 +121,7 @@ def _delete(service: Service, filters: Sequence[AclBindingFilter]) -> list[AclBi
 
 
 def _raise_refusal(refusals: Iterable[Refusal | None]) -> None:
-    """The others are done all the same, as with Kafka."""
+    """The other entries of the call are carried out nevertheless, as by Kafka."""
     for refusal in refusals:
         if refusal is not None:
             raise ExecutionError(str(refusal))

@@ -1,4 +1,4 @@
-"""Which service a command speaks to, as whom, and how it proves that: flags and a file of properties, no variables."""
+"""Which service a command calls, for which principal and with which credentials: flags and a file of properties."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""How a command proves who calls, by a token or a certificate; and whom it trusts."""
+"""How a command proves who calls, with a token or a certificate, and whom it trusts."""
 
 import os
 import ssl
@@ -13,15 +13,13 @@ _MAX_TOKEN_BYTES = 16 * 1024
 
 
 class Bearer:
-    """The token that proves who calls, if there is one."""
-
     def __init__(self, access: Access) -> None:
         self._access = access
         self._kept: str | None = None
         """What came out of a pipe, which says it once only."""
 
     def header(self) -> dict[str, str]:
-        """The header that shows the token, if there is one; a file is read each time, for it may be renewed.
+        """The header with the token, if there is one. A file is read each time, because tokens are renewed.
 
         Raises UsageError, without any part of the token, if it can't be read or sent, or if others could read it.
         """
@@ -49,7 +47,7 @@ class Bearer:
 
 
 def tls_context(access: Access) -> ssl.SSLContext:
-    """Whom to trust and what to show. Raises UsageError, naming the file, if one can't be used."""
+    """Raises UsageError, naming the file, if one can't be used."""
     if access.ca_file is None:
         context = ssl.create_default_context()
     else:

@@ -1,4 +1,4 @@
-"""What the ACL calls answer with, as values (KIP-140)."""
+"""What a service answers: ServiceError, and the results of the ACL calls (KIP-140)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class ServiceError(CommandError):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why one entry was refused: Kafka's error name and number, and the text for its maker."""
+    """Why one entry of a call was refused: Kafka's error name and number, and a text."""
 
     code: str
     error_code: int
@@ -42,7 +42,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class CreateResult:
-    """What came of one binding. `created` is False if the ACL was there already, or was refused."""
+    """`created` is False if the ACL was there already, or was refused."""
 
     id: UUID | None
     created: bool
@@ -51,7 +51,7 @@ class CreateResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """What came of one filter: the ACLs that it met, which are gone; or why it was refused."""
+    """The ACLs that a filter matched, which are deleted; or why it was refused."""
 
     matches: tuple[StandardAcl, ...]
     refusal: Refusal | None
@@ -59,14 +59,13 @@ class DeleteResult:
 
 @dataclass(frozen=True, slots=True)
 class AclListing:
-    """Every ACL that a filter meets, in list order, all of them as of `token`."""
+    """Every ACL that a filter matches, sorted, all as of `token`."""
 
     acls: list[StandardAcl]
     token: str
 
 
 def binding_body(binding: AclBinding) -> dict[str, str]:
-    """The binding as createAcls takes it."""
     return {
         "resource_type": binding.resource_type.name,
         "resource_name": binding.resource_name,
@@ -79,7 +78,6 @@ def binding_body(binding: AclBinding) -> dict[str, str]:
 
 
 def filter_body(acl_filter: AclBindingFilter) -> dict[str, str | None]:
-    """The filter as deleteAcls and acls take it."""
     return {
         "resource_type": acl_filter.resource_type.name,
         "resource_name": acl_filter.resource_name,
@@ -92,12 +90,12 @@ def filter_body(acl_filter: AclBindingFilter) -> dict[str, str | None]:
 
 
 def parse_acl(body: object) -> StandardAcl:
-    """A stored ACL. Words from the future become UNKNOWN. Raises ServiceError for what is no ACL."""
+    """Words that this version doesn't know become UNKNOWN. Raises ServiceError if it is no ACL."""
     return StandardAcl(_id(parse_object(body)), parse_binding(body))
 
 
 def parse_binding(body: object) -> AclBinding:
-    """The seven fields of an ACL. Words from the future become UNKNOWN. Raises ServiceError for what is no ACL."""
+    """Words that this version doesn't know become UNKNOWN. Raises ServiceError if it is no ACL."""
     fields = parse_object(body)
     return AclBinding(
         ResourceType.from_string(parse_text(fields, "resource_type")),
@@ -111,7 +109,6 @@ def parse_binding(body: object) -> AclBinding:
 
 
 def parse_created(body: object) -> CreateResult:
-    """One result of createAcls."""
     fields = parse_object(body)
     refusal = _refusal(fields)
     acl_id = None if refusal is not None else _id(fields)
@@ -119,7 +116,7 @@ def parse_created(body: object) -> CreateResult:
 
 
 def parse_deleted(body: object) -> DeleteResult:
-    """One result of deleteAcls. A match that was refused on its own makes the result a refused one."""
+    """If one match was refused, so is the result."""
     fields = parse_object(body)
     refusal = _refusal(fields)
     matches = []
@@ -132,14 +129,12 @@ def parse_deleted(body: object) -> DeleteResult:
 
 
 def parse_object(body: object) -> Mapping[str, object]:
-    """The JSON object. Raises ServiceError for anything else."""
     if not isinstance(body, dict):
         raise strange_reply("an object is missing")
     return body
 
 
 def parse_list(fields: Mapping[str, object], name: str) -> list[object]:
-    """The JSON array in this field. Raises ServiceError for anything else."""
     value = fields.get(name)
     if not isinstance(value, list):
         raise strange_reply(f"the list `{name}` is missing")
@@ -147,7 +142,6 @@ def parse_list(fields: Mapping[str, object], name: str) -> list[object]:
 
 
 def parse_text(fields: Mapping[str, object], name: str) -> str:
-    """The text in this field. Raises ServiceError for anything else."""
     value = fields.get(name)
     if not isinstance(value, str):
         raise strange_reply(f"the text `{name}` is missing")
@@ -155,7 +149,6 @@ def parse_text(fields: Mapping[str, object], name: str) -> str:
 
 
 def strange_reply(what: str) -> ServiceError:
-    """The error for an answer that no Klamm gives."""
     return ServiceError(f"the answer is not one of Klamm's: {what}; is --klamm the service's address?")
 
 

@@ -1,4 +1,4 @@
-"""A running Klamm, as a command sees it: the calls, and what they answer with.
+"""The calls to a running Klamm.
 
 with Service(access) as service:
     listing = service.acls(AclBindingFilter())
@@ -7,7 +7,7 @@ with Service(access) as service:
 import json
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,6 +32,9 @@ from app.core.kafka.filters import AclBindingFilter
 PAGE_ACLS = 1_000
 """The largest page that the service gives."""
 
+MAX_CALL_BYTES = 6 * 1024 * 1024
+"""Of ACLs in one call, as JSON; the service takes bodies of 8 MiB."""
+
 _MAX_LISTINGS = 8
 """How often a listing is begun anew because the ACLs changed meanwhile."""
 
@@ -42,14 +45,14 @@ _SERVICE_SHARE = 0.9
 
 
 class Service:
-    """One Klamm that runs, spoken to as `access` says. Each call may take `access.timeout_s`, repeats included.
+    """One running Klamm. Each call may take `access.timeout_s`, repeats included.
 
-    Reads are repeated whatever became of them, updates only if nothing of them can have been done. All calls raise
-    ServiceError; UsageError if a token can't be read.
+    Reads are always repeated, updates only if they can't have been carried out. All calls raise ServiceError, or
+    UsageError if a token can't be read.
     """
 
     def __init__(self, access: Access) -> None:
-        """Connects at the first call. Raises UsageError if a certificate, a key or an authority can't be used."""
+        """Raises UsageError if a certificate, a key or an authority can't be used."""
         from app.client.http.exchange import Exchange  # noqa: PLC0415 - httpx takes long to load, and help needs none of it
 
         self._access = access
@@ -64,40 +67,34 @@ class Service:
         self.close()
 
     def close(self) -> None:
-        """Let go of all connections."""
         self._exchange.close()
 
     @property
     def url(self) -> str:
-        """Where the service is, as it was named."""
         return self._access.url
 
     @property
     def principal(self) -> str:
-        """Whom the calls are made for."""
         return self._access.principal
 
     @property
     def timeout_s(self) -> float:
-        """All the time that a call has, in seconds."""
         return self._access.timeout_s
 
     @property
     def context(self) -> dict[str, str]:
-        """The context that calls carry: the principal that asks, from this side's address."""
         return {"principal": self._access.principal, "client_address": self._access.client_address}
 
     def get(self, path: str) -> dict[str, Any]:
-        """The object that a GET answers with."""
         return self._exchange.answer("GET", path, None, idempotent=True, timeout_s=self.timeout_s)
 
     def post(
         self, path: str, body: Mapping[str, object], *, timeout_s: float | None = None, idempotent: bool = False
     ) -> dict[str, Any]:
-        """The object that a POST answers with; `context` is added if the body has none.
+        """Adds `context` if the body has none.
 
-        `idempotent`: doing it twice is as good as once (all that only reads is), so that it may be sent again when
-        nobody knows what became of it. `timeout_s` is all the time it has, in seconds.
+        `idempotent`: doing it twice is as good as once, as with everything that only reads, so it may be repeated
+        whatever became of it.
         """
         content = json.dumps({"context": self.context, **body}, separators=(",", ":")).encode()
         left_s = self.timeout_s if timeout_s is None else timeout_s
@@ -110,10 +107,9 @@ class Service:
         if_unchanged_since: str | None = None,
         timeout_s: float | None = None,
     ) -> tuple[list[CreateResult], str]:
-        """One result a binding, in order, and the token of the state that has them (KIP-140).
+        """One result for each binding, in order, and the token of the state that has them (KIP-140).
 
-        With `if_unchanged_since` nothing is created unless the store still stands at that token. `timeout_s` is all the
-        time it has, in seconds.
+        With `if_unchanged_since` nothing is created unless the store is still at that token.
         """
         body = {"bindings": [binding_body(each) for each in bindings]}
         reply = self._update("/v1/acls", body, if_unchanged_since, timeout_s)
@@ -122,19 +118,18 @@ class Service:
     def delete_acls(
         self, filters: Sequence[AclBindingFilter], *, if_unchanged_since: str | None = None
     ) -> tuple[list[DeleteResult], str]:
-        """One result a filter, in order, and the token of the state without what they met (KIP-140).
+        """One result for each filter, in order, and the token of the state without the deleted ACLs (KIP-140).
 
-        With `if_unchanged_since` nothing is deleted unless the store still stands at that token.
+        With `if_unchanged_since` nothing is deleted unless the store is still at that token.
         """
         body = {"filters": [filter_body(each) for each in filters]}
         reply = self._update("/v1/acls/delete", body, if_unchanged_since)
         return [parse_deleted(each) for each in _results(reply, len(filters))], parse_text(reply, "token")
 
     def acls(self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS) -> AclListing:
-        """Every ACL that the filter meets, sorted by the seven fields, all of them as of one offset.
+        """Every ACL that the filter matches, sorted by the seven fields, all as of one offset.
 
-        `limit` is how many come in one page (1 to 1,000), not how many are returned. Raises ServiceError if the ACLs
-        change faster than they can be listed.
+        `limit` is the size of a page (1 to 1,000). Raises ServiceError if the ACLs change too fast.
         """
         for attempt in range(1, _MAX_LISTINGS + 1):
             listing = self._listed(filter_body(acl_filter), limit)
@@ -147,7 +142,7 @@ class Service:
         )
 
     def _listed(self, wanted: Mapping[str, object], limit: int) -> AclListing | None:
-        """None if the ACLs have changed between the first page and the last."""
+        """None if the ACLs changed between the first page and the last."""
         found: list[StandardAcl] = []
         first, cursor = self._page(wanted, limit, None, found)
         if cursor is None:
@@ -164,7 +159,7 @@ class Service:
     def _page(
         self, wanted: Mapping[str, object], limit: int, cursor: str | None, found: list[StandardAcl]
     ) -> tuple[str, str | None]:
-        """Adds the page's ACLs to `found`; its token and the cursor of the next one come back."""
+        """Adds the page's ACLs to `found`. Returns its token and the cursor of the next page."""
         body = {"filter": wanted, "limit": limit, **({} if cursor is None else {"cursor": cursor})}
         reply = self.post("/v1/acls/search", body, idempotent=True)
         found += [parse_acl(each) for each in parse_list(reply, "acls")]
@@ -178,6 +173,21 @@ class Service:
         timeout_ms = int((self.timeout_s if timeout_s is None else timeout_s) * 1_000 * _SERVICE_SHARE)
         body = {**body, **guard, "timeout_ms": max(1, min(timeout_ms, _MAX_SERVICE_TIMEOUT_MS))}
         return self.post(path, body, timeout_s=timeout_s)
+
+
+def batches(acls: Iterable[AclBinding], most: int) -> Iterator[list[AclBinding]]:
+    """The ACLs in order, as many together as one call takes, but at most `most`."""
+    batch: list[AclBinding] = []
+    size = 0
+    for acl in acls:
+        own = len(json.dumps(binding_body(acl))) + 1
+        if batch and (len(batch) == most or size + own > MAX_CALL_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(acl)
+        size += own
+    if batch:
+        yield batch
 
 
 def _results(reply: Mapping[str, object], expected: int) -> list[object]:

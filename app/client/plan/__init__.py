@@ -1,5 +1,4 @@
-"""client/plan: what would make of a service's ACLs those of a file?
+"""client/plan: what turns the ACLs of a service into those of files?
 
-The plan, who gains and loses by it, and carrying it out. May import: client/http, core,
-formats. Called by: `cli`.
+The plan, who gains and loses access, and carrying it out. May import: client/http, core, formats. Called by: `cli`.
 """

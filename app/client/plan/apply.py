@@ -1,16 +1,15 @@
-"""`klamm apply`: makes of a service's ACLs those of a file, or what a saved plan says."""
+"""`klamm apply`: makes a service's ACLs those of files, or carries out a saved plan."""
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from app.client.console import warn_of
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import ServiceError, binding_body
-from app.client.http.service import Service
+from app.client.http.replies import ServiceError
+from app.client.http.service import Service, batches
 from app.client.plan.command import FILES_HELP, Proposal, add_plan_arguments, proposal_of, propose, prune_of, read_state
 from app.client.plan.output import write_json
 from app.client.plan.planning import Limits, Plan, check_plan, load_plan
@@ -32,9 +31,6 @@ _EPILOG = (
     "Exit codes: 0 done, or nothing to do; 1 refused, failed, or the answer was no; 2 asked for wrongly, or the file "
     "can't be read; 130 Ctrl-C; 141 the reader of a pipe has gone."
 )
-
-MAX_CALL_BYTES = 6 * 1024 * 1024
-"""Of ACLs in one call; the service takes bodies of 8 MiB."""
 
 _CHANGED_SINCE = ("INVALID_UPDATE_VERSION", "TOKEN_EPOCH_MISMATCH")
 _REFUSED_SHOWN = 5
@@ -65,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Do it: 0, also if there was nothing to do; 1 if the answer was no."""
+    """Returns 0, also if there is nothing to do; 1 if the answer was no."""
     _check(arguments, out)
     prune, limits = prune_of(arguments), Limits(arguments.max_deletes, arguments.max_delete_percent)
     access = access_of(arguments)
@@ -138,7 +134,7 @@ def carry_out(service: Service, plan: Plan, report: Callable[[Done], None]) -> D
     changed anything, it stops with a ServiceError that says how far it came.
     """
     done = Done(plan, plan.token)
-    creates, deletes = list(_chunks(plan.creates_in_order)), list(_chunks(plan.deletes_in_order))
+    creates, deletes = _calls(plan.creates_in_order), _calls(plan.deletes_in_order)
     calls = [(_create, "create", some) for some in creates] + [(_delete, "delete", some) for some in deletes]
     under_way = "nothing"
     try:
@@ -155,6 +151,10 @@ def carry_out(service: Service, plan: Plan, report: Callable[[Done], None]) -> D
         )
         raise
     return done
+
+
+def _calls(acls: Sequence[AclBinding]) -> list[list[AclBinding]]:
+    return list(batches(acls, MAX_RECORDS_PER_USER_OP))
 
 
 def _create(service: Service, some: Sequence[AclBinding], done: Done) -> None:
@@ -200,21 +200,6 @@ def _stopped(error: ServiceError, under_way: str, done: Done) -> ServiceError:
         status=error.status,
         outcome_unknown=error.outcome_unknown,
     )
-
-
-def _chunks(acls: Sequence[AclBinding]) -> Iterator[list[AclBinding]]:
-    """As many ACLs and bytes together as one call takes."""
-    some: list[AclBinding] = []
-    size = 0
-    for acl in acls:
-        weight = len(json.dumps(binding_body(acl))) + 1
-        if some and (len(some) == MAX_RECORDS_PER_USER_OP or size + weight > MAX_CALL_BYTES):
-            yield some
-            some, size = [], 0
-        some.append(acl)
-        size += weight
-    if some:
-        yield some
 
 
 def _filter(acl: AclBinding) -> AclBindingFilter:

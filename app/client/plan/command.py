@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Show the plan. 0, or 3 with --detailed-exitcode if there is anything to do."""
+    """Returns 0, or 3 with --detailed-exitcode if there is anything to do."""
     prune, limits = prune_of(arguments), Limits(arguments.max_deletes, arguments.max_delete_percent)
     access = access_of(arguments)
     wanted = read_wanted(arguments.files, arguments.format)
@@ -91,7 +91,7 @@ class StoreState:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A plan, what it means for access, and whether the configuration that this depends on is known."""
+    """A plan, and what it means for access."""
 
     plan: Plan
     access: AccessDiff
@@ -194,7 +194,7 @@ def read_state(service: Service) -> StoreState:
 
 
 def _read_config(service: Service) -> tuple[AuthorizerConfig | None, str | None]:
-    """The configuration and the token that it is of; neither if the caller may not read it."""
+    """The configuration and its token; neither if the caller may not read it."""
     try:
         reply = service.get("/v1/configs")
     except ServiceError as error:

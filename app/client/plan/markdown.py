@@ -1,4 +1,4 @@
-"""A plan for a pull request: tables in the Markdown of GitHub and GitLab, which no name in them can break."""
+"""A plan for a pull request, as Markdown tables for GitHub and GitLab. No name can break them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _ACLS = ("Permission", "Who", "Operation", "Resource", "From")
 
 
 def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_known: bool, files: int) -> str:
-    """All of it: what access changes first, then the ACLs. `refusal` is why apply won't do it."""
+    """Access changes come first, then the ACLs. `refusal` is why apply would refuse the plan."""
     page = _Page()
     page.text(f"### klamm plan\n\n{summary_text(plan, files)}")
     if refusal is not None:
@@ -49,7 +49,7 @@ def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_kno
 
 
 def code(text: str) -> str:
-    r"""The text in a table's cell, as it is and on one line; what can't be seen comes as an escape (`\n`)."""
+    r"""The text for a table's cell, on one line; characters that can't be seen are escaped (`\n`)."""
     short = one_line(text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}... ({len(text)} characters)")
     if not short:
         return ""
@@ -75,7 +75,7 @@ class _Page:
         self._left -= len(text)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Nothing if there are no rows; as many of them as there is room for."""
+        """As many rows as there is room for."""
         if not rows:
             return
         lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]

@@ -29,7 +29,6 @@ _QUOTED = " ,'\"`()"
 
 
 def plan_body(plan: Plan, access: AccessDiff, *, config_known: bool) -> dict[str, object]:
-    """For programs: everything."""
     return {
         "token": plan.token,
         "create": [binding_body(each) for each in plan.create],
@@ -50,13 +49,12 @@ def plan_body(plan: Plan, access: AccessDiff, *, config_known: bool) -> dict[str
 
 
 def write_json(body: dict[str, object], out: TextIO) -> None:
-    """One JSON object, in ASCII."""
     json.dump(body, out, indent=2)
     out.write("\n")
 
 
 def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool, files: int = 1) -> None:
-    """For people. What is too long is cut with a line that says so."""
+    """Long lists are cut, with a line that says so."""
     console = coloured(out)
     _print_some(console, "green", [f"  + {acl_text(acl)}" for acl in plan.create])
     _print_some(console, "red", [f"  - {acl_text(acl)}" for acl in plan.delete])
@@ -86,13 +84,11 @@ def _print_some(console: "Console", style: str, lines: Sequence[str]) -> None:
 
 
 def acl_text(acl: AclBinding) -> str:
-    """An ACL on one line that moves no cursor, whole."""
     who, operation, resource, where = acl_parts(acl)
     return f"{acl.permission_type.name} {who} {operation} on {resource}{f' from {where}' if where else ''}"
 
 
 def acl_parts(acl: AclBinding) -> tuple[str, str, str, str]:
-    """As `change_parts`."""
     return (
         _shown(acl.principal),
         acl.operation.name,
@@ -102,13 +98,12 @@ def acl_parts(acl: AclBinding) -> tuple[str, str, str, str]:
 
 
 def change_text(change: AccessChange) -> str:
-    """A row of the access diff on one line."""
     who, operations, resource, where = change_parts(change)
     return f"{who}: {operations} on {resource}{f' from {where}' if where else ''}"
 
 
 def change_parts(change: AccessChange) -> tuple[str, str, str, str]:
-    """Who, which operations, on what and from where; nothing for everywhere."""
+    """Who, which operations, on what and from where (empty for everywhere)."""
     return (
         _principals(change.principals),
         _operations(change.operations, change.resource_type),
@@ -118,20 +113,18 @@ def change_parts(change: AccessChange) -> tuple[str, str, str, str]:
 
 
 def unresolved_text(unresolved: Unresolved) -> str:
-    """What is not known, on one line."""
     who, what = unresolved_parts(unresolved)
     return f"{who}: {what}"
 
 
 def unresolved_parts(unresolved: Unresolved) -> tuple[str, str]:
-    """Whose access it is, and what has changed."""
     principal = unresolved.principal
     who = "all principals" if principal == WILDCARD_PRINCIPAL else _shown(principal)
     return who, f"{counted(unresolved.changed_acls, 'changed ACL')} on {unresolved.resource_type.name}"
 
 
 def summary_text(plan: Plan, files: int = 1) -> str:
-    """How much there is to do, in a sentence or two. `files` is how many files the wanted ACLs come from."""
+    """`files` is the number of files that the wanted ACLs come from."""
     if plan.is_empty:
         text = f"Nothing to do: {_all_of_the_files(plan.unchanged, files)}."
     else:
@@ -195,7 +188,7 @@ def _besides(texts: Iterable[str]) -> str:
 
 
 def _shown(text: str) -> str:
-    """The text, in quotes if it could be taken for something else."""
+    """In quotes if the text could be taken for something else."""
     plain = text.isprintable() and not any(each in text for each in _QUOTED)
     return text if plain else one_line(json.dumps(text, ensure_ascii=False))
 

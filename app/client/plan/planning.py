@@ -42,7 +42,7 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What turns the ACLs as of `token` into the wanted ones. Both lists are sorted as listings are."""
+    """Turns the ACLs as of `token` into the wanted ones. Both lists are sorted."""
 
     token: str
     prune: Prune
@@ -80,7 +80,7 @@ class Limits:
     max_delete_percent: int = DEFAULT_MAX_DELETE_PERCENT
 
     def refusal(self, plan: Plan) -> str | None:
-        """Why the plan is refused, with the way out; None if it is not."""
+        """Why the plan is refused, with the way out."""
         count = len(plan.delete)
         if count > self.max_deletes:
             return (
@@ -99,7 +99,7 @@ class Limits:
 
 
 def make_plan(desired: frozenset[AclBinding], there: frozenset[AclBinding], token: str, prune: Prune) -> Plan:
-    """What creates the missing ACLs and deletes those that `prune` holds and are not desired."""
+    """Creates the missing ACLs and deletes those that `prune` holds and are not desired."""
     unwanted = there - desired
     delete = [acl for acl in unwanted if prune.holds(acl)]
     return Plan(
@@ -150,7 +150,7 @@ def save_plan(path: str, url: str, plan: Plan) -> None:
 
 
 def load_plan(path: str) -> tuple[str, Plan]:
-    """The service's URL and the plan. Raises UsageError for what is no saved plan of this version."""
+    """The service's URL and the plan. Raises UsageError if it is no saved plan of this version."""
     try:
         with Path(path).open("rb") as file:
             raw = file.read(_MAX_FILE_BYTES + 1)

@@ -32,8 +32,6 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """All ACLs of all files."""
-
     acls: frozenset[AclBinding]
     named: tuple[str, ...]
     """The files and folders on the command line."""
@@ -64,7 +62,7 @@ class Wanted:
 
 
 def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
-    """The ACLs of these files, and of all files in folders among them. Raises UsageError."""
+    """Reads these files, and all files in folders among them. Raises UsageError."""
     left_out: list[str] = []
     seen: dict[str, str] = {}
     first_with: dict[AclBinding, str] = {}
@@ -97,7 +95,7 @@ def _files(paths: Iterable[str], left_out: list[str]) -> Iterator[str]:
 
 
 def _in_folder(folder: str, left_out: list[str]) -> Iterator[str]:
-    """Every file in it and in its folders, by name."""
+    """All files below it, by name."""
     count = 0
 
     def fail(error: OSError) -> None:
@@ -123,10 +121,7 @@ def _in_folder(folder: str, left_out: list[str]) -> Iterator[str]:
 
 
 def read_file(path: str, format_name: str | None) -> frozenset[AclBinding]:
-    """The ACLs of a file in any format that Klamm reads (`-`: standard input).
-
-    Raises UsageError with the first problems if anything in it can't be read.
-    """
+    """The ACLs of a file in any format that Klamm reads (`-`: standard input). Raises UsageError."""
     try:
         given = None if format_name is None else format_named(format_name)
     except ValueError as error:

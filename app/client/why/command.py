@@ -1,4 +1,4 @@
-"""`klamm why PRINCIPAL OPERATION RESOURCE --host ADDRESS`: why it is allowed or denied, and what would change it."""
+"""`klamm why`: why something is allowed or denied, and what would change it."""
 
 import argparse
 import json
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Ask and print. 0, or 4 for what is denied if --exit-code is given. Raises UsageError, ServiceError."""
+    """Returns 0, or 4 with --exit-code if it is denied."""
     asked = _asked(arguments)
     with Service(access_of(arguments)) as service:
         reply = _reply(service, asked)

@@ -1,4 +1,4 @@
-"""What a service explains of one action, and how people read it: plain lines, with some colour on a terminal."""
+"""What a service explains about one action, and the lines in which people read it."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ class Explained:
 
 
 def explained(body: object, token: object) -> Explained:
-    """One entry of explain's results. Raises ServiceError for what is none."""
+    """One entry of explain's results. Raises ServiceError."""
     fields = parse_object(body)
     matching, denying = _acls(fields, "matching_acls"), _acls(fields, "denying_acls")
     near = [parse_object(each) for each in parse_list(fields, "near_misses")]
@@ -127,7 +127,7 @@ def print_explanation(asked: Asked, found: Explained, access: Sequence[str], out
 
 
 def acl_text(binding: AclBinding) -> str:
-    """The ACL in one line: `ALLOW READ to User:bob from any host on topic:orders`."""
+    """`ALLOW READ to User:bob from any host on topic:orders`."""
     to = "to" if binding.permission_type is AclPermissionType.ALLOW else "for"
     host = "any host" if binding.host == WILDCARD else binding.host
     resource = resource_text(binding.resource_type, binding.resource_name, binding.pattern_type)
@@ -135,7 +135,7 @@ def acl_text(binding: AclBinding) -> str:
 
 
 def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternType | None = None) -> str:
-    """The resource as it is asked about: `topic:orders`; a pattern says if it covers more than its name."""
+    """Such as `topic:orders`. With a pattern type, says if it covers more than its name."""
     text = f"{resource_type.name.lower().replace('_', '-')}:{name}"
     if pattern_type is PatternType.PREFIXED:
         return f"{text} (PREFIXED: all names that begin so)"
@@ -190,8 +190,8 @@ class _Page:
 def command_for(action: str, binding: AclBinding, access: Sequence[str] = ()) -> str | None:
     """`klamm acls --add ...` (or `--remove`) for this ACL, for any POSIX shell; `access` are flags for the service.
 
-    None where the flags, which are kafka-acls' own, have no way to say it: they trim names, and refuse operations that
-    the resource type does not have. None, too, where the line would hold what can't be printed.
+    None if kafka-acls' flags can't say it: they trim names, and refuse operations that the resource type does not have.
+    None, too, if the line would have characters that can't be printed.
     """
     if beyond_kafka_acls(binding) is not None:
         return None

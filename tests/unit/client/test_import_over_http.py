@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 
 from app.client.http.replies import CreateResult, Refusal, ServiceError
-from app.client.import_over_http import MAX_BATCH_BYTES, HttpImportCounts, HttpImporter, batches
+from app.client.http.service import MAX_CALL_BYTES, batches
+from app.client.import_over_http import HttpImportCounts, HttpImporter
 from app.core.kafka.bindings import AclBinding
 from tests.updates import topic
 
@@ -158,10 +159,10 @@ def test_it_is_no_faster_than_told(slept: list[float]) -> None:
 
 
 def test_long_texts_make_smaller_batches() -> None:
-    long = [topic("x" * 32_000 + str(at)) for at in range(50)]
+    long = [topic("\x00" * 32_000 + str(at)) for at in range(50)]
     found = list(batches(long, 1_000))
     assert [each for batch in found for each in batch] == long
-    assert all(6 * 32_000 * len(batch) <= MAX_BATCH_BYTES for batch in found)
+    assert all(6 * 32_000 * len(batch) <= MAX_CALL_BYTES for batch in found)
     assert len(found) < 6
     assert [len(each) for each in batches(topics(7), 3)] == [3, 3, 1]
     assert list(batches([], 3)) == []

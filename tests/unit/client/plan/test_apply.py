@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from app.client.http import service as service_module
 from app.client.http.access import Access
 from app.client.http.replies import ServiceError, binding_body
 from app.client.http.service import Service
@@ -97,7 +98,7 @@ def test_long_plans_are_cut_into_calls_by_count_and_by_bytes(monkeypatch: pytest
         ]
     assert told == [f"{count} of 5 ACLs created and 0 of 0 deleted" for count in (2, 4, 5)]
     monkeypatch.setattr(apply, "MAX_RECORDS_PER_USER_OP", 10)
-    monkeypatch.setattr(apply, "MAX_CALL_BYTES", 10)
+    monkeypatch.setattr(service_module, "MAX_CALL_BYTES", 10)
     with ScriptedServer(*[created(f"e:{number}", "+") for number in range(2, 7)]) as server:
         carried_out(server, plan)
         assert [names for _, names, _ in names_sent(server)] == [["0"], ["1"], ["2"], ["3"], ["4"]]
@@ -106,7 +107,7 @@ def test_long_plans_are_cut_into_calls_by_count_and_by_bytes(monkeypatch: pytest
 def test_no_call_is_larger_than_the_service_takes() -> None:
     long = "n" * 30_000
     plan = make_plan(frozenset(acl(f"{number}{long}") for number in range(500)), frozenset(), "e:1", Prune())
-    sizes = [sum(len(str(binding_body(each))) for each in some) for some in apply._chunks(plan.create)]
+    sizes = [sum(len(str(binding_body(each))) for each in some) for some in apply._calls(plan.create)]
     assert len(sizes) == 3
     assert max(sizes) < 7 * 1024 * 1024
 
