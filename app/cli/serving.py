@@ -16,7 +16,7 @@ from app.cli.credentials import callers_of, certificate_of, refuse_open_doors, w
 from app.cli.database import EachSecond, database, settings_of
 from app.cli.example import Example, read_example, show_example
 from app.cli.main import create_app
-from app.cli.server import serve
+from app.cli.server import ServerOptions, serve
 from app.core.doubts import doubts_of_principal
 from app.formats.command_errors import UsageError
 from app.formats.database_url import DatabaseUrl
@@ -71,13 +71,15 @@ def _serve(
         serve(
             app,
             listener,
-            answer=app.answer,
-            connections=app.connections,
-            each_second=each_second,
-            once_started=once_started,
-            drain_s=drain_s,
-            tls=app.tls,
-            draining=app.draining,
+            ServerOptions(
+                answer=app.answer,
+                connections=app.connections,
+                each_second=each_second,
+                once_started=once_started,
+                drain_s=drain_s,
+                tls=app.tls,
+                draining=app.draining,
+            ),
         )
         return
     with output_lock() as lock:

@@ -1,4 +1,4 @@
-"""One worker of `klamm serve --workers N`: a replica of its own, started by the supervisor and ended with it."""
+"""A worker of `klamm serve --workers N`: a replica, started by the supervisor and ended with it."""
 
 import os
 import signal
@@ -7,13 +7,13 @@ import sys
 
 from app.cli.credentials import begin_logging
 from app.cli.main import create_app
-from app.cli.server import serve
+from app.cli.server import ServerOptions, serve
 from app.process.processes import SharedOutput, end_with, receive_order, release_signals
 from app.process.siblings import Siblings
 
 
 def main() -> None:
-    """Serves as the order says that comes through the socket whose descriptor is the second argument."""
+    """Serves as ordered through the socket whose descriptor is the second argument."""
     end = socket.socket(fileno=int(sys.argv[2]))
     try:
         order = receive_order(end)
@@ -21,7 +21,7 @@ def main() -> None:
     except EOFError:
         sys.exit(1)
     try:
-        # As in `klamm serve`: what comes before the server has its own handlers unwinds.
+        # As in `klamm serve`: until the server has its own handlers, a signal unwinds the stack.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         release_signals()
@@ -32,20 +32,22 @@ def main() -> None:
             serve(
                 app,
                 listener,
-                answer=app.answer,
-                connections=app.connections,
-                admission=siblings.admission(),
-                drain_s=order.settings.drain_ms / 1000,
-                tls=app.tls,
-                draining=app.draining,
-                supervision=siblings,
+                ServerOptions(
+                    answer=app.answer,
+                    connections=app.connections,
+                    admission=siblings.admission(),
+                    drain_s=order.settings.drain_ms / 1000,
+                    tls=app.tls,
+                    draining=app.draining,
+                    supervision=siblings,
+                ),
             )
     except KeyboardInterrupt:
         pass
 
 
 def _end_at_once() -> None:
-    # Without the supervisor there is no order to end in: PostgreSQL may be gone, and the port is the next one's.
+    # Without the supervisor, PostgreSQL may be gone, and the next service needs the port.
     os._exit(1)
 
 

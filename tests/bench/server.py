@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import UUID
 
 from app.cli.main import Parts, Replica
-from app.cli.server import serve
+from app.cli.server import ServerOptions, serve
 from app.core.continuity import FeedPosition, KnownHistory
 from app.core.kafka.bindings import AclRow
 from app.core.kafka.configs import AuthorizerConfig
@@ -123,7 +123,7 @@ def main() -> None:
     size, *more = sys.argv[2:]
     app = replica(int(size), decisions_logged=True) if more == [DECISION_LOG] else replica(int(size), *more)
     with listening("127.0.0.1", int(sys.argv[1])) as listener:
-        serve(app, listener, answer=app.answer, connections=app.connections)
+        serve(app, listener, ServerOptions(answer=app.answer, connections=app.connections))
 
 
 if __name__ == "__main__":

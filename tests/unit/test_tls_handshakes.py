@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.cli.server import serve
+from app.cli.server import ServerOptions, serve
 from app.metrics.declared import Metrics
 from app.process import sockets
 from app.process.sockets import listening
@@ -86,11 +86,13 @@ class Server:
             serve(
                 app,
                 listener,
-                once_started=started,
-                connections=self.connections,
-                admission=_admission() if self.shared else None,
-                supervision=Alone() if self.alone else None,
-                tls=lambda: server_context(self.files.certificate, self.files.key),
+                ServerOptions(
+                    once_started=started,
+                    connections=self.connections,
+                    admission=_admission() if self.shared else None,
+                    supervision=Alone() if self.alone else None,
+                    tls=lambda: server_context(self.files.certificate, self.files.key),
+                ),
             )
         for fault in self.faults:
             raise fault

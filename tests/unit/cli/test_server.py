@@ -17,7 +17,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.cli.server import serve
+from app.cli.server import ServerOptions, serve
 from app.process.sockets import address_of, listening
 from app.rest.callers.certificates import server_context
 from tests.certificates import Authority
@@ -62,7 +62,7 @@ def _serve_until(
     with listening(LOOPBACK, 0) as listener:
         address = address_of(listener)
         draining = partial(app.seen.append, "draining")
-        serve(app, listener, once_started=started, drain_s=drain_s, draining=draining)
+        serve(app, listener, ServerOptions(once_started=started, drain_s=drain_s, draining=draining))
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
@@ -109,7 +109,7 @@ def test_each_second_is_called_while_serving() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with listening(LOOPBACK, 0) as listener:
-        serve(_App(), listener, each_second=each_second)
+        serve(_App(), listener, ServerOptions(each_second=each_second))
     assert len(calls) == 2
 
 
@@ -119,7 +119,7 @@ def test_an_application_that_does_not_start_ends_the_process() -> None:
 
     app: ASGIApp = broken
     with listening(LOOPBACK, 0) as listener, pytest.raises(SystemExit) as ended:
-        serve(app, listener)
+        serve(app, listener, ServerOptions())
     assert ended.value.code == 3
 
 
@@ -189,10 +189,12 @@ def _serve_supervised(app: _App, supervision: _Supervision, once: Callable[[], A
         serve(
             app,
             listener,
-            once_started=once,
-            drain_s=FOR_EVER_S,
-            draining=lambda: app.seen.append("draining"),
-            supervision=supervision,
+            ServerOptions(
+                once_started=once,
+                drain_s=FOR_EVER_S,
+                draining=lambda: app.seen.append("draining"),
+                supervision=supervision,
+            ),
         )
 
 
@@ -261,9 +263,11 @@ def test_tls_is_spoken_on_a_listener_of_its_own_and_on_one_that_is_shared(tmp_pa
         serve(
             app,
             listener,
-            once_started=lambda: ask(address),
-            admission=_admission() if shared else None,
-            tls=lambda: server_context(files.certificate, files.key),
+            ServerOptions(
+                once_started=lambda: ask(address),
+                admission=_admission() if shared else None,
+                tls=lambda: server_context(files.certificate, files.key),
+            ),
         )
     assert said == ["ok"]
     assert app.seen == ["start", "answered", "stop"]
@@ -288,7 +292,7 @@ def test_what_has_come_but_was_not_read_when_connections_are_closed_is_answered(
         streams[0].sendall(ask)
 
     with listening(LOOPBACK, 0) as listener:
-        serve(app, listener, answer=lambda *_: None, each_second=each_second, draining=draining)
+        serve(app, listener, ServerOptions(answer=lambda *_: None, each_second=each_second, draining=draining))
     with streams[0] as late, streams[1] as idle:
         reply = late.makefile("rb").read()
         assert reply.startswith(b"HTTP/1.1 200 ")
