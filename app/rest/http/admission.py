@@ -1,14 +1,13 @@
-"""Admission: how many requests are worked on at once, by what they need; who is one too many hears so at once.
+"""How many requests are worked on at once, in pools by what they need; one too many is refused at once.
 
-A pool has places, a queue in which one waits for a place for a short time, and a budget of bytes for the bodies of
-those who have one. Nothing of a body is read before its request has a place. Plain requests of authorize and the OPA
-door need none: they are answered in the step in which they came, and refused there if it takes too long
-(`app.rest.http.bounds`).
+A pool has places, a queue with a short wait, and a budget of bytes for the bodies of requests with a place. No body is
+read before its request has a place. Plain requests of authorize and OPA's endpoint need none: they are answered, or
+refused as too late, when they are read (`connections`).
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -52,7 +51,7 @@ BOUNDS: Mapping[str, Bounds] = MappingProxyType(
 
 
 class _Share:
-    """What one caller has of a pool, or waits for."""
+    """The part of a pool that one caller has, or waits for."""
 
     __slots__ = ("bytes", "places")
 
@@ -66,21 +65,8 @@ class _Waiter(NamedTuple):
     body_bytes: int
 
 
-class _At:
-    """What can be awaited and is there already: a coroutine would cost more than the place."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield
-
-
-_AT_ONCE = _At()
-
-
 class Pool:
-    """Places for one kind of request. For one event loop."""
+    """Places for one kind of request, for one event loop."""
 
     def __init__(self, name: str, bounds: Bounds, metrics: Metrics, is_late: Callable[[float], bool]) -> None:
         self.name = name
@@ -94,25 +80,24 @@ class Pool:
         self._queue: deque[_Waiter] = deque()
 
     def admitted(self, body_bytes: int, began: float | None = None, who: str | None = None) -> "Place":
-        """A place, for `async with`, for a request with so long a body, or with one that may become so long.
+        """A place for `async with`, for a request with a body of at most so many bytes.
 
-        `began` is when it was read (`klamm.began` of its scope), `who` the caller it is of, who gets half of the pool
-        at most. Entering raises OverloadedException, at once or after the longest wait; nothing of the request has been
-        done then.
+        `began` is when it was read (`klamm.began` of its scope); `who` is its caller, who gets half of the pool at
+        most. Entering raises OverloadedException, at once or after the longest wait.
         """
         return Place(self, min(body_bytes, self._bounds.body_bytes), began, who)
 
-    def enter(self, body_bytes: int, began: float | None) -> Awaitable[None]:
-        """Take a place as soon as there is one."""
+    async def enter(self, body_bytes: int, began: float | None) -> None:
+        """Take a place as soon as there is one. Raises OverloadedException."""
         bounds = self._bounds
         if bounds.yields_to_overload and began is not None and self._is_late(began):
             raise self.refusal()
         if self._places and body_bytes <= self._bytes and not self._queue:
             self._take(body_bytes)
-            return _AT_ONCE
+            return
         if len(self._queue) >= bounds.queue:
             raise self.refusal()
-        return self._wait(body_bytes)
+        await self._wait(body_bytes)
 
     async def _wait(self, body_bytes: int) -> None:
         waiter = _Waiter(asyncio.get_running_loop().create_future(), body_bytes)
@@ -122,7 +107,7 @@ class Pool:
             async with asyncio.timeout(self._bounds.wait_s):
                 await waiter.turn
         except TimeoutError:
-            # INVARIANT: a turn that was not cancelled has come, and with it the place.
+            # INVARIANT: if the turn was not cancelled, it came, and with it the place.
             if waiter.turn.cancelled():
                 raise self.refusal() from None
         except asyncio.CancelledError:
@@ -136,7 +121,7 @@ class Pool:
                 self._let_in()
 
     def take_share(self, who: str, body_bytes: int) -> None:
-        """Note what a caller wants of this pool. Raises OverloadedException for more than half of it."""
+        """Raises OverloadedException for more than half of the pool."""
         share = self._shares.setdefault(who, _Share())
         bounds = self._bounds
         if share.places >= bounds.places // 2 or (share.bytes and share.bytes + body_bytes > bounds.body_bytes // 2):
@@ -145,7 +130,6 @@ class Pool:
         share.bytes += body_bytes
 
     def give_share_back(self, who: str, body_bytes: int) -> None:
-        """Note that the caller is done with it."""
         share = self._shares[who]
         share.places -= 1
         share.bytes -= body_bytes
@@ -158,7 +142,6 @@ class Pool:
         self._counts[0] += 1
 
     def leave(self, body_bytes: int) -> None:
-        """Give a place back."""
         self._places += 1
         self._bytes += body_bytes
         self._counts[0] -= 1
@@ -166,7 +149,7 @@ class Pool:
             self._let_in()
 
     def _let_in(self) -> None:
-        """In their order: a long body isn't overtaken for ever by short ones."""
+        # In their order, so that short bodies don't overtake a long one for ever.
         while self._queue and self._places and self._queue[0].body_bytes <= self._bytes:
             waiter = self._queue.popleft()
             if not waiter.turn.done():
@@ -174,7 +157,7 @@ class Pool:
                 waiter.turn.set_result(None)
 
     def refusal(self) -> OverloadedException:
-        """What one too many is told; counted."""
+        """Counts a refusal."""
         self._refused[self.name] += 1
         return OverloadedException("the service is overloaded; nothing was done, try again shortly")
 
@@ -190,24 +173,20 @@ class Place:
         self._began = began
         self._who = who
 
-    def __aenter__(self) -> Awaitable[None]:
-        if self._who is None:
-            return self._pool.enter(self._body_bytes, self._began)
-        return self._enter_as(self._who)
-
-    async def _enter_as(self, who: str) -> None:
-        self._pool.take_share(who, self._body_bytes)
+    async def __aenter__(self) -> None:
+        if self._who is not None:
+            self._pool.take_share(self._who, self._body_bytes)
         try:
             await self._pool.enter(self._body_bytes, self._began)
         except BaseException:
-            self._pool.give_share_back(who, self._body_bytes)
+            if self._who is not None:
+                self._pool.give_share_back(self._who, self._body_bytes)
             raise
 
-    def __aexit__(self, *_: object) -> Awaitable[None]:
+    async def __aexit__(self, *_: object) -> None:
         self._pool.leave(self._body_bytes)
         if self._who is not None:
             self._pool.give_share_back(self._who, self._body_bytes)
-        return _AT_ONCE
 
 
 class Admission:
@@ -216,20 +195,20 @@ class Admission:
     def __init__(self, metrics: Metrics, is_late: Callable[[float], bool] = lambda _: False) -> None:
         self.pools = {name: Pool(name, BOUNDS[name], metrics, is_late) for name in ADMISSION_POOLS}
         self.waiting = self.pools["waiting"]
-        """For whoever waits for an offset (`at_least`): it takes no place from decisions meanwhile."""
+        """For requests that wait for an offset (`at_least`), and meanwhile take no place in their own pool."""
         self._is_late = is_late
 
     def look_further(self, began: float | None) -> None:
-        """Raise OverloadedException if it is too late to find out who is not known yet: a JWT takes a while to check.
+        """Raise OverloadedException if it is too late to check the credentials of a caller that is not remembered.
 
-        No place is taken for it: who waits for an issuer's keys is bounded there, and takes none from anybody.
+        No place is taken for the check: `key_sets` bounds how many wait for an issuer's keys.
         """
         if began is not None and self._is_late(began):
             raise self.pools["decisions"].refusal()
 
 
 def body_bytes_of(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> int:
-    """How long a request's body is, or may become if its headers don't say."""
+    """The length of a request's body, or `max_bytes` if its headers don't say."""
     for name, value in headers:
         if name == b"content-length":
             return min(int(value), max_bytes) if value.isdigit() else max_bytes

@@ -1,6 +1,6 @@
-"""Request ids and W3C trace context: read from a request's headers, shown in every line, told in the reply's headers.
+"""Request ids and W3C trace context: from a request's headers into its log lines and its reply's headers.
 
-Whatever does not have its exact form is as good as absent: neither a log nor a header can be forged by it.
+A header without its exact form is ignored, so that it can forge neither a log line nor a header.
 """
 
 import re
@@ -21,16 +21,13 @@ _TRACEPARENT_FORM = re.compile(
 ).fullmatch
 _SAMPLED = 1
 
-# Of this process alone, as each worker is an interpreter of its own.
+# Each worker is a process of its own.
 _PREFIX = token_hex(6)
 _next_number = count(1).__next__
 
 
 def mark_of(fields: Mapping[bytes, bytes]) -> RequestMark:
-    """The mark of the request with these headers (names in lower case): its own id if it has a good one, or a new one.
-
-    A header that came more than once must not be among them.
-    """
+    """The mark of a request: the id in its headers, or a new one. No header may have come more than once."""
     own_id = fields.get(REQUEST_ID)
     traceparent = fields.get(TRACEPARENT)
     return RequestMark(
@@ -40,7 +37,7 @@ def mark_of(fields: Mapping[bytes, bytes]) -> RequestMark:
 
 
 def mark_of_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestMark:
-    """The same for headers as they came; one that came more than once, says nobody knows what."""
+    """The same for headers as they came; those that came more than once are ignored."""
     fields: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in (REQUEST_ID, TRACEPARENT):
@@ -50,7 +47,7 @@ def mark_of_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestMark:
 
 
 def reply_headers(mark: RequestMark) -> bytes:
-    """The lines that go into the reply's head, each with its end."""
+    """The lines for the reply's head."""
     if mark.traceparent is None:
         return f"x-request-id: {mark.request_id}\r\n".encode()
     return f"x-request-id: {mark.request_id}\r\ntraceparent: {mark.traceparent}\r\n".encode()
@@ -65,13 +62,12 @@ def reply_header_list(mark: RequestMark) -> list[tuple[bytes, bytes]]:
 
 
 class MarkedRequests:
-    """An ASGI application whose requests have a mark while they are answered, and in their replies' headers."""
+    """ASGI middleware that sets the mark of each request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; everything else goes through as it is."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -90,14 +86,14 @@ class MarkedRequests:
 
 
 def _request_id(value: bytes) -> str:
-    # An id is shown as it is, so it must be none of the tokens that a confused client may send.
+    # The id is logged as it is, so it must not be a token that a client has sent by mistake.
     if _REQUEST_ID_FORM(value) and b"klamm_" not in value and b"eyJ" not in value:
         return value.decode("ascii")
     return f"{_PREFIX}-{_next_number():x}"
 
 
 def _traceparent(value: bytes) -> str | None:
-    """W3C Trace Context, 3.2: of a version to come, the part that is known, as version 00; None for no valid one."""
+    """A valid header as version 00 (W3C Trace Context, 3.2); of a later version, the part that is known."""
     found = _TRACEPARENT_FORM(value)
     if found is None:
         return None
@@ -106,5 +102,5 @@ def _traceparent(value: bytes) -> str | None:
     )
     if version == "00":
         return None if more is not None else f"00-{trace_id}-{parent_id}-{flags}"
-    # Flags of other versions mean nobody knows what, but for the one that is as old as the format.
+    # Of the flags of later versions, only this one is known.
     return f"00-{trace_id}-{parent_id}-{int(flags or '0', 16) & _SAMPLED:02x}"

@@ -227,9 +227,7 @@ def test_how_long_a_body_may_become(headers: list[tuple[bytes, bytes]], expected
 
 async def inside(stack: AsyncExitStack, place: Place) -> None:
     """Have this place until the stack is unwound."""
-    await place.__aenter__()
-    # It is given back in this call; there is nothing to wait for.
-    stack.callback(place.__aexit__, None, None, None)
+    await stack.enter_async_context(place)
 
 
 async def test_one_caller_gets_half_of_a_pool_at_most() -> None:
