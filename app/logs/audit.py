@@ -99,7 +99,6 @@ class AuditLog(LineLog[_Request]):
         """Of a line all of whose names are empty."""
 
     def log(self, source: AuditSource, entries: Sequence[AuditEntry]) -> None:
-        """Take the actions of one request."""
         self._put((source, entries), len(entries), self._room(source, entries))
 
     def _room(self, source: AuditSource, entries: Sequence[AuditEntry]) -> int:

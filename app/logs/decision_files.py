@@ -159,7 +159,7 @@ class DecisionFiles:
         raise OSError(errno.EBUSY, "no name is free", str(self._bounds.folder))
 
     def _adopt(self) -> None:
-        """Closes what dead processes left open, whose lock nobody holds."""
+        """Closes what dead processes left open: nobody holds its lock."""
         own = None if self._file is None else self._file.path.name
         for name in _names(self._bounds.folder, _OPEN, (_END,)):
             # Where locks go by process (NFS), a second lock on the own file would end the first.

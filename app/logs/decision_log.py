@@ -45,21 +45,21 @@ class Asker(msgspec.Struct, gc=False):
     caller: str | None
 
 
-class Stand(NamedTuple):
-    """Where in the feed an image stands: `epoch` is empty and `offset` -1 before the first load."""
+class Position(NamedTuple):
+    """An image's position in the feed; before the first load, `epoch` is empty and `offset` -1."""
 
     epoch: str
     offset: int
 
     @staticmethod
-    def of(image: AuthorizerImage) -> "Stand":
-        return Stand("" if image.epoch is None else str(image.epoch), image.offset)
+    def of(image: AuthorizerImage) -> "Position":
+        return Position("" if image.epoch is None else str(image.epoch), image.offset)
 
 
 class Decided(NamedTuple):
     """One request: the actions, the verdict on each, and the id (16 bytes) of the ACL that decided it."""
 
-    stand: Stand
+    position: Position
     asker: Asker
     actions: Sequence[Asked]
     verdicts: Sequence[Verdict]
@@ -92,7 +92,6 @@ class DecisionLog(LineLog[Decided]):
         return self._sample >= 1.0 or self._draw() < self._sample
 
     def take(self, decided: Decided) -> None:
-        """Take one request, all of it or nothing."""
         self._put(decided, len(decided.actions), _size(decided))
 
     def close(self, timeout_s: float = 5.0) -> bool:
@@ -142,12 +141,12 @@ class DecisionLog(LineLog[Decided]):
 
 
 def _lines(time_s: float, decided: Decided, part: slice, end: str) -> list[str]:
-    stand, asker, actions, verdicts, acl_ids = decided
+    position, asker, actions, verdicts, acl_ids = decided
     seconds = int(time_s)
     request_type = asker.request_type
     head = (
         f"{json_stamp(seconds)}{int((time_s - seconds) * 1_000_000):06d}Z"
-        f'","epoch":"{stand.epoch}","offset":{stand.offset}'
+        f'","epoch":"{position.epoch}","offset":{position.offset}'
         f',"principal":"{json_content(asker.principal)}","host":"{json_content(asker.host)}"'
         f',"listener_name":{_text(asker.listener_name)}'
         f',"request_type":{"null" if request_type is UNSET or request_type is None else request_type}'

@@ -140,7 +140,6 @@ class LineLog(ABC, Generic[Request]):
             self._count_lost(lost)
 
     def _gather(self) -> None:
-        """Wait until there is something to write or to tidy up."""
         if not self._pending:
             try:
                 item = self._queue.get(timeout=self._tidy_s())
@@ -177,7 +176,6 @@ class LineLog(ABC, Generic[Request]):
             self._recovered()
 
     def _write_some(self) -> None:
-        """Write the first lines that wait, and let go of the requests whose last line is written."""
         texts: list[str] = []
         room, at, through, freed = MAX_LINES, self._lines_through, 0, 0
         for time_s, request, lines, taken in self._pending:

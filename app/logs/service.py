@@ -116,7 +116,6 @@ class JsonFormatter(logging.Formatter):
         self._worker = worker
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, one JSON object; a traceback is its last member."""
         members: dict[str, object] = {
             "time": _clock(record),
             "level": record.levelname,
@@ -157,7 +156,6 @@ class TextFormatter(JsonFormatter):
     """`2026-11-21T14:00:00.123Z INFO app.store.embedded.server embedded_postgres_started port=5433`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; an exception follows on lines of its own, which are indented."""
         head = [_clock(record), record.levelname, _one_line(redacted(record.name)), _one_line(_event(record))]
         line = " ".join([*head, *[f"{name}={_quoted(value)}" for name, value in self._fields(record)]])
         exception = self._exception(record)

@@ -176,7 +176,6 @@ def _is_named() -> bool:
 
 
 def _conceal_credentials() -> None:
-    """Keeps the collector's credentials, `name=value,...`, out of the log."""
     for variable in _HEADERS_VARIABLES:
         for pair in os.environ.get(variable, "").split(","):
             value = pair.partition("=")[2].strip()

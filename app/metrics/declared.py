@@ -239,12 +239,10 @@ class Metrics:
     )
 
     def count_request(self, operation: str, status: int, seconds: float) -> None:
-        """Count one answered request."""
         self.http_requests[operation][status // 100 - 1] += 1
         self.http_request_duration_seconds[operation].observe(seconds)
 
     def count_verdicts(self, verdicts: list[Verdict]) -> None:
-        """Count the decisions of one request."""
         decisions = self.decisions
         if len(verdicts) == 1:
             decisions[VERDICTS.index(verdicts[0])] += 1

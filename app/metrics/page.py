@@ -25,7 +25,6 @@ class MetricsPage:
         ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:
-        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:

@@ -67,7 +67,6 @@ class ServiceMetrics:
                 _add(self._ended.setdefault(family.name, {}), family)
 
     def render(self, workers: Sequence[WorkerFacts]) -> bytes:
-        """The page in Prometheus' text format; `workers` are all that the service has."""
         present = [facts.number for facts in workers if facts.up]
         return generate_latest(
             _Page([*_about(workers), *(self._merged(each, present) for each in self._known.values())])

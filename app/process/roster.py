@@ -49,7 +49,6 @@ class Roster:
         return iter(self._workers)
 
     def signal(self, number: int) -> None:
-        """Send this signal to every process."""
         for worker in self._workers:
             if worker.process is not None:
                 worker.process.send_signal(number)  # which does nothing to one that has ended
@@ -76,7 +75,6 @@ class Roster:
                 worker.channel.tell("listen")
 
     async def page(self) -> str:
-        """The metrics of all workers."""
         up = await asyncio.gather(*map(self._note_metrics, self._workers))
         facts = [
             WorkerFacts(worker.number, answered, worker.restarts)
@@ -127,7 +125,6 @@ class LoadTurns:
         self._limit: asyncio.TimerHandle | None = None
 
     async def take(self, worker: int) -> None:
-        """Return when it is this worker's turn."""
         if self._holder is None:
             self._begin(worker)
             return

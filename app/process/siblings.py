@@ -55,8 +55,8 @@ class Siblings:
         self._orphaned = orphaned
         self._probe: WorkerProbe | None = None
         self._admitted = asyncio.Event()
-        self._drain: Callable[[], None] = _nothing
-        self._end: Callable[[], None] = _nothing
+        self._drain: Callable[[], None] = lambda: None
+        self._end: Callable[[], None] = lambda: None
         self.alone = False
         """Whether this worker ends and the others go on."""
         self._asking: asyncio.Task[None] | None = None
@@ -140,7 +140,6 @@ class Siblings:
         return page.encode()
 
     async def _ask_once(self, subject: str, detail: str | None) -> Any:  # noqa: ANN401 - JSON
-        """The supervisor's answer. Callers that ask the same at the same time share one question."""
         asked = self._asked.get((subject, detail))
         if asked is None:
             asked = asyncio.ensure_future(self._channel.ask(subject, detail, timeout_s=_ANSWER_TIMEOUT_S))
@@ -169,7 +168,3 @@ class Siblings:
         elif self._probe is not None and subject == "readiness":
             return self._probe.readiness(detail)
         return None
-
-
-def _nothing() -> None:
-    """What orders do as long as there is no server."""

@@ -56,7 +56,6 @@ class Restarts:
         self._failed_starts: Counter[int] = Counter()
 
     def became_ready(self) -> None:
-        """A worker has completed its first load, so starting works."""
         self._failed_starts.clear()
 
     def rest_s(self, worker: int, lived_s: float, *, was_ready: bool) -> float:
@@ -68,7 +67,6 @@ class Restarts:
         return self._backoffs[worker].next_s()
 
     def in_vain(self, worker: int) -> bool:
-        """Whether it has ended again and again before any worker became ready."""
         return self._failed_starts[worker] >= MAX_FAILED_STARTS
 
 
@@ -154,7 +152,6 @@ class Supervisor:
             await _within(rest_s, self._stopping)
 
     async def _live(self, worker: Worker) -> str:
-        """One life of a worker. Returns how it ended."""
         try:
             worker.process, end = self._launch(worker.number)
         except OSError as error:

@@ -15,7 +15,7 @@ from app.core.context import RequestContext
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import StandardAcl
 from app.logs.audit import DEBUG, INFO, LEVELS, AuditEntry, AuditLog, AuditSource, level_of
-from app.logs.decision_log import Asker, DecisionLog, Stand
+from app.logs.decision_log import Asker, DecisionLog, Position
 from app.logs.decision_log import Decided as DecisionBatch
 from app.logs.service import RequestMark
 from app.metrics.declared import Metrics
@@ -38,13 +38,13 @@ _TO_JSON = msgspec.json.Encoder().encode
 class _Frame:
     """What all answers from one image share: the end of the body, what its configuration wants logged, its place."""
 
-    __slots__ = ("audit_level", "image", "stand", "tail")
+    __slots__ = ("audit_level", "image", "position", "tail")
 
     def __init__(self, image: AuthorizerImage) -> None:
         self.image = image
         self.tail = b'],"token":null}' if image.token is None else b'],"token":"%b"}' % str(image.token).encode()
         self.audit_level = LEVELS[image.config.audit_level]
-        self.stand = Stand.of(image)
+        self.position = Position.of(image)
 
 
 class Decided(msgspec.Struct, gc=False):
@@ -141,7 +141,7 @@ class Decider:
                 rows = _deciding_rows(authorization, request.actions, verdicts)
             acl_ids = [None if row is None else authorization.acl_id_at(row) for row in rows]
             asker = _asker(request, authorization, mark)
-            decision_log.take(DecisionBatch(frame.stand, asker, request.actions, verdicts, acl_ids))
+            decision_log.take(DecisionBatch(frame.position, asker, request.actions, verdicts, acl_ids))
         if frame.audit_level <= DEBUG or (frame.audit_level <= INFO and _DENIED in decided.results):
             self._log(decided, rows, mark)
         return rows

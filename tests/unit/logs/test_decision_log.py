@@ -19,11 +19,11 @@ from app.core.image import AuthorizerImage
 from app.core.kafka.configs import AuthorizerConfig
 from app.logs import lines as lines_log
 from app.logs.decision_files import DecisionFiles, FileBounds
-from app.logs.decision_log import Asker, Decided, DecisionLog, Stand
+from app.logs.decision_log import Asker, Decided, DecisionLog, Position
 from app.metrics.declared import Metrics
 
 EPOCH = UUID(int=7)
-STAND = Stand(str(EPOCH), 12)
+POSITION = Position(str(EPOCH), 12)
 ALICE = Asker("User:alice", "10.1.2.3", UNSET, UNSET, None, None)
 ACL_ID = UUID("0af76519-16cd-43dd-8448-eb211c80319c")
 KEYS = [
@@ -42,7 +42,7 @@ class Read:
 
 
 def decided(*names: str, asker: Asker = ALICE, verdict: Verdict = Verdict.DEFAULT_DENY) -> Decided:
-    return Decided(STAND, asker, [Read(name) for name in names], [verdict] * len(names), [None] * len(names))
+    return Decided(POSITION, asker, [Read(name) for name in names], [verdict] * len(names), [None] * len(names))
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_line_says_who_asked_for_what_and_why_it_was_so(tmp_path: Path, make: 
     log = make()
     asker = Asker("User:alice", "10.1.2.3", "CLIENT", 1, "app-1", "sidecar")
     actions = [Read("orders"), Read("g", "DESCRIBE", "GROUP")]
-    log.take(Decided(STAND, asker, actions, [Verdict.ALLOWED_BY_ACL, Verdict.DEFAULT_DENY], [ACL_ID.bytes, None]))
+    log.take(Decided(POSITION, asker, actions, [Verdict.ALLOWED_BY_ACL, Verdict.DEFAULT_DENY], [ACL_ID.bytes, None]))
     closed(log)
     first, second = lines(tmp_path)
     assert list(first) == KEYS
@@ -132,7 +132,7 @@ def test_every_rule_has_its_word(verdict: Verdict, tmp_path: Path, make: Callabl
 
 
 def test_before_the_first_load_there_is_no_epoch() -> None:
-    assert Stand.of(AuthorizerImage.empty(AuthorizerConfig())) == ("", -1)
+    assert Position.of(AuthorizerImage.empty(AuthorizerConfig())) == ("", -1)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from app.core.authorize import Verdict
 from app.logs.decision_files import DecisionFiles, FileBounds
-from app.logs.decision_log import Asker, Decided, DecisionLog, Stand
+from app.logs.decision_log import Asker, Decided, DecisionLog, Position
 from app.metrics.declared import Metrics
 from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
 from app.pipeline.history.schemas import DECISIONS
 
-STAND = Stand(str(UUID(int=7)), (1 << 63) - 1)
+POSITION = Position(str(UUID(int=7)), (1 << 63) - 1)
 ACL_ID = UUID("0af76519-16cd-43dd-8448-eb211c80319c").bytes
 LONGEST = "User:" + "x" * 32_762
 ESCAPED = "User:" + "\x7f" * 32_762
@@ -36,7 +36,7 @@ def decided(principal: str, names: list[str], *, client_id: str | None = "app-1"
     asker = Asker(principal, "10.1.2.3", client_id, -32_768, client_id, "sidecar")
     verdicts = [Verdict.DEFAULT_DENY if at % 2 else Verdict.ALLOWED_BY_ACL for at, _ in enumerate(names)]
     acl_ids = [None if at % 2 else ACL_ID for at, _ in enumerate(names)]
-    return Decided(STAND, asker, [Action(name) for name in names], verdicts, acl_ids)
+    return Decided(POSITION, asker, [Action(name) for name in names], verdicts, acl_ids)
 
 
 def made(folder: Path, metrics: Metrics) -> DecisionLog:
