@@ -95,8 +95,7 @@ class LineLog(ABC, Generic[Request]):
         """The texts of these lines of a request, each with its end."""
 
     @abstractmethod
-    def _write(self, text: str) -> None:
-        """Write whole lines."""
+    def _write(self, text: str) -> None: ...
 
     def _tidy(self) -> None:
         """Called when lines are written, and whenever `_tidy_s` is over."""
@@ -116,8 +115,7 @@ class LineLog(ABC, Generic[Request]):
         """Lines found no room; the event loop calls this."""
 
     @abstractmethod
-    def _count_lost(self, lines: int) -> None:
-        """Lines could not be written."""
+    def _count_lost(self, lines: int) -> None: ...
 
     @abstractmethod
     def _on_failure(self, fault: Exception, *, is_news: bool) -> None:
@@ -178,26 +176,25 @@ class LineLog(ABC, Generic[Request]):
     def _write_some(self) -> None:
         texts: list[str] = []
         room, at, through, freed = MAX_LINES, self._lines_through, 0, 0
-        for time_s, request, lines, taken in self._pending:
-            stop = min(lines, at + room)
-            texts.extend(self._lines_of(time_s, request, slice(at, stop)))
-            room -= stop - at
-            if stop < lines:
-                at = stop
-                break
-            at, through, freed = 0, through + 1, freed + taken
-            if not room or freed >= _MAX_BYTES:
-                break
-        lines = MAX_LINES - room
         try:
+            for time_s, request, lines, size in self._pending:
+                part = slice(at, min(lines, at + room))
+                room -= part.stop - at
+                if part.stop < lines:
+                    at = part.stop
+                else:
+                    at, through, freed = 0, through + 1, freed + size
+                texts.extend(self._lines_of(time_s, request, part))
+                if at or not room or freed >= _MAX_BYTES:
+                    break
             if texts:
                 self._write("".join(texts))
         except Exception:
             if not self.retries:
-                self._count_lost(lines)
+                self._count_lost(MAX_LINES - room)
                 self._let_go(through, freed, at)
             raise
-        self._count_written(lines)
+        self._count_written(MAX_LINES - room)
         self._let_go(through, freed, at)
 
     def _let_go(self, requests: int, size: int, lines_through: int) -> None:

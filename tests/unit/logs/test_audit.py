@@ -251,6 +251,33 @@ def test_a_sink_that_fails_costs_its_lines_and_no_others(caplog: pytest.LogCaptu
     assert "audit_write_failed" in caplog.text
 
 
+def test_lines_that_can_not_be_made_cost_what_is_written_with_them_and_no_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    written: list[str] = []
+    metrics = Metrics()
+    log = AuditLog(written.append, metrics)
+    log.log(SOURCE, [entry("lost", resource_type=99)] * 100)  # type: ignore[arg-type]  # there is no such type
+    log.log(SOURCE, [entry("kept")])
+    closed(log)
+    assert (metrics.audit_lines_failed, metrics.audit_lines_written) == (100, 1)
+    assert "LITERAL:kept " in "".join(written)
+    assert caplog.messages == ["audit_write_failed", "audit_written_again"]
+
+
+def test_a_sink_that_stays_broken_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    def write(_: str) -> None:
+        raise BrokenPipeError
+
+    metrics = Metrics()
+    log = AuditLog(write, metrics)
+    for _ in range(5):
+        log.log(SOURCE, [entry()] * 100)
+    closed(log)
+    assert metrics.audit_lines_failed == 500
+    assert caplog.messages == ["audit_write_failed"]
+
+
 MARKED = AuditSource("User:alice", "10.1.2.3", 1, "3f9a-1", "0af7651916cd43dd8448eb211c80319c", "billing")
 
 
