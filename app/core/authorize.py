@@ -22,7 +22,7 @@ from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, supported_operation
 
 
 class AuthorizationResult(Enum):
-    """What a caller gets to hear (KIP-504)."""
+    """The answer to the caller (KIP-504)."""
 
     ALLOWED = "ALLOWED"
     DENIED = "DENIED"
@@ -50,7 +50,7 @@ class Verdict(Enum):
     result: AuthorizationResult
     rule: Rule
     rule_word: str
-    """The rule's audit word: an enum's value costs a call each time."""
+    """The rule's audit word, kept here because an enum's `value` costs a call each time."""
 
     def __init__(self, result: AuthorizationResult, rule: Rule) -> None:
         self.result = result
@@ -106,7 +106,7 @@ class Authorization:
         self._first_texts: dict[tuple[int, int], str] | None = None
 
     def decide(self, operation: int, resource_type: int, resource_name: str) -> Verdict:
-        """Decide on a literal resource. The hot path: cost grows with the name's length, nothing else."""
+        """Decide on a literal resource. This is the hot path: its cost grows with the name's length only."""
         if self.is_super_user:
             return _SUPER_USER
         image = self._image
@@ -150,11 +150,11 @@ class Authorization:
         return self._image.index.table.acl(row)
 
     def acl_id_at(self, row: int) -> bytes:
-        """The 16 bytes of its id alone, which cost a tenth of the ACL."""
+        """The 16 bytes of its id, at a tenth of the cost of the ACL."""
         return bytes(self._image.index.table.ids[16 * row : 16 * row + 16])
 
     def deciding_row(self, verdict: Verdict, operation: int, resource_type: int, resource_name: str) -> int | None:
-        """The row of this ACL, for `acl_at` and `acl_id_at`; good for as long as this authorization is."""
+        """The row of this ACL, for `acl_at` and `acl_id_at`; valid as long as this authorization."""
         if verdict is not _DENIED_BY_ACL and verdict is not _ALLOWED_BY_ACL:
             return None
         bit = 1 << (operation if verdict.allowed else DENY_SHIFT + operation)
@@ -196,7 +196,7 @@ class Authorization:
         return known
 
     def _speaking(self, resource_type: int) -> list[tuple[str, TypeNode]]:
-        """Whose ACLs speak of the caller, and what they amount to: the caller's own before those of `User:*`."""
+        """The principals whose ACLs apply to the caller, with their nodes: the caller's own before `User:*`."""
         everyone, own = self._image.index.everyone, self._own
         found = []
         if own is not None and own is not everyone and (node := own.types[resource_type]) is not None:
@@ -216,9 +216,9 @@ class Authorization:
         return found
 
     def speaking_rows(self, resource_type: int, resource_name: str) -> Iterator[Iterator[int]]:
-        """The rows of every ACL on this resource that speaks of this caller, whatever its operation; for `acl_at`.
+        """The rows of every ACL on this resource that applies to this caller, whatever its operation; for `acl_at`.
 
-        Pattern by pattern and principal by principal, most specific first, each one's in no order. Sorted by
+        They come pattern by pattern and principal by principal, most specific first, unordered within each. Sorted by
         `AclTable.key`, the first with a verdict's permission and operation is its `deciding_acl`.
         """
         speaking = self._speaking(resource_type)

@@ -1,4 +1,4 @@
-"""Whether a store goes on from what a process has seen of it, or has lost some: a backup came back, a stale standby.
+"""Whether a store continues what a process has seen of it, or has lost records: a restored backup, a stale standby.
 
 A store that has lost records hands out their offsets again. So a new epoch begins then, and tokens of what was lost are
 refused instead of being taken for the new records'.
@@ -18,7 +18,7 @@ _BEHIND_THE_VERSION = (1 << 76) - 1
 
 @dataclass(frozen=True, slots=True)
 class FeedPosition:
-    """The place of a record in a history: as hashes are chained, the same hash means the same records up to it."""
+    """A record's position in a history. Hashes are chained: the same hash means the same records up to it."""
 
     epoch: UUID
     offset: int
@@ -26,7 +26,7 @@ class FeedPosition:
 
 
 class Continuity(Enum):
-    """What a store's head says of a place that was seen before."""
+    """What a store's head proves about a position that was seen before."""
 
     PROVED = "the store goes on from there, or in a later epoch"
     UNPROVED = "the record is trimmed, so nothing can be compared"
@@ -45,15 +45,15 @@ def continuity(known: FeedPosition, head: FeedPosition, hash_at: bytes | None) -
 
 
 class KnownHistory:
-    """The furthest place of a store's history that this process has seen: in its image, or by an update of its own.
+    """The furthest position in a store's history that this process has seen, in its image or by its own update.
 
-    INVARIANT: it is given up for a later epoch only, or for a place that follows it.
+    INVARIANT: it is replaced only by a later epoch, or by a position that follows it.
     """
 
     def __init__(self, position: FeedPosition | None = None) -> None:
         self.position = position
         self.is_lost = False
-        """Whether the store was seen not to go on from there; then only a later epoch counts."""
+        """Whether the store has been found not to continue from there; then only a later epoch counts."""
 
     def saw(self, position: FeedPosition) -> None:
         known = self.position
@@ -63,7 +63,7 @@ class KnownHistory:
             self.position = position
 
     def proved(self, position: FeedPosition) -> None:
-        """Take notice of a head that goes on from the known place, as was seen under its lock."""
+        """Record a head that was proved, under its lock, to continue from the known position."""
         if self.is_lost and self.position is not None and position.epoch == self.position.epoch:
             self.position, self.is_lost = position, False
         else:
@@ -74,7 +74,7 @@ class KnownHistory:
 
 
 def is_later(epoch: UUID, than: UUID) -> bool:
-    """Whether it is known to have begun after the other one; the epoch that a store was born with is never later."""
+    """Whether it is known to have begun after the other one; a store's first epoch is never later."""
     return epoch.version == _RISING and (than.version != _RISING or epoch.int > than.int)
 
 

@@ -1,6 +1,6 @@
-"""What is probably meant otherwise: ACLs and principals that no client can match, or other clients than one thinks.
+"""ACLs and principals that are probably mistakes: they match no client, or other clients than the author thinks.
 
-Kafka takes them all, and so does Klamm. Whoever writes one down is told, and nothing else is changed by it.
+Kafka accepts them all, and so does Klamm. The author gets a warning, and nothing else changes.
 """
 
 import re
@@ -25,7 +25,7 @@ _IPV4 = 4
 
 
 def doubts_of_acl(acl: AclBinding) -> Iterator[str]:
-    """Each on one line that names the field and the way out; none for an ACL that can be meant as it is."""
+    """One line for each doubt, with the field and the way out; none for an ACL that makes sense as it is."""
     name, prefixed = acl.resource_name, acl.pattern_type is PatternType.PREFIXED
     if prefixed or name != WILDCARD:
         yield from _doubts_of_name(acl.resource_type, name, prefixed=prefixed)
@@ -36,7 +36,7 @@ def doubts_of_acl(acl: AclBinding) -> Iterator[str]:
 
 
 def doubts_of_principal(principal: str, *, may_be_wildcard: bool = False) -> Iterator[str]:
-    """The same for a principal, such as a super user, which is none of an ACL."""
+    """The same for a principal outside an ACL, such as a super user."""
     shown = _shown(principal)
     kind, _, name = principal.partition(":")
     if _NEXT_PRINCIPAL.search(principal) is not None:

@@ -1,6 +1,6 @@
-"""The state that decisions stand on: the ACLs, the effective configuration and the offset they belong to (KIP-801).
+"""The state that decisions are made from: the ACLs, the effective configuration and their offset (KIP-801).
 
-An image is one value, replaced by assignment: whoever reads the reference once decides at one offset.
+An image is one value, replaced by assignment: a reader that takes the reference once decides at one offset.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ _ACL_CODES = frozenset(
         (AclPermissionType.DENY, AclPermissionType.ALLOW),
     )
 )
-"""What the four codes of an ACL can be; UNKNOWN, ANY and MATCH are words of filters."""
+"""The valid codes of an ACL; UNKNOWN, ANY and MATCH belong to filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class AuthorizerImage:
 
     @staticmethod
     def empty(startup: AuthorizerConfig) -> "AuthorizerImage":
-        """Before the first load: good for super users of the start-up configuration, and nobody else."""
+        """The image before the first load, which answers super users of the start-up configuration only."""
         return AuthorizerImage(startup=startup, config=startup, index=AclIndex())
 
     @property
@@ -90,10 +90,10 @@ class AuthorizerImage:
 
 
 class StagedTransaction:
-    """A long transaction on its way into an image: prepared in short steps, and then seen all at once.
+    """A long transaction, prepared in short steps and then made visible at once.
 
-    The image must stay the newest of its index meanwhile. First every step of `steps`, then `commit`; or `abandon`,
-    which leaves the image as it was. After the commit `tidy` frees what is left behind.
+    The image must stay the newest of its index meanwhile. Run `steps` to the end, then `commit`; or `abandon`, which
+    leaves the image as it was. After the commit, `tidy` frees what is no longer needed.
     """
 
     def __init__(self, image: AuthorizerImage, transaction: Sequence[Record]) -> None:

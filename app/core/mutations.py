@@ -1,4 +1,4 @@
-"""What the writer is asked to do to the store, and what came of it (KIP-140; createAcls, deleteAcls, alterConfigs)."""
+"""Mutations that the writer makes in the store, and their outcomes (KIP-140; createAcls, deleteAcls, alterConfigs)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MAX_RECORDS_PER_USER_OP = 10_000
 class CreateAcls:
     """Valid bindings of one createAcls call, in request order (duplicates allowed).
 
-    `guard`: written only if the store stands there when this mutation's turn comes.
+    `guard`: written only if the store is at this token when this mutation's turn comes.
     """
 
     bindings: Sequence[AclBinding]

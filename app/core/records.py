@@ -19,7 +19,7 @@ GENESIS_HASH = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class AccessControlEntryRecord:
-    """An ACL came to be."""
+    """An ACL was created."""
 
     offset: int
     tx_last: int
@@ -31,7 +31,7 @@ class AccessControlEntryRecord:
 
 @dataclass(frozen=True, slots=True)
 class RemoveAccessControlEntryRecord:
-    """An ACL went; the full row image stays in the record."""
+    """An ACL was deleted; the record keeps its full row."""
 
     offset: int
     tx_last: int
@@ -70,7 +70,7 @@ class FeedHead:
 
 @dataclass(frozen=True, slots=True)
 class FeedPoll:
-    """One look at the feed, all read in one snapshot of the database.
+    """One poll of the feed, all read in one snapshot of the database.
 
     `hash_at` is the hash of the record at the offset asked about: the head's own hash if the offset is the head's,
     GENESIS_HASH for offset 0, None if there is no such record (trimmed, or never written here).

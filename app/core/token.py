@@ -11,7 +11,7 @@ _FORM = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A state of the store that an answer stands on: its epoch and its offset there."""
+    """The state of the store behind an answer: an epoch and an offset in it."""
 
     epoch: UUID
     offset: int
@@ -21,7 +21,7 @@ class Token:
 
     @staticmethod
     def parse(text: str, field: str = "at_least") -> "Token":
-        """The token that Klamm once handed out. Raises InvalidRequestException, naming the field, for anything else."""
+        """Raises InvalidRequestException, which names the field, for a text that is no token."""
         found = _FORM.match(text)
         if found is None or int(found[2]) >= 1 << 63:
             raise InvalidRequestException(f"`{field}` is not a token of this service; send one from an earlier reply")

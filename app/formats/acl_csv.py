@@ -46,7 +46,7 @@ _WORDS = {
 }
 _HEADER_BEGINS = re.compile(rb"""\s*[ "]*'?(?:kafka)?principal[ "]*,[ "]*'?[a-z_]+[ "]*,""", re.IGNORECASE)
 _MAX_PARTS = 100
-"""A record that falls into more is not put together; no name has so many commas."""
+"""A record with more parts is not joined; no name has so many commas."""
 
 _NEEDS_QUOTES = re.compile(r'[",;\t\r\n]|\A\s|\s\Z|\A\Z')
 
@@ -84,7 +84,7 @@ def read_csv(stream: IO[bytes]) -> Iterator[Entry]:
 
 
 def write_csv(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """RFC 4180, with a header. What others would trim or split stands in quotes, and what they would run is marked."""
+    """RFC 4180, with a header. Texts that others would trim or split are quoted, formulas are marked."""
     has_marks = any(is_formula(text) for each in bindings for text in (each.principal, each.resource_name, each.host))
     out.write(f"{','.join(_MARKED_HEADER if has_marks else HEADER)}\r\n")
     for each in bindings:

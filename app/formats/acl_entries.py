@@ -1,4 +1,4 @@
-"""One entry of a file of ACLs: what every format has to give, and what makes a binding of words and texts."""
+"""One entry of a file of ACLs, as every format yields it, and how words and texts become a binding."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
@@ -11,11 +11,11 @@ Entry: TypeAlias = tuple[int, AclBinding | Sequence[str]]
 """The number of the line where it begins, and the binding, or else all that is wrong, each naming its field."""
 
 MAX_SHOWN = 200
-"""Characters of a text that is quoted back."""
+"""How many characters of a text an error quotes."""
 
 
 class FormatLimitError(Exception):
-    """A format can't say what it was to write; the text names the ACL and the limit. Nothing was written."""
+    """A format can't express an ACL; the message names the ACL and the limit. Nothing was written."""
 
     def __init__(self, binding: AclBinding, limit: str) -> None:
         super().__init__(f"{limit}: {shown(binding)}")
@@ -35,10 +35,7 @@ def binding_of(  # noqa: PLR0913 - a binding has seven fields
     operation: str,
     permission_type: str,
 ) -> AclBinding | list[str]:
-    """The binding that these words and texts make, or why createAcls would refuse it (`core.kafka.validation`).
-
-    A word that Kafka doesn't know is named, with those that it does.
-    """
+    """The binding, or why createAcls would refuse it (`core.kafka.validation`)."""
     problems: list[str] = []
     binding = AclBinding(
         _word(ResourceType, "resource_type", resource_type, problems),
@@ -56,12 +53,12 @@ def binding_of(  # noqa: PLR0913 - a binding has seven fields
 
 
 def binding_from(fields: Mapping[str, str], **called: str) -> AclBinding | list[str]:
-    """The same of fields in a file that calls some of the seven otherwise: `permission_type="permission"`."""
+    """The same for a file with other names for some of the seven fields: `permission_type="permission"`."""
     return binding_of(**{name: fields[called.get(name, name)] for name in AclBinding.__dataclass_fields__})
 
 
 def shown(binding: AclBinding) -> str:
-    """The binding on one line that does nothing to a terminal, for errors."""
+    """The binding on one line, for errors; harmless to a terminal."""
     b = binding
     text = (
         f"{b.permission_type.name} {b.principal} from {b.host} {b.operation.name} on {b.resource_type.name} "

@@ -22,13 +22,13 @@ _FIELDS = (*_REQUIRED, "pattern_type", "host")
 _BODY_FIELDS = ("context", "bindings", "timeout_ms", "if_unchanged_since")
 _BODY_BEGINS = re.compile(rb'\s*\{\s*"(?:context|bindings|timeout_ms|if_unchanged_since)"')
 _ARRAY_BEGINS = re.compile(rb"\s*\[(?!\d{4}-)")
-"""No line of a logger, which begins with a time."""
+"""An array, but not a logger's line, which begins with a time."""
 
 _OTHERS_PERMISSION = re.compile(rb'"permission"\s*:')
 
 
 class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
-    """A binding as it stands in JSON, in files and in bodies of createAcls alike; what did not come is UNSET."""
+    """A binding in JSON, in files and in bodies of createAcls; a missing field is UNSET."""
 
     resource_type: str
     resource_name: str
@@ -84,7 +84,7 @@ def write_json_list(name: str, items: Iterable[str], out: TextIO) -> None:
 
 
 def binding_json(binding: AclBinding, *, permission: str = "permission_type", pattern: str = "pattern_type") -> str:
-    """The binding as an object of JSON on one line; others call its `permission` and its `pattern` otherwise."""
+    """The binding as a JSON object on one line; other tools have other names for `permission` and `pattern`."""
     b = binding
     return (
         f'{{"resource_type": "{b.resource_type.name}", "resource_name": {json_quoted(b.resource_name)}, '
@@ -118,7 +118,7 @@ def parse_binding(text: bytes) -> AclBinding | list[str]:
 
 
 def _problems(text: bytes) -> list[str]:
-    """What is wrong with the form of a binding, found slowly and told field by field."""
+    """What is wrong with the form of a binding, field by field; slower than `parse_binding`."""
     found = object_of_texts(text, required=_REQUIRED, known=_FIELDS)
     return found if isinstance(found, list) else []
 

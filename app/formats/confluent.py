@@ -17,7 +17,7 @@ from app.formats.yaml_resources import strange, text_of
 
 _ACL_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission")
 _ABOUT = ("kind", "metadata", "cluster_id")
-"""What a reply says besides the ACL; it is passed over."""
+"""Fields of a reply besides the ACL; they are ignored."""
 
 _BEGINS = re.compile(rb'\s*\{\s*(?:"(?:data|metadata|cluster_id)"\s*:|"kind"\s*:\s*"KafkaAcl)')
 _YAML_BEGINS = re.compile(rb"\s*-[ \t]+(?:principal|permission):")

@@ -8,13 +8,13 @@ from typing import IO
 from app.formats.acl_entries import MAX_SHOWN, Entry
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""A body is held in memory as a whole; JSON Lines of any length are not."""
+"""A body is held in memory as a whole; JSON Lines are not."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class Pairs(list[tuple[str, object]]):
-    """An object of JSON with every key that came, in order."""
+    """A JSON object with all its keys in order, equal ones included."""
 
 
 _read_value = json.JSONDecoder(object_pairs_hook=Pairs).raw_decode
@@ -30,7 +30,7 @@ def not_json(fault: json.JSONDecodeError) -> str:
 
 
 def read_walked(stream: IO[bytes], what: str, entries: "Callable[[JsonWalk], Iterator[Entry]]") -> Iterator[Entry]:
-    """The entries of a text that is held as a whole; whatever is wrong with its form comes as their last."""
+    """The entries of a text that is held as a whole; a fault in its form is the last of them."""
     raw = stream.read(MAX_BODY_BYTES + 1)
     if len(raw) > MAX_BODY_BYTES:
         yield 1, [f"{what} of more than {MAX_BODY_BYTES} bytes; write one binding a line instead"]

@@ -56,7 +56,7 @@ def is_kafka_acls_text(head: bytes) -> bool:
 
 
 def read_kafka_acls_text(stream: IO[bytes]) -> Iterator[Entry]:
-    """The ACLs of a text, one a line. A line that `kafka-acls` would not print there is told, never passed over."""
+    """The ACLs of a text, one a line. A line that `kafka-acls` would not print there is a problem, never ignored."""
     resource: _Resource | None = None
     versions = _Versions()
     for number, line in text_lines(stream, way_out="that is no line of kafka-acls"):

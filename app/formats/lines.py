@@ -1,4 +1,4 @@
-"""Lines of text, one after another: however long the file, only one line of it is held."""
+"""Lines of text, one at a time: only one line of a file is held in memory."""
 
 from collections.abc import Iterator
 from typing import IO

@@ -33,21 +33,21 @@ _VAGUE = {"UNKNOWN", "ANY", "MATCH"}
 
 @dataclass(frozen=True, slots=True)
 class AclFormat:
-    """One way to write ACLs down. A file may be in it if it is `recognised` by its first bytes."""
+    """A file format of ACLs. `recognised` tells by a file's first bytes whether it may be in this format."""
 
     name: str
     description: str
     limits: str
-    """What it can't say, in one line; empty if it says all."""
+    """What it can't express, in one line; empty if nothing."""
     recognised: Callable[[bytes], bool]
     read: Callable[[IO[bytes]], Iterator[Entry]]
-    """The entries of a file, which is read from where it stands; nothing is remembered from one call to the next."""
+    """The entries of a file, from its current position on."""
     _write: Callable[[Sequence[AclBinding], TextIO], None]
     has_escapes: bool = True
-    """Whether characters that a terminal obeys come as escapes; without them they come as they are."""
+    """Whether control characters are written as escapes; otherwise they are written as they are."""
 
     def write(self, bindings: Sequence[AclBinding], out: TextIO) -> None:
-        """Writes them in their order. Raises FormatLimitError before anything is written if it can't say one of them.
+        """Write them in their order. Raises FormatLimitError before anything is written if one can't be.
 
         `out` must take line ends as they come (`newline=""`).
         """
@@ -70,7 +70,7 @@ _STRANGERS = (
     (b"BZh", "is packed by bzip2; unpack it first"),
     (b"\x28\xb5\x2f\xfd", "is packed by zstd; unpack it first"),
 )
-"""How files begin that are no text, and what to do with them."""
+"""How files that are not text begin, and what to do with them."""
 
 _TABLES = {
     "is a table of Confluent's CLI, which wraps names, trims them and may leave the host out; list the ACLs with "
@@ -82,7 +82,7 @@ _TABLES = {
         rb"(?:[=\s]|\x1b\[[\d;]*m|FILTERS|MATCHES)*PRINCIPAL\s+HOST\s+RESOURCE-TYPE"
     ),
 }
-"""How listings for people begin, which don't hold all of an ACL for certain, and what to take in place of them."""
+"""How listings for people begin, which may lack parts of an ACL, and what to use instead."""
 
 
 def _is_json_lines(head: bytes) -> bool:
@@ -169,12 +169,12 @@ FORMATS = (
         write_json_lines,
     ),
 )
-"""The first that recognises a file reads it."""
+"""A file is read by the first format that recognises it."""
 
 FORMAT_NAMES = tuple(each.name for each in FORMATS)
 
 JSON_LINES = FORMATS[-1]
-"""What a file is read as that no format recognises."""
+"""The format of a file that no format recognises."""
 
 
 def format_named(name: str) -> AclFormat:
@@ -213,7 +213,7 @@ def _some(entries: Iterator[Entry], read_as: AclFormat) -> Iterator[Entry]:
 
 
 def unrecognised(raw: IO[bytes]) -> str:
-    """What to say behind the name of a file that looks like no format, with the way out. Raises as `read_entries`."""
+    """The refusal of a file in no known format, to follow its name. Raises the same as `read_entries`."""
     _, head = _begun(raw)
     told = next((text for magic, text in _STRANGERS if head.startswith(magic)), None)
     told = told or next((text for text, beginning in _TABLES.items() if beginning.match(head) is not None), None)
@@ -221,7 +221,7 @@ def unrecognised(raw: IO[bytes]) -> str:
 
 
 def _begun(raw: IO[bytes]) -> tuple[IO[bytes], bytes]:
-    """The file from its beginning, unpacked and behind a byte order mark, and how it begins."""
+    """The file, unpacked and positioned after any byte order mark, and its first bytes."""
     raw.seek(0)
     packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     raw.seek(0)

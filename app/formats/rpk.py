@@ -19,7 +19,7 @@ def is_rpk(head: bytes) -> bool:
 
 
 def read_rpk(stream: IO[bytes]) -> Iterator[Entry]:
-    """All ACLs of a listing. A filter that failed is told: the listing lacks ACLs then."""
+    """All ACLs of a listing. A failed filter is a problem, because the listing then lacks ACLs."""
     return read_walked(stream, "a listing of rpk", _entries)
 
 

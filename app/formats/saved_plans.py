@@ -40,7 +40,7 @@ def is_saved_plan(head: bytes) -> bool:
 
 
 def parse_saved_plan(raw: bytes) -> SavedPlan | None:
-    """The plan; None for what no version of Klamm that this one understands has saved."""
+    """The plan; None if it is not one that this version can read."""
     try:
         body = json.loads(raw, object_pairs_hook=_object)
         if isinstance(body, dict) and set(body) == _FIELDS and _count(body["klamm_plan"]) == VERSION:
@@ -51,7 +51,7 @@ def parse_saved_plan(raw: bytes) -> SavedPlan | None:
 
 
 def _plan(body: Mapping[str, object]) -> SavedPlan:
-    """Raises KeyError, TypeError, ValueError or InvalidRequestException for what is none."""
+    """Raises KeyError, TypeError, ValueError or InvalidRequestException for an invalid plan."""
     url, token = _text(body["url"]), str(Token.parse(_text(body["token"])))
     create, delete = _bindings(body["create"]), _bindings(body["delete"])
     if len({*create, *delete}) != len(create) + len(delete):

@@ -34,7 +34,7 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
 _OPTIONAL = "resource_pattern_type_filter"
 _DEFAULT_PATTERN = "Literal"
 _ABOUT = ("provider", "depends_on", "lifecycle")
-"""What Terraform allows in any resource, and what says nothing about the ACL."""
+"""What Terraform allows in any resource; it says nothing about the ACL."""
 _MANY = ("count", "for_each")
 _MODULE = (
     f"`module`: it may hold resources `{KIND}`, which only Terraform can tell; give what `terraform show -json` prints"

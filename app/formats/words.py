@@ -20,7 +20,7 @@ def spellings(words: type[IntEnum], *, up_to: int | None = None) -> dict[str, st
 
 
 def loosely(words: type[IntEnum], text: str) -> str:
-    """The word in Kafka's spelling if only case and underscores differ, or the text as it came."""
+    """The word in Kafka's spelling if only case and underscores differ; otherwise the text unchanged."""
     word = _LOOSE[words].get(text.strip(" ").replace("_", "").lower()) if text.isascii() else None
     return text if word is None else word
 
@@ -31,7 +31,7 @@ def is_word(words: type[IntEnum], text: str) -> bool:
 
 
 def word_of(field: str, text: str, known: Mapping[str, str], problems: list[str]) -> str:
-    """Kafka's word for a text that must be one of the `known` ones; else a problem more, and no word."""
+    """Kafka's word for one of the `known` texts; for any other text add a problem and return an empty word."""
     word = known.get(text)
     if word is None:
         problems.append(f"`{field}`: `{text[:MAX_SHOWN]}` is none of its words; write one of {', '.join(known)}")

@@ -27,7 +27,7 @@ _MERGE = "<<"
 
 
 class YamlFault(Exception):
-    """Why the file can't be read from this line on; the text says the way out."""
+    """Why the file can't be read from this line on, and the way out."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)

@@ -21,7 +21,7 @@ from app.core.records import GENESIS_HASH, FeedHead
 
 _HEAD = FeedHead(cluster_id="", epoch=UUID(int=0), last_offset=0, hash=GENESIS_HASH, log_start_offset=1)
 _KEYS_A_QUESTION = 16
-"""So many keys of a tree cost about as much as one question."""
+"""Visiting this many keys of a tree costs about as much as one question."""
 
 
 class Budget:
@@ -43,7 +43,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class _Images:
-    """All ACLs that speak of anything a changed one speaks of: as they were, and as they become."""
+    """All ACLs that overlap a changed one, before and after the change."""
 
     before: AuthorizerImage
     after: AuthorizerImage
@@ -55,13 +55,13 @@ class _Place:
 
     region: Region
     hosts: frozenset[str]
-    """Of all ACLs there that speak of the principal."""
+    """Of all ACLs there that apply to the principal."""
     changed: bool
     """Whether any of these ACLs is a changed one."""
     default: int
-    """Whether names get their first ACL (1) or lose their last one (-1), which moves what holds by default."""
+    """Whether names get their first ACL (1) or lose their last one (-1), which changes what the default decides."""
     own: bool
-    """Whether any of these ACLs is the principal's own; if not, it is decided as everybody is."""
+    """Whether any of these ACLs is the principal's own; if not, the decision is the same as for everybody."""
 
     @property
     def touched(self) -> bool:
@@ -101,7 +101,7 @@ def questions_of(
 
 
 class TypeAnswers:
-    """The answers on one resource type. `unresolved` are principals that there were too many questions about."""
+    """The answers for one resource type. `unresolved` are principals with too many questions to ask."""
 
     def __init__(
         self, resource_type: ResourceType, before: Sequence[AclBinding], after: Sequence[AclBinding], images: _Images
@@ -161,7 +161,7 @@ class TypeAnswers:
         return found
 
     def _answers(self, principal: str, budget: Budget) -> dict[str, Answers] | None:
-        """By key of names: what changes for a principal there. None if that is too much to ask."""
+        """By key of names: what changes for a principal there. None if the budget does not allow it."""
         everybody = principal == WILDCARD_PRINCIPAL
         if not budget.look_at(0):
             return None
@@ -183,10 +183,10 @@ class TypeAnswers:
         return answers
 
     def _keys_about(self, own: Iterable[str]) -> frozenset[str]:
-        """The keys of those names that a principal with ACLs on these may be decided about otherwise than everybody.
+        """The keys of names where a principal with ACLs on `own` may be decided differently from everybody.
 
-        These are its own, and what overlaps them; and the whole of each region that changes for everybody and that
-        any of its own lies in, as its part of that region is told by itself.
+        These are its own keys and those that overlap them; and all keys of each region that changes for everybody and
+        contains one of its own, because its part of that region is reported separately.
         """
         keys = {EVERYTHING, *own}
         roots: set[str] = set()

@@ -8,7 +8,7 @@ from app.core.access.regions import Region, coalesced
 from app.core.kafka.codes import AclOperation
 
 ASKED_OPERATIONS = tuple(each for each in AclOperation if each > AclOperation.ALL)
-"""All that a request can be about."""
+"""The operations that a request can name."""
 
 Answers = tuple[tuple[str, int, int], ...]
 """By the keys of hosts: the operations that are gained, and those that are lost, as bits; empty if there are none."""
@@ -28,7 +28,7 @@ class Cell:
 
 
 def cells_of(answers: Mapping[str, Answers]) -> list[Cell]:
-    """The widest regions for each operation by itself; operations with the same ones are told together."""
+    """The widest regions for each operation; operations with equal regions share a cell."""
     known: dict[tuple[Answers, int], _Changes] = {}
     cells: defaultdict[tuple[bool, Region, Region], int] = defaultdict(int)
     moved = {bits for each in answers.values() for _, *both in each for bits in both}

@@ -1,6 +1,6 @@
-"""The ACLs that speak for or against just one question: the first of them, and how many there are.
+"""The ACLs that allow or deny exactly one question: the first of them, and their number.
 
-Looked for in short steps. Rows of the table are held from step to step, so none may be taken after the image changed.
+The search takes short steps. Rows of the table are held from step to step, so take none after a change of the image.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -17,7 +17,7 @@ from app.core.kafka.codes import WILDCARD, AclPermissionType
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
 
 MAX_LISTED = 100
-"""So many matching ACLs, and so many denying ones, are listed; their counts say how many there are."""
+"""At most this many matching ACLs, and as many denying ones, are listed; their counts are complete."""
 
 MAX_LISTED_TEXT = 200_000
 """Of ACLs with names of many thousand characters fewer are listed: what is together longer than this, but for one."""
@@ -75,7 +75,7 @@ class Matching:
         self._looked = 0
 
     def steps(self) -> Iterator[None]:
-        """Look further, some hundred ACLs at a time."""
+        """Search on, some hundred ACLs a step."""
         name = self._question.resource_name
         for rows in self._authorization.speaking_rows(self._question.resource_type, name):
             self._looked += 1 + len(name) // LONG
@@ -87,7 +87,7 @@ class Matching:
             self.allowing.go_on()
 
     def denies_are_all(self) -> Generator[None, None, bool]:
-        """Whether no other ACL than the DENYs that match is on the resource, whoever's it is. After `steps`."""
+        """Whether the matching DENYs are the only ACLs on the resource, of any principal. Call it after `steps`."""
         # The DENYs that match are among those on the resource: if there are no more than these, there are no others.
         count = 0
         for bucket in self._covering():

@@ -1,7 +1,7 @@
-"""What keeps one ACL from matching one question, how near it comes, and the words for it.
+"""Why one ACL does not match one question, how near it comes, and the words for it.
 
-An ACL matches in four dimensions: principal, host, operation and resource. One that fails in one or two of them is a
-near miss; one that fails in both principal and resource is just another ACL.
+An ACL matches in four dimensions: principal, host, operation and resource. An ACL that fails in one or two of them is a
+near miss; one that fails in both principal and resource has nothing to do with the question.
 """
 
 from dataclasses import dataclass

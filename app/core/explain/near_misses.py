@@ -1,11 +1,10 @@
 """The ACLs that nearly match: found by the index, in short steps, without a scan of the store (KIP-140).
 
-Looked at are the ACLs on the resource, whoever they are for, and the caller's own and those of `User:*`, whatever they
-are on. Where these are few they are looked at one and all; where they are many, those with names like the ones asked
-for are, so that the work stays the same at a million ACLs. Which ones depends on what ACLs there are and on nothing
-else: every replica finds the same.
+The search looks at the ACLs on the resource, of any principal, and at those of the caller and of `User:*` on any
+resource. It looks at all of them if they are few, else at those with names like the ones asked for, so the work stays
+the same at a million ACLs. The choice depends only on the ACLs there are: every replica finds the same.
 
-The index may change between two steps; what is found is to be looked up again before it is shown (`still_there`).
+The index may change between two steps; look up what was found again before showing it (`still_there`).
 """
 
 from bisect import insort
@@ -32,20 +31,20 @@ from app.core.kafka.codes import (
 from app.core.kafka.validation import MAX_TEXT_BYTES
 
 MAX_NEAR_MISSES = 10
-"""So many are shown of one question."""
+"""At most this many are shown for one question."""
 
 MAX_OF_A_KIND = 3
-"""So many of those that miss in the same dimensions, so that one kind does not hide the others."""
+"""At most this many that miss in the same dimensions, so that one kind does not hide the others."""
 
 _STEP = 50
 _FEW = 256
-"""So many patterns of a principal, or principals on a pattern, or ACLs of a principal there, are looked at."""
+"""How many patterns of a principal, principals on a pattern, or ACLs of a principal there are examined."""
 
 _MOST_LOOKED_AT = 20_000
-"""Once so many ACLs have been looked at, no further pattern is."""
+"""After this many ACLs no further pattern is examined."""
 
 _MOST_HOSTS = 2_000
-"""Among so many hosts of a principal's ACLs on a pattern the first in order are looked at; among more, likely ones."""
+"""Up to this many hosts of a principal's ACLs on a pattern the first in order are examined; above it, likely ones."""
 
 _LONGEST_HOST = 128
 _NEIGHBOURS = 32
@@ -64,7 +63,7 @@ _Pattern = tuple[int, int, str]
 class NearMiss:
     """An ACL that misses a question in one dimension or two.
 
-    `missed` names them (principal, host, operation, resource); `detail` says what would have to be so for it to match.
+    `missed` names them (principal, host, operation, resource); `detail` says what would make it match.
     """
 
     acl: StandardAcl
@@ -125,7 +124,7 @@ class NearMissSearch:
             yield from self._pause(1)
 
     def _covering_patterns(self) -> Generator[None, None, list[_Pattern]]:
-        """The patterns that cover the resource, the most specific first, as far as the asker may see ACLs on them."""
+        """The patterns that cover the resource and that the asker may see ACLs on, the most specific first."""
         name, resource_type = self._question.resource_name, int(self._question.resource_type)
         names = self._index.types[resource_type]
         if names is None:
@@ -184,7 +183,7 @@ class NearMissSearch:
         return None if names is None else names.buckets(pattern_type).get(name)
 
     def _look_at_those_of(self, principal: str, pattern: _Pattern) -> Iterator[None]:
-        """The principal's ACLs on this pattern; of very many those for the caller's address, and some others."""
+        """Examine the principal's ACLs on this pattern; of very many, some only."""
         bucket = self._bucket(pattern)
         rows = bucket.by_principal.get(principal, b"") if isinstance(bucket, HotBucket) else b""
         if isinstance(rows, bytes):
@@ -197,7 +196,7 @@ class NearMissSearch:
                 return
 
     def _hosts_like_it(self, rows: Mapping[str, bytes]) -> list[str]:
-        """Hosts of these rows: those that mean the caller's address or lie near it, and others, all if they are few."""
+        """Hosts of these rows: those at or near the caller's address, and others; all hosts if they are few."""
         others: Iterable[str] = ()
         if len(rows) <= _FEW:
             others = sorted(rows)
@@ -259,7 +258,7 @@ def _place(kept: tuple[int, SortKey, bytes]) -> tuple[int, SortKey]:
 
 
 def _neighbours(names: SortedNames, name: str) -> Iterator[str]:
-    """Names that begin as this one does, by ever less of it."""
+    """Names with the same beginning, the longest common beginnings first."""
     length = len(name)
     for stem in (name, name[: length * 3 // 4], name[: length // 2], name[: length // 4]):
         yield from names.first(_NEIGHBOURS, stem, including=True)

@@ -1,10 +1,10 @@
 """Why a caller is allowed or denied something, and what would change it: one question against one image.
 
-The answer is `authorize`'s own; all else is said about it. What takes long is done in short steps: the near misses are
-looked for beforehand (`near_misses`), the matching ACLs while the image stays the same (`matching`).
+The verdict is `authorize`'s own. Slow work is done in short steps: near misses are searched beforehand (`near_misses`),
+matching ACLs while the image stays the same (`matching`).
 
-Who has no right to see ACLs of others is told nothing that depends on them beyond what authorize answers: neither
-whether there are any, nor how many. A test holds that.
+An asker without the right to see others' ACLs learns nothing that depends on them beyond what authorize answers:
+neither whether there are any, nor how many. `test_explain_secrecy.py` proves that.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -79,10 +79,10 @@ def near_misses_of(
 
 
 class Explaining:
-    """An explanation in the making: first every step of `steps`, then `found`.
+    """Makes an explanation: run `steps` to the end, then call `found`.
 
-    Without `of_others` the asker may see only ACLs of the question's principal and of `User:*`; so may `near` hold only
-    those.
+    Without `of_others` the asker may see only ACLs of the question's principal and of `User:*`, and `near` must hold
+    only those.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from app.core.kafka.hosts import ClientAddress
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
 _STEP = 100
 _LONG = 500
-"""So many characters of a name cost about as much as one more pattern."""
+"""This many characters of a name cost about as much as one more pattern."""
 
 
 def on_any_resource(
@@ -17,7 +17,7 @@ def on_any_resource(
 ) -> Generator[None, None, tuple[bool, bool]]:
     """Whether a pattern has the bit `allow` that no pattern around it denies, and, if none has, whether one denies.
 
-    `nodes` are what speaks of the caller. They must stay the same from the first step to the last; a step is a look at
+    `nodes` are those that apply to the caller. They must stay the same from the first step to the last; a step looks at
     some hundred patterns.
     """
     wildcard = 0

@@ -1,4 +1,4 @@
-"""The rows that stand on one resource pattern: packed while they are few, by principal and host as they grow many.
+"""The rows on one resource pattern: packed while they are few, by principal and host when they become many.
 
 However many ACLs share a pattern, or even a pattern and a principal, finding and removing one looks at some dozens.
 """
@@ -9,7 +9,7 @@ from app.core.index.containers import SortedNames
 from app.core.index.table import AclTable
 
 HOT = 64
-"""So many rows are looked through one by one; a pattern with more keeps them by principal."""
+"""Up to this many rows are scanned one by one; a pattern with more keeps them by principal."""
 
 Rows = bytes | MutableMapping[str, bytes]
 """One principal's rows on a pattern: packed row numbers of 4 bytes, or such packs by host."""

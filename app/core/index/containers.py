@@ -1,6 +1,6 @@
-"""Two plain containers whose single steps stay short however much they hold.
+"""Two containers whose single operations stay short, however much they hold.
 
-A dictionary of a million keys stops the process for tens of milliseconds when it grows or goes; these never do.
+A dictionary of a million keys stops the process for tens of milliseconds when it is resized or freed; these never do.
 """
 
 from bisect import bisect_left, bisect_right

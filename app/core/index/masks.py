@@ -22,7 +22,7 @@ _PLAIN_BITS: dict[int, int] = {
 _BITS = {4: 32, 6: 128}
 _NO_RANGE: dict[str, int] = {}
 _FEW = 4
-"""So many lengths of ranges, or spellings of one range, cost less than to remember what they amount to."""
+"""Up to this many lengths of ranges, or spellings of one range, a look-up is cheaper than remembering its result."""
 
 
 def plain_allow_bit(operation: int) -> int:
@@ -63,7 +63,7 @@ class HostMasks:
 
     def __init__(self, any_host: int) -> None:
         self.any_host = any_host
-        # A request has one address for all its names: what the entry amounts to there is remembered if it costs much.
+        # A request has one address for all its names, so an expensive result is remembered.
         # INVARIANT: every change forgets it.
         self.asked: ClientAddress | None = None
         self.asked_mask = 0
@@ -86,7 +86,7 @@ class HostMasks:
         return mask
 
     def kept_at(self, address: ClientAddress) -> int:
-        """As `at`, and remembered in any case: for entries of which many are asked for with each name."""
+        """The same as `at`, but always remembered: for entries that are asked for with every name."""
         if self.asked is not address:
             self.asked_mask = self.at(address)
             self.asked = address

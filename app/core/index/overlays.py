@@ -1,7 +1,7 @@
-"""Containers that stand over others for one transaction: they take its changes, and those beneath stay as they are.
+"""Containers laid over others for one transaction: they take its changes, and the base containers stay as they are.
 
-What is beneath is read where it stands and never copied whole. In the end `Changes` holds what the transaction
-amounts to, as plain assignments, and carries them out at once.
+The base is read in place and never copied whole. In the end `Changes` holds the transaction's effect as plain
+assignments, and makes them all at once.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping
@@ -17,9 +17,9 @@ _ABSENT: Any = object()
 
 
 class Overlay:
-    """Stands over `base` until the changes are carried out.
+    """Covers `base` until the changes are carried out.
 
-    INVARIANT: an overlay stands in overlays only; what is assigned to a base is what stands beneath (`beneath`).
+    INVARIANT: overlays are kept in overlays only; what is assigned to a base is the value `beneath`.
     """
 
     base: Any
@@ -36,7 +36,7 @@ def beneath(value: V) -> V:
 
 
 class Changes:
-    """What a transaction amounts to. Gathered in steps; carried out in one, at the speed of dictionaries."""
+    """The assignments of a transaction: gathered in short steps, made in one."""
 
     def __init__(self) -> None:
         self._overlays: list[Overlay] = []
@@ -50,8 +50,7 @@ class Changes:
         self._overlays.append(overlay)
 
     def update(self, base: MutableMapping[K, V], entries: Mapping[K, V], gone: set[K]) -> None:
-        """These entries are to be set in the dictionary, and those that are gone to be taken out."""
-        # What goes is kept until the readers have got their turn: freeing it takes time.
+        # What is replaced or removed is kept until readers have had their turn: freeing it takes time.
         if entries:
             self._updates.append((base, entries))
             self._outworn.extend(map(base.get, entries))
@@ -68,7 +67,7 @@ class Changes:
         self._outworn.append(getattr(base, name))
 
     def keep(self, outworn: Iterable[object]) -> None:
-        """These are not to be freed by the commit. What holds them is to be told later."""
+        """Keep these from being freed by the commit."""
         self._outworn.extend(outworn)
 
     def settle(self) -> Iterator[None]:
@@ -78,7 +77,7 @@ class Changes:
                 yield
 
     def carry_out(self) -> None:
-        """Make every assignment. None of them can fail: what they name was seen where they put it or take it from."""
+        """Make every assignment. None can fail: all keys and slots were seen when the changes were gathered."""
         for base, entries in self._updates:
             base.update(entries)
         for base, gone in self._deletions:
@@ -90,7 +89,7 @@ class Changes:
             setattr(thing, name, value)
 
     def free(self) -> Iterator[None]:
-        """Let go of everything, some at a time."""
+        """Release everything in short steps."""
         # Overlays go in the order in which they came: those that stand in others go after them, one by one.
         self._overlays.reverse()
         parts: tuple[list[Any], ...] = (
@@ -117,7 +116,7 @@ class OverlayDict(Overlay, MutableMapping[K, V]):
         changes.expect(self)
 
     def get(self, key: K, default: Any = None) -> Any:  # noqa: ANN401 (as Mapping.get)
-        """As a dictionary does; a value that can be changed in place comes with its overlay."""
+        """The same as `dict.get`, but a value that can be changed in place comes with its overlay."""
         value = self._set.get(key, _ABSENT)
         if value is not _ABSENT:
             return value
@@ -177,7 +176,7 @@ class OverlayShards(ShardedDict[V]):
 
 
 class OverlaySlots(Overlay, Generic[V]):
-    """Over slots. What stands in a slot that is looked at is taken to be changed: `over` puts an overlay over it."""
+    """Over slots. A slot that is read counts as changed: `over` puts an overlay over its value."""
 
     def __init__(self, base: Slots[V], changes: Changes, over: Callable[[V, Changes], V]) -> None:
         self.base: Slots[V] = base

@@ -1,4 +1,4 @@
-"""The four codes of an ACL in one number of 16 bits; nobody else knows which bits are whose."""
+"""The four codes of an ACL packed into 16 bits. Only this module knows the layout."""
 
 from enum import IntEnum
 
@@ -17,7 +17,7 @@ def insist_on_room(codes: type[IntEnum], highest: int) -> None:
         raise ValueError(f"{codes.__name__} has code {max(codes)}, and there is room up to {highest}: make more")
 
 
-# INVARIANT: no code spills over into its neighbour's bits, where a DENY would be read as an ALLOW.
+# INVARIANT: no code overflows into its neighbour's bits, where a DENY would be read as an ALLOW.
 insist_on_room(ResourceType, _RESOURCE_TYPE)
 insist_on_room(PatternType, _PATTERN_TYPE)
 insist_on_room(AclOperation, _OPERATION)

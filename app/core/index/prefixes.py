@@ -33,7 +33,7 @@ class PrefixNode:
 
     def __init__(self, label: str) -> None:
         self.label = label
-        """The piece of the prefixes below that leads here from the parent."""
+        """The piece that leads here from the parent, shared by all prefixes below."""
         self.children: MutableMapping[str, PrefixNode] = {}
         """By the first SPAN characters of their labels."""
         self.tails: MutableMapping[str, str] = {}
@@ -49,7 +49,7 @@ class PrefixNode:
         return PrefixNode(label)
 
     def on(self, piece: str) -> Iterable[str]:
-        """The tails of the prefixes that end here and cover a name that goes on with this piece; in no order."""
+        """The tails of the prefixes here that cover a name continuing with this piece, unordered."""
         tails = self.tails
         if len(tails) <= SPAN:
             return filter(piece.startswith, tails)
@@ -60,7 +60,7 @@ class PrefixNode:
         return [self.tails[tail] for tail in sorted(self.on(piece), key=len, reverse=True)]
 
     def passed(self, child: "PrefixNode", piece: str, entry_of: EntryOf, address: ClientAddress) -> int:
-        """What the prefixes that end here amount to for a name that goes on to this child."""
+        """The combined mask of the prefixes that end here, for a name that continues to this child."""
         if child.seen is not self.stamp:
             self._tell(child, piece, entry_of)
         if not child.hosted:
@@ -92,7 +92,7 @@ class PrefixNode:
 
 
 class NestedPrefixes:
-    """A set of prefixes; what each amounts to is asked where it is needed."""
+    """A set of prefixes; the entry of each is asked for when it is needed."""
 
     __slots__ = ("counts", "root")
 
@@ -126,7 +126,7 @@ class NestedPrefixes:
         _tidy(way)
 
     def mask(self, name: str, entry_of: EntryOf, address: ClientAddress, enough: int) -> int:
-        """What the prefixes of this name amount to; with one of the bits `enough` in it, it may be short of others."""
+        """The combined mask of the prefixes of this name; once it has one of the bits `enough`, it may lack others."""
         node, at, mask, span = self.root, 0, 0, SPAN
         while True:
             piece = name[at : at + span]
@@ -231,9 +231,9 @@ def _tidy(way: list[PrefixNode]) -> None:
 
 
 class PrefixSet:
-    """What prefixes there are, by their lengths. Whoever inherits it keeps what belongs to each by its name.
+    """The prefixes that exist, by their lengths. Subclasses keep the value of each by its name.
 
-    A length has its place when its first prefix comes, and keeps it until the last one goes: in `lengths` while there
+    A length gets its place with its first prefix and keeps it until the last one is removed: in `lengths` while there
     is room, else in `nested`. So no change ever moves more than one prefix.
     """
 

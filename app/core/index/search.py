@@ -1,7 +1,7 @@
-"""acls(filter) over the index (KIP-140): in list order, in short steps, from any place on.
+"""acls(filter) over the index (KIP-140): in list order, in short steps, from any position on.
 
-The index may change between two steps: a search goes on by its place in the order, so that an ACL that stays is
-listed once, and one that comes or goes meanwhile may be listed or not.
+The index may change between two steps. A search continues by its position in the order: an ACL that stays is listed
+once, and one that is added or removed meanwhile may be listed or not.
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ _PATTERNS = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 
 
 def search(index: AclIndex, acl_filter: AclBindingFilter, after: SortKey | None = None) -> Iterator[list[StandardAcl]]:
-    """The ACLs meant by the filter, behind `after`; a list, perhaps empty, at least every few hundred looked at."""
+    """The ACLs that match the filter, after `after`: a list, perhaps empty, at least for every few hundred examined."""
     return _Search(index, acl_filter, after).run()
 
 
@@ -117,7 +117,7 @@ class _Search:
         self._looked += len(rows)
 
     def _may_match(self, at: int) -> bool:
-        """A cheap look at the columns; `AclBindingFilter.matches` has the last word."""
+        """A cheap check of the columns; `AclBindingFilter.matches` decides."""
         wanted = self._filter
         codes = self._table.codes[at]
         return (

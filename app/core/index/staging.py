@@ -1,4 +1,4 @@
-"""A transaction compiled beside the index, unseen by its readers, by the very code that changes an index in place."""
+"""A transaction compiled beside the index, invisible to its readers, by the code that changes an index in place."""
 
 from array import array
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ _AT_ONCE = 50
 
 
 class StagedIndex(AclIndex):
-    """The index as it will be; the one beneath stays as it is until `commit`.
+    """The index after the transaction; the base index stays as it is until `commit`.
 
-    Exactly one of `commit` and `abandon` is to be called; the index beneath must not be changed before that.
+    Call exactly one of `commit` and `abandon`; the base must not be changed before that.
     """
 
     def __init__(self, base: AclIndex) -> None:
@@ -68,7 +68,7 @@ class _OverlayTable(Overlay, AclTable):
         return at
 
     def release(self, at: int) -> None:
-        """The row is still read by those who read the index beneath."""
+        """Only note it: readers of the base index still use the row."""
         self._removed.append(at)
 
     def settle(self, changes: Changes) -> None:

@@ -1,6 +1,6 @@
-"""Every ACL of the image, once, in columns: what lists and explanations read; decisions read masks instead.
+"""Every ACL of the image in columns, for lists and explanations; decisions read masks instead.
 
-A million ACLs as objects would cost a gigabyte and a garbage collector's attention; columns cost 42 bytes each.
+A million ACLs as objects would cost a gigabyte and slow the garbage collector; columns cost 42 bytes an ACL.
 """
 
 from array import array
@@ -52,7 +52,7 @@ class AclTable:
         return self.count
 
     def add(self, row: AclRow) -> int:
-        """Keep an ACL. Callers pass the name and principal objects to share. Returns its row number."""
+        """Add an ACL and return its row number. Callers pass name and principal objects that are to be shared."""
         acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
         codes = pack_codes(resource_type, pattern_type, operation, permission_type)
         host = WILDCARD if host == WILDCARD else intern(host)

@@ -1,7 +1,7 @@
 """The ACLs compiled for decisions: principal first, then resource type and name, then host (DESIGN: two flows).
 
-The cost of a decision does not grow with the ACLs of other principals or on other names. The index changes in
-place; whoever changes it does so in one step of the event loop, so that no reader sees half a transaction.
+The cost of a decision does not grow with the ACLs of other principals or on other names. The index changes in place,
+a transaction in one step of the event loop, so that no reader sees half of it.
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
@@ -22,7 +22,7 @@ _NOBODY = ClientAddress("", 0, 0)
 
 
 class TypeNode(PrefixSet):
-    """What one principal's ACLs on one resource type amount to."""
+    """The compiled ACLs of one principal on one resource type."""
 
     __slots__ = ("literals", "may_deny", "prefixes", "wildcard")
 
@@ -37,7 +37,7 @@ class TypeNode(PrefixSet):
     def mask(self, name: str, address: ClientAddress, enough: int = 0) -> int:
         """Packed mask of every ACL of this principal that covers the name, for a client at this address.
 
-        With one of the bits `enough` in it, it may be short of others.
+        Once it has one of the bits `enough`, it may lack others.
         """
         entry = self.wildcard
         mask = entry if entry.__class__ is int else entry.at(address)  # type: ignore[union-attr]  # int is the fast case
@@ -82,7 +82,7 @@ class TypeNode(PrefixSet):
         return found
 
     def grants(self, bit: int, name: str, address: ClientAddress) -> int:
-        """As `mask`, and complete wherever this principal is denied something; else `bit` is enough."""
+        """The same as `mask`, complete if this principal may be denied anything; otherwise `bit` is enough."""
         return self.mask(name, address, 0 if self.may_deny else bit)
 
     def put(self, pattern_type: int, name: str, entry: Entry | None) -> None:
@@ -117,7 +117,7 @@ class PrincipalNode:
 
 
 class TypeNames(PrefixSet):
-    """The resource patterns of one type, whoever has ACLs on them."""
+    """The resource patterns of one type, for all principals."""
 
     __slots__ = ("literals", "names", "prefixes")
 
@@ -178,7 +178,7 @@ class AclIndex:
         return len(self.table)
 
     def principal(self, principal: str) -> PrincipalNode | None:
-        """What this principal's own ACLs amount to (those of `User:*` stand in `everyone`)."""
+        """The compiled ACLs of this very principal (those of `User:*` are in `everyone`)."""
         return self.principals.get(principal)
 
     def covers(self, resource_type: int, name: str) -> bool:
@@ -209,7 +209,7 @@ class AclIndex:
         self._compile(types, pattern_type, name, host, rows_at(bucket, principal, host, self.table))
 
     def remove(self, binding: AclBinding) -> None:
-        """Take out an ACL that is there; what is left is compiled anew for its principal and pattern alone."""
+        """Remove an ACL that is there, and recompile its principal's entry on that pattern only."""
         at = self._find(binding)
         names, node = self.types[binding.resource_type], self.principals.get(binding.principal)
         types = None if node is None else node.types[binding.resource_type]
@@ -262,7 +262,7 @@ class AclIndex:
         return None
 
     def _compile(self, types: TypeNode, pattern_type: int, name: str, host: str, rows: Iterable[int]) -> None:
-        """Set what a principal's ACLs on this pattern with this host amount to; these are their rows."""
+        """Set the mask of a principal's ACLs on this pattern with this host, from their rows."""
         mask = 0
         for at in rows:
             codes = self.table.codes[at]
@@ -281,7 +281,6 @@ def mask_at(entry: Entry, address: ClientAddress) -> int:
 
 
 def _any_mask(_: str) -> int:
-    """Of what is only asked whether it is there."""
     return 1
 
 

@@ -1,4 +1,4 @@
-"""An ACL in the flags of kafka-acls, Kafka's own tool (AclCommand of Kafka 4.4), and what that tool can't say."""
+"""An ACL in the flags of kafka-acls, Kafka's own tool (AclCommand of Kafka 4.4), and what that tool can't express."""
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
@@ -15,7 +15,7 @@ _JAVA_TRIMS = "".join(map(chr, range(0x21)))
 
 
 def beyond_kafka_acls(binding: AclBinding) -> str | None:
-    """Why no command of the tool can be shown that names this ACL and no other; None if one can."""
+    """Why no command of the tool names exactly this ACL; None if one does."""
     for field in ("resource_name", "principal", "host"):
         text: str = getattr(binding, field)
         # It trims all but transactional ids, so that a command could hit the neighbour without the blanks.

@@ -8,7 +8,7 @@ from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, Patt
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Which ACLs are meant: None and ANY stand for everything; principal, host and operation are exact.
+    """Selects ACLs: None and ANY match everything; principal, host and operation are exact.
 
     Pattern types (KIP-290): LITERAL and PREFIXED compare type and name, ANY the name alone, MATCH takes every
     pattern that covers the name (the literal, literal `*`, and its prefixes).
