@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 _BROKER = "a real Kafka broker"
-_CLIENTS = "the generated clients"
-_GRIDS = "faults at every point"
-_DEMO = "the pipeline's demo"
+_CLIENTS = "generated clients"
+_FAULTS = "grids of faults"
+_FETCHED = "image, wheel, and tools that are fetched"
+_DRAWS = "long draws"
 
 _PLACES = {
     "tests/kafka/": _BROKER,
@@ -23,9 +24,19 @@ _PLACES = {
         for name in ("examples", "generated_clients", "make_clients", "readmes")
     },
     "tests/e2e/test_report_in_a_browser.py": "the report in a browser",
-    "tests/e2e/test_pipeline_demo.py": _DEMO,
-    "tests/pipeline/test_export_killed.py": _GRIDS,
+    "tests/e2e/test_pipeline_demo.py": "the pipeline's demo",
+    "tests/pipeline/test_export_killed.py": _FAULTS,
+    **{
+        f"tests/e2e/test_{name}.py": _FAULTS
+        for name in ("damaged_feed", "failover", "feed_under_fire", "other_history", "outage", "rolling_restart")
+    },
+    **{f"tests/deploy/test_{name}.py": _FETCHED for name in ("check_deploy", "image_contents", "wheel")},
+    "tests/integration/test_openapi_lint.py": _FETCHED,
+    "tests/e2e/test_schemathesis.py": _DRAWS,
 }
+
+_DRAWN = tuple(f"tests/{room}/" for room in ("differential", "unit/core", "unit/formats", "unit/rest", "unit/runtime"))
+"""Here `slow` marks long draws and searches, of which all other tests of the room are a part; elsewhere whole tests."""
 
 _left_out: Counter[str] = Counter()
 
@@ -34,6 +45,8 @@ def mark_full(items: Sequence[pytest.Item]) -> None:
     """Give the marker to what is in one of the places."""
     for item in items:
         of = next((words for place, words in _PLACES.items() if item.nodeid.startswith(place)), None)
+        if of is None and item.nodeid.startswith(_DRAWN) and item.get_closest_marker("slow") is not None:
+            of = _DRAWS
         if of is not None:
             item.add_marker(pytest.mark.full(of))
 

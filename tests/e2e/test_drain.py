@@ -44,6 +44,11 @@ from tests.e2e.workers import (
     starts,
 )
 
+# These stories need a process of their own, the others are in tests/unit/cli/test_server.py and tests/unit/process.
+_MORE = pytest.mark.full("drain in more of its forms")
+_ONE_OR_TWO = pytest.mark.parametrize("count", [1, pytest.param(2, marks=_MORE)])
+_TWO_OR_ONE = pytest.mark.parametrize("count", [pytest.param(1, marks=_MORE), 2])
+
 FOR_EVER = {"KLAMM_DRAIN_MS": "300000"}
 A_MOMENT = {"KLAMM_DRAIN_MS": "300"}
 QUESTION: Json = {"context": context("User:alice"), "actions": [action("orders"), action("payments")]}
@@ -58,7 +63,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         os.kill(process, signal.SIGKILL)
 
 
-@pytest.fixture(params=[1, 2], ids=["one process", "two workers"])
+@pytest.fixture(params=[1, pytest.param(2, marks=_MORE)], ids=["one process", "two workers"])
 def served(request: pytest.FixtureRequest, folder: Path) -> Iterator[Service]:
     """A service on an embedded PostgreSQL that knows an ACL, and drains for ever."""
     with Service(["--workers", str(request.param), "--data-dir", str(folder)], FOR_EVER) as service:
@@ -139,7 +144,7 @@ def ended_in_order(service: Service, folder: Path) -> None:
     assert [line for line in service.lines if " ERROR " in line or " WARN" in line or "Traceback" in line] == []
 
 
-@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sig", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=_MORE)])
 def test_a_second_signal_ends_the_drain_time(served: Service, folder: Path, sig: signal.Signals) -> None:
     told_to_drain(served)
     assert served.stop(sig) == 0
@@ -152,7 +157,7 @@ def test_ctrl_c_does_not_drain(served: Service, folder: Path) -> None:
     ended_in_order(served, folder)
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@_TWO_OR_ONE
 def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count: int) -> None:
     variables = {"KLAMM_DRAIN_MS": "1500"}
     acknowledged: list[str] = []
@@ -200,7 +205,7 @@ def test_updates_and_decisions_flow_until_the_socket_closes(folder: Path, count:
         assert set(acknowledged) <= {acl["resource_name"] for acl in again.ready().acls()}
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@_ONE_OR_TWO
 def test_a_request_that_waits_when_the_drain_time_is_over_is_answered(store: Store, count: int) -> None:
     variables = {**A_MOMENT, "KLAMM_REQUEST_TIMEOUT_MS": "9000"}
     with replica_on(store.dsn) as other, service_of(count, store.dsn, **variables) as service:
@@ -223,8 +228,8 @@ def waiting_in(service: Service) -> float:
     return sum(value for name, value in found.items() if name.startswith("klamm_purgatory_num_delayed_operations"))
 
 
-@pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("part", ["line", "head", "body"])
+@_ONE_OR_TWO
+@pytest.mark.parametrize("part", [pytest.param("line", marks=_MORE), pytest.param("head", marks=_MORE), "body"])
 def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered(
     store: Store, count: int, part: str
 ) -> None:
@@ -255,6 +260,7 @@ def test_a_request_that_is_half_received_when_the_drain_time_is_over_is_answered
         assert service.stop() == 0
 
 
+@_MORE
 def test_a_broker_that_waits_to_start_is_answered_at_once_as_it_waits_in_vain(closed: Store) -> None:
     endpoint = {"listener_name": "EXTERNAL", "security_protocol": "SSL", "host": "k", "port": 9093}
     with replica_on(closed.dsn, **FOR_EVER) as service, ThreadPoolExecutor(1) as pool:
@@ -293,6 +299,7 @@ def takers(service: Service) -> set[int | None]:
         return {holder_of(port, service) for port in ports}
 
 
+@_MORE
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_workers_that_are_sent_the_signal_as_well_end_as_one(store: Store, sig: signal.Signals) -> None:
     """Whoever minds a group of processes, as systemd does, sends SIGTERM to all of them: that is one, not two."""
@@ -316,6 +323,7 @@ def test_workers_that_are_sent_the_signal_as_well_end_as_one(store: Store, sig: 
     assert "worker_ended" not in said
 
 
+@_MORE
 def test_a_worker_that_is_ended_alone_does_not_make_the_others_drain(store: Store) -> None:
     with ready(service_of(2, store.dsn, **FOR_EVER), 2) as service:
         with Probing(service) as probing:
@@ -328,6 +336,7 @@ def test_a_worker_that_is_ended_alone_does_not_make_the_others_drain(store: Stor
         assert service.stop(signal.SIGINT) == 0
 
 
+@_MORE
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_unix_socket_is_served_on_too(store: Store, tmp_path: Path, count: int) -> None:
     path = tmp_path / "klamm.sock"

@@ -220,6 +220,6 @@ def another() -> Json:
     "name", ["a b", "it's", "100%", "%s", "\u00e9\u65e5", "new\nline", "-D", "back\\slash", "x" * 200]
 )
 def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
-    with serve(tmp_path / name / "data") as service:
+    with Service(["--data-dir", str(tmp_path / name / "data")], initialises=True) as service:
         assert service.ready().create(binding("orders"))["results"][0]["created"]
     nothing_runs(tmp_path)

@@ -36,6 +36,9 @@ def spark() -> Iterator[SparkSession]:
         java=java,
         driver=find_driver(None, os.environ),
     )
-    session = spark_session(options)
+    with pytest.MonkeyPatch.context() as patch:
+        # Half of the session's short life would go into making code fast that is hardly run again.
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        session = spark_session(options)
     yield session
     session.stop()
