@@ -58,6 +58,7 @@ async def execute(dsn: str, statement: str, *values: object) -> None:
 def new_folder(path: Path) -> Path:
     """Make an initialised data folder here, unless there is one; the path comes back."""
     if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
         # shutil would not keep the owner of the cluster, which PostgreSQL insists on.
         subprocess.run(["/bin/cp", "-a", str(_initialised_folder()), str(path)], check=True, timeout=60)
     return path
