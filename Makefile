@@ -86,7 +86,7 @@ check: $(STAMP) ## Format, lint, types, layers, unit tests: green at every commi
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow' -q -p no:cacheprovider -p no:schemathesis -n 4 --dist worksteal
+	$(BIN)/pytest tests/unit tests/architecture tests/differential -m 'not slow' -q -p no:cacheprovider -p no:schemathesis -n 3 --dist worksteal
 
 .PHONY: openapi
 openapi: $(SERVES) ## Write openapi.json from the code
