@@ -54,7 +54,8 @@ def mark_full(items: Sequence[pytest.Item]) -> None:
 def count_left_out(items: Sequence[pytest.Item]) -> None:
     """Count what was deselected because it bears the marker."""
     if items and "not full" in items[0].config.getoption("markexpr"):
-        _left_out.update(marker.args[0] for item in items for marker in item.iter_markers("full"))
+        markers = [item.get_closest_marker("full") for item in items]
+        _left_out.update(marker.args[0] for marker in markers if marker is not None)
 
 
 def hand_over(config: pytest.Config) -> None:
