@@ -19,7 +19,7 @@ from app.logs.tracing import Tracing
 from app.metrics.declared import Metrics
 from app.process.processes import SharedOutput
 from app.process.siblings import Siblings
-from app.rest.app import RestApp, Surroundings, create_rest_app
+from app.rest.app import AppOptions, RestApp, create_rest_app
 from app.rest.callers.authentication import Callers
 from app.rest.callers.certificates import CertificateWatch
 from app.rest.http.admission import Admission
@@ -77,7 +77,7 @@ def create_app(
     admission = Admission(metrics, connections.is_late)
     tracing = Tracing(__version__) if settings.otel_enabled else None
     decision_log = _decision_log(settings, metrics)
-    around = Surroundings(
+    around = AppOptions(
         siblings=siblings,
         callers=callers,
         admission=admission,

@@ -40,17 +40,17 @@ ROUTES: tuple[Route, ...] = (
     *service.routes,
     *health.routes,
 )
-"""What is asked most stands first: the router looks at one route after the other."""
+"""In order of use: the router tries them one by one."""
 
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class RestApp:
-    """Puts every request before the router, and its services into the request's scope."""
+    """Routes requests, with the replica's services in their scope."""
 
     def __init__(self, services: Services, pages: Routes, traced: Callable[[ASGIApp], ASGIApp] | None = None) -> None:
-        self.answer: Answer = AtOnce(services) if traced is None else _takes_the_long_way
-        """What the server's protocol asks before it puts a plain request to this application."""
+        self.answer: Answer = AtOnce(services) if traced is None else _never_at_once
+        """Called by the server's protocol before it puts a plain request to the application."""
         self.worker_probe = health.worker_probe(services)
         """What the supervisor of several workers asks each of them."""
         self._services = services
@@ -58,7 +58,6 @@ class RestApp:
         self._marked = MarkedRequests(self._routed if traced is None else traced(self._routed))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         await self._marked(scope, receive, send)
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +73,7 @@ class RestApp:
         await self._refuse(not_found(scope["path"]), scope, receive, send)
 
     async def _refuse(self, refusal: ApiException, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse what is for no route, in words that nobody takes for an answer of OPA's."""
+        """Refuse what is for no route; below OPA's paths in plain text, which its client takes for no answer."""
         began = perf_counter()
         is_for_opa = asks_opa(scope["path"].encode(errors="replace"))
         response = opa.opa_refusal(refusal) if is_for_opa else response_to(refusal)
@@ -83,42 +82,42 @@ class RestApp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a replica may stand among."""
+class AppOptions:
+    """What an application may be given beside its authorizer."""
 
     siblings: Siblings | None = None
-    """The other workers of the service: probes and metrics speak for them, too."""
+    """The other workers of the service, for whom probes and metrics speak too."""
     callers: Callers | None = None
-    """Without them, everyone may ask everything."""
+    """None: everyone may ask everything."""
     admission: Admission | None = None
-    """Without one, an own one that knows nothing of connections."""
+    """None: one of its own, which knows nothing of connections."""
     tracing: Tracing | None = None
-    """With it, every request takes the long way, which makes a span of it."""
+    """With it, every request goes through the router, which makes a span of it."""
     decision_log: DecisionLog | None = None
-    """Takes what authorize decides."""
+    """Where decisions of authorize are written."""
     document: Callable[[], Mapping[str, Any]] | None = None
-    """The OpenAPI document, to be served with the reference made of it; without it, they are not served."""
+    """The OpenAPI document; None: neither it nor the reference made of it is served."""
 
 
 def create_rest_app(
     authorizer: Authorizer,
     metrics: Metrics,
     audit: AuditLog,
-    around: Surroundings = Surroundings(),
+    options: AppOptions = AppOptions(),
 ) -> RestApp:
-    """The ASGI application of one replica. Whoever calls it opens and closes what it is given."""
+    """The ASGI application of one replica. It neither opens nor closes what it is given."""
     services = Services(
         authorizer=authorizer,
-        callers=around.callers or Callers(None, metrics),
-        admission=around.admission or Admission(metrics),
+        callers=options.callers or Callers(None, metrics),
+        admission=options.admission or Admission(metrics),
         metrics=metrics,
         metrics_page=MetricsPage(metrics, __version__),
-        decider=Decider(authorizer, metrics, audit, around.decision_log),
-        siblings=around.siblings,
+        decider=Decider(authorizer, metrics, audit, options.decision_log),
+        siblings=options.siblings,
     )
-    traced = None if around.tracing is None else partial(TracedRequests, tracing=around.tracing)
-    return RestApp(services, pages_routes(around.document), traced)
+    traced = None if options.tracing is None else partial(TracedRequests, tracing=options.tracing)
+    return RestApp(services, pages_routes(options.document), traced)
 
 
-def _takes_the_long_way(*_: object) -> None:
+def _never_at_once(*_: object) -> None:
     return None

@@ -1,7 +1,7 @@
 """authorize (KIP-504): a batch decided at one offset, counted and logged.
 
-Requests that came by FastAPI's route and those that are answered straight from the socket are decided here alike. A
-batch that takes long goes in slices, and begins anew if the image has moved meanwhile.
+Both the route and the answer straight from the socket decide here. A batch that takes long is decided in slices, and
+begun anew if the image has changed meanwhile.
 """
 
 from collections.abc import Generator
@@ -26,7 +26,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import at_once, at_one_offset
 
 _SLICE = 64
-"""Actions that are decided without a look at the clock."""
+"""Actions that are decided in one step of the event loop."""
 _AT_ONCE_S = 0.005
 
 NO_MARK = RequestMark("-")
@@ -36,7 +36,7 @@ _TO_JSON = msgspec.json.Encoder().encode
 
 
 class _Frame:
-    """What all answers from one image share: the end of the body, what its configuration wants logged, its place."""
+    """What all answers from one image share."""
 
     __slots__ = ("audit_level", "image", "position", "tail")
 
@@ -56,13 +56,12 @@ class Decided(msgspec.Struct, gc=False):
     results: list[bytes]
     """The same as JSON."""
     rows: list[int | None] | None = None
-    """The rows of the ACLs that decided, as far as they will be asked for; None: nobody has looked yet."""
+    """The rows of the ACLs that decided, where they will be needed; None: not looked up yet."""
 
 
 class Decider:
-    """Decides what authorize is asked; nobody is decided for without a context that the caller's check has made.
-
-    What was decided is recorded in the same step of the event loop: rows of the index are good up to the next await.
+    """Decides on batches. `decide*`, then `reply` or `record` in the same step of the event loop: rows of the index are
+    valid up to the next await.
     """
 
     def __init__(
@@ -167,7 +166,7 @@ class Decider:
 
 
 def _decide(authorization: Authorization, actions: list[Action], request: AuthorizeRequest) -> list[Verdict]:
-    """Decide on these actions of the request, all of whose words are told if one of these is none."""
+    """Decide on these actions of the request. An unknown word is refused with all others of the request."""
     decide = authorization.decide
     verdicts = []
     for action in actions:
@@ -181,7 +180,7 @@ def _decide(authorization: Authorization, actions: list[Action], request: Author
 
 
 def refusal_of_actions(actions: list[Action]) -> InvalidFieldsException:
-    """The refusal of a batch some of whose words are none, naming each."""
+    """The refusal of a batch with unknown words, naming each."""
     errors = []
     for at, action in enumerate(actions):
         if action.operation not in OPERATION_CODES:

@@ -25,7 +25,7 @@ from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import DecisionLog
 from app.metrics.declared import Metrics
 from app.process.sockets import listening
-from app.rest.app import Surroundings, create_rest_app
+from app.rest.app import AppOptions, create_rest_app
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens
@@ -90,7 +90,7 @@ def replica(size: int, token: str | None = None, *, decisions_logged: bool = Fal
     connections = Connections(metrics)
     decision_log = _decision_log(metrics) if decisions_logged else None
     admission = Admission(metrics, connections.is_late)
-    surroundings = Surroundings(callers=callers, admission=admission, decision_log=decision_log)
+    surroundings = AppOptions(callers=callers, admission=admission, decision_log=decision_log)
     return Replica(
         Parts(
             rest=create_rest_app(authorizer, metrics, audit, surroundings),

@@ -1,8 +1,7 @@
-"""The one reader of request bodies: headers, size, and JSON without the gaps that parsers leave open.
+"""JSON without the gaps that parsers leave open, for bodies that msgspec alone cannot judge.
 
-Refused, with the field and the way out: bodies that are too large or not application/json, anything but UTF-8
-without a byte order mark, duplicate keys, NaN and Infinity, U+0000, lone surrogates, nesting deeper than 16.
-Bodies are decoded by msgspec; this reader is asked where msgspec can't tell (`app.rest.bodies.reading`).
+It refuses anything but UTF-8 without a byte order mark, duplicate keys, NaN and Infinity, U+0000, lone surrogates and
+nesting deeper than 16, and names the fields.
 """
 
 import json
@@ -11,22 +10,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import TypeVar
 
 from app.core.kafka.errors import InvalidRequestException
-from app.rest.errors import (
-    MAX_FIELD_ERRORS,
-    InvalidFieldsException,
-    ProblemField,
-)
-
-T = TypeVar("T")
+from app.rest.errors import MAX_FIELD_ERRORS, InvalidFieldsException, ProblemField
 
 MAX_DEPTH = 16
 MAX_CONTAINERS = 100_000
 MAX_VALUES = 1_000_000
 MAX_KEYS = 1_000
-"""In one object: each that is wrong costs an error, and no body has more than a dozen."""
+"""In one object. No body has more than a dozen, and each wrong one costs an error."""
 
 _PIECE_BYTES = 64 * 1024
 
@@ -77,7 +69,7 @@ def parse(body: bytes) -> dict[str, object]:
 
 
 class _Reader:
-    """What json.loads asks back; keeps json's speed, and marks what is wrong for `_faults` to find its place."""
+    """Hooks of json.loads: they mark what is wrong, and `_faults` then finds its place."""
 
     def __init__(self) -> None:
         self.has_faults = False
@@ -106,7 +98,7 @@ class _Reader:
 
 
 def check_bounds(body: bytes) -> None:
-    """Refuse a body by what can be seen without parsing it: its beginning, how much it holds, how deep it nests."""
+    """Refuse a body by what can be seen without parsing it. Raises InvalidRequestException."""
     if not body.strip():
         raise InvalidRequestException("the body is empty; send a JSON object")
     if body.startswith(b"\xef\xbb\xbf"):

@@ -33,20 +33,20 @@ from app.rest.http.services import Services
 from app.runtime.authorizer import Authorizer
 
 CLIENT_CLOSED_REQUEST = 499
-"""The status that is counted, and never sent, for a client that has gone."""
+"""Counted, but never sent, for a client that has gone."""
 
 Reply = bytes | msgspec.Struct | Response
-"""What an endpoint gives: the JSON of a 200, what is to become that, or a whole response."""
+"""What an endpoint returns: the JSON of a 200, a struct to be encoded as that, or a whole response."""
 
 SERVICES = "klamm.services"
-"""Under which the application puts its services into each scope."""
+"""The key of the replica's services in each scope."""
 
 _TO_JSON = msgspec.json.Encoder().encode
 _CONTENT_TYPE = (b"content-type", b"application/json")
 
 
 async def _put_by_the_edge() -> None:
-    """FastAPI sees a dependency, so that the parameter is none of the request's; the edge never calls it."""
+    """A dependency for FastAPI, so that it takes the parameter for none of the request's. It is never called."""
 
 
 async def _at_least(
@@ -64,15 +64,15 @@ Body = Annotated[T, Depends(_put_by_the_edge)]
 CurrentAuthorizer = Annotated[Authorizer, Depends(_put_by_the_edge)]
 CurrentServices = Annotated[Services, Depends(_put_by_the_edge)]
 CurrentContext = Annotated[RequestContext, Depends(_put_by_the_edge), "context"]
-"""Whom the body's context speaks for, checked."""
+"""The principal that the body's context names, checked."""
 CurrentReader = Annotated[Reader, Depends(_put_by_the_edge), "reader"]
-"""Who reads by a request without a body."""
+"""The principal or the role that reads by a request without a body."""
 
 AT_LEAST = [Depends(_at_least)]
-"""The dependencies of a route without a body that takes `at_least`."""
+"""`dependencies` of a route without a body that takes `at_least`."""
 
 
-class _Asked:
+class _Call:
     """A request on its way through the edge."""
 
     __slots__ = ("at_least", "body", "caller", "context", "parameters", "scope", "services")
@@ -87,20 +87,20 @@ class _Asked:
         self.parameters: Mapping[str, Any] = {}
 
 
-def _context_of(asked: _Asked) -> RequestContext:
-    if asked.context is None:
-        raise TypeError("the endpoint asks for a context, but its body has none")
-    return asked.context
+def _context_of(call: _Call) -> RequestContext:
+    if call.context is None:
+        raise TypeError("the endpoint takes a context, but its body has none")
+    return call.context
 
 
-_GIVEN: Mapping[Any, Callable[[_Asked], Any]] = {
-    CurrentAuthorizer: lambda asked: asked.services.authorizer,
-    CurrentServices: lambda asked: asked.services,
+_ARGUMENTS: Mapping[Any, Callable[[_Call], Any]] = {
+    CurrentAuthorizer: lambda call: call.services.authorizer,
+    CurrentServices: lambda call: call.services,
     CurrentContext: _context_of,
-    CurrentReader: lambda asked: read(asked.caller, asked.scope),
-    Request: lambda asked: Request(asked.scope),
+    CurrentReader: lambda call: read(call.caller, call.scope),
+    Request: lambda call: Request(call.scope),
 }
-"""What an endpoint may ask for, by the annotation of its parameter."""
+"""What an endpoint may take, by the annotation of its parameter."""
 
 
 class Route(APIRoute):
@@ -140,13 +140,14 @@ class Route(APIRoute):
         body = parameters.get("body")
         self.body_struct: Any = None if body is None else get_args(body.annotation)[0]
         self.decode: Callable[[bytes], Any] = _no_body if body is None else self.decoder_of(self.body_struct)
-        self._given = {name: _GIVEN[each.annotation] for name, each in parameters.items() if each.annotation in _GIVEN}
-        self._named = parameters.keys() - self._given.keys() - {"body"}
+        self._arguments = {
+            name: _ARGUMENTS[each.annotation] for name, each in parameters.items() if each.annotation in _ARGUMENTS
+        }
+        self._named = parameters.keys() - self._arguments.keys() - {"body"}
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
 
     def decoder_of(self, body: Any) -> Callable[[bytes], Any]:  # noqa: ANN401 - a struct, or what a route reads
-        """What decodes the body."""
         return strict_decoder(body)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -180,43 +181,42 @@ class Route(APIRoute):
         services.metrics.count_request(self.name, status, perf_counter() - began)
 
     def refusal(self, fault: Exception) -> Response:
-        """What is said of whatever was raised."""
         return response_to(fault)
 
     async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
-        """What the endpoint says to a request that may come to it. Raises ApiException, ClientDisconnect."""
+        """The endpoint's reply. Raises ApiException and ClientDisconnect."""
         if scope["method"] not in self.methods:
             raise MethodNotAllowedException(", ".join(sorted(_methods_at(scope["path"], scope["router"].routes))))
         caller = await self._caller_of(services, scope)
         body_bytes = 0 if self.body_struct is None else body_bytes_of(scope["headers"], self.max_body_bytes)
         pool = services.admission.pools[self.pool]
-        asked = _Asked(services, caller, scope)
+        call = _Call(services, caller, scope)
         async with pool.admitted(body_bytes, scope.get("klamm.began"), caller.share):
             if self.body_struct is not None:
                 check_headers(scope["headers"], self.max_body_bytes)
-                asked.body = await read_struct(self.decode, await read_body(receive, self.max_body_bytes))
-            self._examine(asked)
-            if asked.at_least is None:
-                return await self._reply_to(asked)
-            if services.authorizer.has_reached(asked.at_least):
-                await services.authorizer.wait_for(asked.at_least)
-                return await self._reply_to(asked)
-            if asked.context is not None:
-                # What is refused in the end is refused before the wait, too.
-                services.authorizer.check_super_user(asked.context)
+                call.body = await read_struct(self.decode, await read_body(receive, self.max_body_bytes))
+            self._examine(call)
+            if call.at_least is None:
+                return await self._reply_to(call)
+            if services.authorizer.has_reached(call.at_least):
+                await services.authorizer.wait_for(call.at_least)
+                return await self._reply_to(call)
+            if call.context is not None:
+                # What would be refused in the end is refused before the wait.
+                services.authorizer.check_super_user(call.context)
         async with services.admission.waiting.admitted(body_bytes, None, caller.share):
-            # Whoever waits takes no place from those who don't.
-            await services.authorizer.wait_for(asked.at_least)
+            # Requests that wait take no place from those that don't.
+            await services.authorizer.wait_for(call.at_least)
         async with pool.admitted(body_bytes, None, caller.share):
-            return await self._reply_to(asked)
+            return await self._reply_to(call)
 
     async def _caller_of(self, services: Services, scope: Scope) -> Caller:
-        """Who has sent this request, and may call this operation. Raises what `Callers.admitted` says."""
+        """The caller, which may call this operation. Raises what `Callers.admitted` does."""
         # For the protocol: connections of those who are known are kept longer.
         scope["klamm.known"] = False
         if not self.needs_caller:
             return ANYBODY
-        # Whoever asks how the service is, is answered also in overload.
+        # Metrics are answered in overload too.
         look_further = (
             None if self.pool == "probes" else partial(services.admission.look_further, scope.get("klamm.began"))
         )
@@ -225,30 +225,29 @@ class Route(APIRoute):
         scope["klamm.known"] = True
         return caller
 
-    def _examine(self, asked: _Asked) -> None:
-        """Find out whom the request speaks for, and the rest of what it says."""
-        body, scope = asked.body, asked.scope
+    def _examine(self, call: _Call) -> None:
+        """Check whom the request speaks for, and read `at_least` and the parameters."""
+        body, scope = call.body, call.scope
         if body is not None:
-            asked.at_least = given(getattr(body, "at_least", None))
+            call.at_least = given(getattr(body, "at_least", None))
             claim = getattr(body, "context", None)
             # start alone has no context: nobody is spoken for.
             if claim is not None:
-                asked.context = speak(asked.caller, claim.principal, claim.client_address, scope)
+                call.context = speak(call.caller, claim.principal, claim.client_address, scope)
         elif self._takes_at_least:
-            asked.at_least = _query_at_least(scope)
+            call.at_least = _query_at_least(scope)
         if self._named:
-            asked.parameters = self._parameters(scope)
+            call.parameters = self._parameters(scope)
 
-    def _reply_to(self, asked: _Asked) -> Awaitable[Reply]:
-        arguments = {name: give(asked) for name, give in self._given.items()}
+    def _reply_to(self, call: _Call) -> Awaitable[Reply]:
+        arguments = {name: give(call) for name, give in self._arguments.items()}
         if self._named:
-            arguments.update(asked.parameters)
-        if asked.body is not None:
-            arguments["body"] = asked.body
+            arguments.update(call.parameters)
+        if call.body is not None:
+            arguments["body"] = call.body
         return self.endpoint(**arguments)  # type: ignore[no-any-return]  # FastAPI does not say what an endpoint gives
 
     def _parameters(self, scope: Scope) -> Mapping[str, Any]:
-        """Of the path and the query, as FastAPI reads them."""
         values, errors = request_params_to_args(self.dependant.path_params, scope["path_params"])
         more, more_errors = request_params_to_args(self.dependant.query_params, QueryParams(scope["query_string"]))
         if errors or more_errors:
@@ -259,7 +258,6 @@ class Route(APIRoute):
 
 
 async def _send_json(send: Send, reply: bytes | msgspec.Struct) -> None:
-    """Send a 200."""
     if not isinstance(reply, bytes):
         reply = _TO_JSON(reply)
     headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(reply))]

@@ -1,7 +1,6 @@
-"""Plain requests, answered straight from the socket: what the edge does, without a wait, in one step of the event loop.
+"""Plain requests answered straight from the socket: the checks of the edge in one step of the event loop.
 
-Whatever needs more than that (a refusal, `at_least`, a long body, a caller that is not known yet) is left to the route,
-which meets it as if it had come there first.
+Whatever needs more (a refusal, `at_least`, a long body, a caller that is not known yet) is left to its route.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,16 +38,16 @@ D = TypeVar("D")
 
 
 class _Plain(NamedTuple, Generic[R, D]):
-    """One of the routes that can be answered so."""
+    """A route that can be answered so."""
 
     route: Route
     decide: Callable[[Services, R, RequestContext, bytes], D | None]
-    """Counts and logs nothing; None where the route has to wait."""
+    """It counts and logs nothing; None where the route has to wait."""
     answer: Callable[[Services, D, RequestMark], bytes]
 
 
 class AtOnce:
-    """What the server's protocol asks before it makes a scope of a request (`connections.protocol.Answer`)."""
+    """Called by the server's protocol before it makes a scope of a request (`http.protocol.Answer`)."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -56,7 +55,7 @@ class AtOnce:
     def __call__(
         self, headers: Headers, body: bytes, names: Sequence[str], target: bytes = AUTHORIZE_TARGET
     ) -> bytes | None:
-        """The reply, its own headers first; None has left no trace: the request can be put to its route as it came."""
+        """The reply, its own headers first. None leaves no trace: the request can go to its route as it came."""
         began = perf_counter()
         try:
             if target == AUTHORIZE_TARGET:

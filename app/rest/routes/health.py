@@ -1,14 +1,12 @@
 """Probes as Kubernetes prints them, and the page that Prometheus reads. None of them touches the database.
 
-A service of several workers has one face: the worker that happens to be asked speaks for all.
-- `/livez` is of the worker that answers, as only it can know.
-- `/readyz`, `/readyz/{listener_name}` and `/startupz` are true if it is so of this worker and of every other one that
-  clients can come to. Before the first load of all that is each of them, as all take connections from the start: a
-  cold one would answer 503. A worker that is started again takes no connections before it has loaded, so it is not
-  counted until then. One that clients can come to and that doesn't answer within half a second is not ready.
-- Should the supervisor not answer, this worker speaks for itself, and says so: the workers do serve.
-- `/metrics` holds sums and, per worker, gauges (`app.metrics.workers`); if the supervisor doesn't answer
-  it is a 503, as the numbers of one worker would pass for those of the service.
+With several workers, the one that is asked speaks for all:
+- `/livez` is about the worker that answers.
+- `/readyz`, `/readyz/{listener_name}` and `/startupz` are about all workers that take connections. A worker that was
+  started again takes none before it has loaded, so it does not count until then. One that doesn't answer within half a
+  second is not ready. If the supervisor doesn't answer, the worker speaks for itself, and says so.
+- `/metrics` holds sums and, per worker, gauges (`app.metrics.workers`). If the supervisor doesn't answer it is a 503,
+  as the numbers of one worker could be taken for those of the service.
 """
 
 from collections.abc import Callable, Mapping

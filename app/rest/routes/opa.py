@@ -1,7 +1,7 @@
 """POST /v1/data/kafka/authz/allow: OPA's API, as far as its Kafka plugin asks it. Not in the document, as not ours.
 
-The plugin looks at no status. Any JSON is an answer to it, kept for its cache time, and JSON without a `result` is a
-denial; what is no JSON is a failure, after which it asks again. So a decision is JSON, and nothing else ever is.
+The plugin ignores statuses. It takes any JSON for an answer, which it caches, and JSON without a `result` for a denial;
+anything else is a failure, after which it asks again. So decisions are JSON, and nothing else is.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Refusals:
-    """Says why, as the plugin can't be told: once a second at most, and how many more were not told."""
+    """Logs why, as the plugin can't be told: once a second at most, with the number of others."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -52,14 +52,12 @@ _REFUSALS = _Refusals()
 
 
 class OpaRoute(Route):
-    """A route whose refusals are plain text, and that does not keep one of the broker's request threads waiting."""
+    """A route whose refusals are plain text, and that keeps the broker's request threads waiting a second at most."""
 
     def decoder_of(self, body: object) -> Callable[[bytes], OpaQuestion]:  # noqa: ARG002 - there is one
-        """Reads what the plugin sends."""
         return decode_opa
 
     async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
-        """Within the deadline of the plugin's client."""
         patience = asyncio.timeout(scope.get("klamm.began", monotonic()) + OPA_DEADLINE_S - monotonic())
         try:
             async with patience:
@@ -70,12 +68,11 @@ class OpaRoute(Route):
             raise RequestTimedOutException(f"the request took longer than {OPA_DEADLINE_S:g} s; try again") from None
 
     def refusal(self, fault: Exception) -> Response:
-        """The name of the error, and nothing that could be taken for a decision."""
         return opa_refusal(fault)
 
 
 def opa_refusal(fault: Exception) -> Response:
-    """What OPA's client is told; the reason goes to the log."""
+    """The error's name as plain text; the reason goes to the log."""
     refusal = fault if isinstance(fault, ApiException) else unexpected(fault)
     _REFUSALS.note(refusal)
     return plain_response(refusal)
@@ -101,7 +98,7 @@ async def opa_authorize_of(
 async def decide(
     services: Services, request: OpaQuestion, context: RequestContext, cluster: str | None
 ) -> Decided | Verdict:
-    """What is to be answered; nothing is counted or logged. Raises what `Decider.decide` does."""
+    """The decision, not yet counted or logged. Raises what `Decider.decide` does."""
     _check_cluster(services, cluster)
     if isinstance(request, ByResourceType):
         verdict, _ = await services.authorizer.by_resource_type(context, request.operation, request.resource_type)
@@ -123,7 +120,7 @@ def decide_at_once(
 def answer(services: Services, decided: Decided | Verdict, mark: RequestMark) -> bytes:
     """The body of the 200; the decision is counted and logged."""
     if isinstance(decided, Verdict):
-        # As the route of this name has it: neither audited nor in the decision log, for no resource was asked about.
+        # As with authorizeByResourceType, it is neither audited nor in the decision log: no resource was asked about.
         services.metrics.count_verdicts([decided])
         return _ANSWERS[decided.allowed]
     services.decider.record(decided, mark)
@@ -131,7 +128,7 @@ def answer(services: Services, decided: Decided | Verdict, mark: RequestMark) ->
 
 
 def _check_cluster(services: Services, cluster: str | None) -> None:
-    """As `start` does: a broker that names its cluster must not be answered from another one's ACLs."""
+    """A broker that names its cluster must not be answered from another one's ACLs."""
     known = services.authorizer.image.cluster_id
     if None not in (cluster, known) and cluster != known:
         raise InconsistentClusterIdException(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from app.rest.app import RestApp, Surroundings, create_rest_app
+from app.rest.app import AppOptions, RestApp, create_rest_app
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens
@@ -74,7 +74,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
         )
         admission = Admission(service.metrics)
         app = create_rest_app(
-            service.authorizer, service.metrics, service.audit, Surroundings(callers=callers, admission=admission)
+            service.authorizer, service.metrics, service.audit, AppOptions(callers=callers, admission=admission)
         )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://klamm") as client:

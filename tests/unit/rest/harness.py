@@ -16,7 +16,7 @@ from app.core.mutations import AlterConfigs, CreateAcls
 from app.core.token import Token
 from app.logs.audit import AuditLog
 from app.metrics.declared import Metrics
-from app.rest.app import Surroundings, create_rest_app
+from app.rest.app import AppOptions, create_rest_app
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from tests.fakes import FakeStore
@@ -103,7 +103,7 @@ async def serving(
     reachable: bool = True,
     enabled: bool = True,
     startup: AuthorizerConfig | None = None,
-    around: Surroundings = Surroundings(),  # noqa: B008 - it is frozen
+    around: AppOptions = AppOptions(),  # noqa: B008 - it is frozen
 ) -> AsyncIterator[Service]:
     """A replica that follows a store of its own, and waits for it however slow the machine is."""
     store = FakeStore()

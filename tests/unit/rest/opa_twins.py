@@ -20,7 +20,7 @@ from app.logs.audit import AuditLog
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import DecisionLog
 from app.metrics.declared import Metrics
-from app.rest.app import RestApp, Surroundings, create_rest_app
+from app.rest.app import AppOptions, RestApp, create_rest_app
 from app.rest.callers.authentication import Callers, Credentials
 from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import Caller
@@ -61,7 +61,7 @@ class Twin:
         self.decisions = DecisionLog(DecisionFiles(files, self.metrics), self.metrics, linger_s=0.001)
         callers = Callers(None if tokens is None else _credentials(tokens, self.metrics), self.metrics)
         admission = Admission(self.metrics, self.shared.is_late)
-        around = Surroundings(callers=callers, admission=admission, decision_log=self.decisions)
+        around = AppOptions(callers=callers, admission=admission, decision_log=self.decisions)
         self.app: RestApp = create_rest_app(authorizer, self.metrics, self.audit, around)
         self.before: Callable[[], None] = lambda: None
         """What happens in the turn before a segment is read."""

@@ -14,7 +14,7 @@ from app.core.authorize import Authorization, Verdict
 from app.core.token import Token
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import DecisionLog
-from app.rest.app import RestApp, Surroundings, create_rest_app
+from app.rest.app import AppOptions, RestApp, create_rest_app
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
 JSON = [(b"content-type", b"application/json")]
@@ -34,7 +34,7 @@ class Logged:
     def __init__(self, service: Service, folder: Path, sample: float) -> None:
         bounds = FileBounds(folder=folder, rotate_bytes=1 << 20, rotate_s=60, retention_bytes=1 << 30)
         self.log = DecisionLog(DecisionFiles(bounds, service.metrics), service.metrics, sample=sample, linger_s=0.001)
-        around = Surroundings(decision_log=self.log)
+        around = AppOptions(decision_log=self.log)
         self.app: RestApp = create_rest_app(service.authorizer, service.metrics, service.audit, around)
         self.service = service
         self._folder = folder

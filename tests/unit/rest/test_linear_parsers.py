@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
 import pytest
 from pydantic import TypeAdapter
 
@@ -50,7 +51,10 @@ STRUCT_BYTES = 110_000
 Parser = Callable[[Any], object]
 Shape = Callable[[int], Any]
 Row = tuple[Parser, dict[str, Shape], int]
-REFUSALS = (ApiException, TokenRefusedError, BadLineError, HeadTooLargeError)
+REFUSALS = (
+    *(ApiException, TokenRefusedError, BadLineError, HeadTooLargeError),
+    *(msgspec.DecodeError, UnicodeDecodeError),
+)
 URL = "/v1/data"
 
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from app import __version__
-from app.rest.app import Surroundings, create_rest_app
+from app.rest.app import AppOptions, create_rest_app
 from app.rest.openapi import build_openapi
 from app.rest.pages.negotiation import wants_html
 from app.rest.pages.rendering import reference_page
@@ -72,7 +72,7 @@ class Page(HTMLParser):
 @pytest.fixture
 async def documented() -> AsyncIterator[Service]:
     """A replica that serves its reference."""
-    async with serving(around=Surroundings(document=build_openapi)) as service:
+    async with serving(around=AppOptions(document=build_openapi)) as service:
         yield service
 
 
@@ -227,7 +227,7 @@ async def test_the_reference_is_made_once_and_off_the_loop_however_many_ask() ->
             asyncio.get_running_loop()
         return build_openapi()
 
-    async with serving(around=Surroundings(document=document)) as service:
+    async with serving(around=AppOptions(document=document)) as service:
         assert not made
         replies = await asyncio.gather(*(service.client.get(path) for path in ("/docs", "/openapi.json") * 20))
         assert {reply.status_code for reply in replies} == {200}
@@ -269,7 +269,7 @@ async def test_where_they_are_off_they_are_paths_that_lead_nowhere(service: Serv
 
 async def test_where_they_are_asked_for_beside_callers_they_need_none_and_are_the_same_for_all(tmp_path: Path) -> None:
     async with guarded(tmp_path) as replica:
-        around = Surroundings(callers=replica.callers, document=build_openapi)
+        around = AppOptions(callers=replica.callers, document=build_openapi)
         app = create_rest_app(replica.service.authorizer, replica.service.metrics, replica.service.audit, around)
         transport = httpx.ASGITransport(app)
         shown = [{}, *({"authorization": f"Bearer {token}"} for token in ("nonsense", *replica.tokens.values()))]

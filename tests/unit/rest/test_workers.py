@@ -12,7 +12,7 @@ import pytest
 from app.process import siblings
 from app.process.channel import Channel
 from app.process.siblings import Siblings
-from app.rest.app import Surroundings, create_rest_app
+from app.rest.app import AppOptions, create_rest_app
 from tests.unit.rest.harness import Service
 
 READY = {"ready": True, "started": True, "state": "READY"}
@@ -34,7 +34,7 @@ async def beside(service: Service, *others: dict[str, Any], page: str = "") -> A
     supervisor = Channel(here, hear)
     await supervisor.open()
     found = Siblings(there, orphaned=lambda: None)
-    app = create_rest_app(service.authorizer, service.metrics, service.audit, Surroundings(siblings=found))
+    app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(siblings=found))
     await found.open(app.worker_probe)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://klamm") as client:
         yield client
