@@ -177,10 +177,14 @@ def _reply(name: str, entries: Sequence[bytes], rest: dict[str, str | None]) -> 
     return b'{"%b":[%b],%b' % (name.encode(), b",".join(entries), _TO_JSON(rest)[1:])
 
 
+_NO_ERROR = item_outcome(None)
+_MATCH_BEGINS = _TO_JSON(_NO_ERROR)[:-1]
+
+
 def _created(result: CreatedAcl | ApiException) -> bytes:
     if isinstance(result, ApiException):
         return _TO_JSON(bodies.AclCreateResult(**item_outcome(result), id=None, created=False))
-    return _TO_JSON(bodies.AclCreateResult(**item_outcome(None), id=result.id, created=result.created))
+    return _TO_JSON(bodies.AclCreateResult(**_NO_ERROR, id=result.id, created=result.created))
 
 
 async def _deleted(result: list[StandardAcl] | ApiException, pace: Pace) -> bytes:
@@ -191,11 +195,8 @@ async def _deleted(result: list[StandardAcl] | ApiException, pace: Pace) -> byte
     return b'%b,"matches":[%b]}' % (_TO_JSON(outcome)[:-1], b",".join(matches))
 
 
-_NO_ERROR = _TO_JSON(item_outcome(None))
-
-
 def _match(acl: StandardAcl) -> bytes:
-    return b"%b,%b" % (_NO_ERROR[:-1], _found(acl)[1:])
+    return b"%b,%b" % (_MATCH_BEGINS, _found(acl)[1:])
 
 
 def _found(acl: StandardAcl) -> bytes:
