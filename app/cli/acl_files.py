@@ -20,7 +20,7 @@ from app.formats.registry import AclFormat, read_entries, unrecognised
 
 STANDARD_INPUT = "-"
 MAX_PROBLEMS = 20
-"""A check stops at the line that brings it to so many."""
+"""A check stops after the line that reaches this."""
 
 _MAX_PROBLEM_CHARACTERS = 400
 _BUFFER_BYTES = 256 * 1024
@@ -38,7 +38,7 @@ class AclFile:
         self.size = os.fstat(raw.fileno()).st_size
         """In bytes, as it lies on the disk."""
         self._denials = 1
-        """How many of its ACLs deny, once it is checked; before, there may be some."""
+        """How many of its ACLs deny; 1 until that is known."""
 
     @property
     def position(self) -> int:

@@ -59,7 +59,7 @@ def _tokens(path: Path | None, callers: Mapping[str, Caller], metrics: Metrics) 
         raise UsageError(f"tokens.file: {error}") from None
 
 
-def warn_of_the_idle(settings: Settings) -> None:
+def warn_of_unusable_callers(settings: Settings) -> None:
     """Logs callers without a token or certificate, and issuers without callers. Raises UsageError."""
     unproven = set(callers_without_proof(settings.callers))
     if settings.tokens_file is not None:
@@ -86,7 +86,7 @@ def certificate_of(settings: Settings) -> CertificateWatch | None:
     return CertificateWatch(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
 
 
-def refuse_open_doors(settings: Settings) -> None:
+def refuse_exposed_address(settings: Settings) -> None:
     """Raises UsageError if strangers could reach a service that asks nobody who they are."""
     is_local = settings.uds is not None or resolves_to_loopback(settings.host)
     if settings.callers and not is_local and settings.tls_certificate is None:

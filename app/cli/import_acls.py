@@ -33,7 +33,7 @@ DESCRIPTION = (
     "Adds a file's ACLs to the store or, with --klamm, to a running service. The file is in one of these formats, "
     f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md).\nNothing is deleted or changed: ACLs that are there "
     "already are left as they are and counted (klamm apply --prune deletes). The whole file is checked before anything "
-    "is written, and its DENYs go first. An import that was cut off is carried on by giving it again."
+    "is written, and its DENYs go first. To resume an interrupted import, give the same command again."
 )
 
 
@@ -52,7 +52,7 @@ _AGAIN = "the same command, given again, carries on from there"
 _MENDED = "once that is mended, the same command carries on from there"
 _MAX_RATE = 1_000_000
 _STEP_BACK = 10
-"""How much nicer an import is than what else runs."""
+"""What is added to the process's niceness."""
 
 
 class ImportInterruptedError(CommandError):
@@ -145,12 +145,12 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
             finally:
                 how_far = _how_far(counts.read, file.name, total)
     except KeyboardInterrupt:
-        # The batch under way may be there as well.
+        # The current batch may be in the store as well.
         least = "at least " if counts.read else ""
         raise ImportInterruptedError(f"interrupted; {least}{how_far}; {_AGAIN}") from None
     except ServiceError as error:
         if error.outcome_unknown:
-            # To create twice is as good as once, so there is nothing to look at first.
+            # Creating an ACL twice does no harm, so there is nothing to look at first.
             why = f"`{arguments.access_url}` did not answer in time (--timeout); at least {how_far}; {_AGAIN}"
             raise ServiceError(why, status=error.status) from None
         raise ServiceError(f"{error}; {how_far}; {_MENDED}", code=error.code, status=error.status) from None
@@ -167,7 +167,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
 def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
     began_at = time.monotonic()
     if arguments.rate:
-        # Replicas on the same machine decide meanwhile, and have each record to apply.
+        # Replicas on the same machine go on deciding, and have to apply each record.
         os.nice(_STEP_BACK)
     try:
         with (
@@ -205,7 +205,7 @@ def _format(text: str) -> AclFormat:
 
 def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond) -> None:
     try:
-        asyncio.run(_until_told_to_stop(importer, file.bindings(), each_second))
+        asyncio.run(_until_stopped(importer, file.bindings(), each_second))
     except asyncio.CancelledError:
         importer.counts.interrupted = True
     except (ApiException, TimeoutError) as error:
@@ -219,7 +219,7 @@ def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond)
         raise ImportInterruptedError(f"interrupted; {_how_far(importer.counts.read, file.name, total)}; {_AGAIN}")
 
 
-async def _until_told_to_stop(importer: Importer, bindings: Iterator[AclBinding], each_second: EachSecond) -> None:
+async def _until_stopped(importer: Importer, bindings: Iterator[AclBinding], each_second: EachSecond) -> None:
     """The first signal ends it after the current batch, a second one cancels that batch."""
     work = asyncio.ensure_future(importer.run(bindings))
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from app.cli.credentials import callers_of, certificate_of, refuse_open_doors, warn_of_the_idle
+from app.cli.credentials import callers_of, certificate_of, refuse_exposed_address, warn_of_unusable_callers
 from app.cli.database import EachSecond, database, settings_of
 from app.cli.example import Example, read_example, show_example
 from app.cli.main import create_app
@@ -48,11 +48,11 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 def _check(settings: Settings) -> None:
     """Refuses and warns here, once, and not in each worker."""
-    refuse_open_doors(settings)
+    refuse_exposed_address(settings)
     if settings.otel_enabled:
         check_tracing()
     callers_of(settings, Metrics())
-    warn_of_the_idle(settings)
+    warn_of_unusable_callers(settings)
     # Kafka takes a super user that no client can be, which leaves the operator without rights.
     for name in sorted(settings.super_users):
         for doubt in doubts_of_principal(name):

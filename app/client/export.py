@@ -22,9 +22,9 @@ from app.formats.command_errors import UsageError
 from app.formats.registry import FORMATS, AclFormat, format_named
 
 DESCRIPTION = (
-    "Writes the ACLs of a running service, all of them as of one offset and in a stable order. Needs Describe on the "
-    "cluster. The token of that state and the number of ACLs are told on standard error. What a format can't say is "
-    "told before anything is written."
+    "Writes the ACLs of a running service, all as of one offset and in a stable order. Needs Describe on the cluster. "
+    "The number of ACLs and the token of that state go to standard error. If the format can't express an ACL, nothing "
+    "is written."
 )
 
 _PATTERNS = ("ANY", "MATCH", "LITERAL", "PREFIXED")

@@ -83,7 +83,7 @@ def test_the_settings_start_a_service_that_is_reached_from_elsewhere(
     monkeypatch.chdir(path)
     settings = read_settings()
     assert not credentials.resolves_to_loopback(settings.host)
-    credentials.refuse_open_doors(settings)
+    credentials.refuse_exposed_address(settings)
     assert {caller.role for caller in settings.callers.values()} == {"decide", "admin", "observe"}
     assert settings.super_users == {settings.callers["platform"].principal}, "the first ACLs need a super user"
     assert not any(caller.may_assert_super for caller in settings.callers.values())
@@ -98,7 +98,7 @@ def test_without_its_callers_the_central_service_would_not_start(
     (tmp_path / "klamm.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Exception, match="no callers are configured"):
-        credentials.refuse_open_doors(read_settings())
+        credentials.refuse_exposed_address(read_settings())
 
 
 def test_the_sidecar_is_reached_by_its_own_pod_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_sidecar_is_reached_by_its_own_pod_only(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, value)
     settings = read_settings()
     assert credentials.resolves_to_loopback(settings.host)
-    credentials.refuse_open_doors(settings)
+    credentials.refuse_exposed_address(settings)
     address = environment(next(each.spec for each in CONTAINERS if "app.yaml" in each.where))["AUTHORIZER_URL"]
     assert address == f"http://{settings.host}:{settings.port}"
 

@@ -78,7 +78,7 @@ def test_a_terminal_gets_plain_lines_and_all_else_json_unless_one_is_wanted(
     if json_lines:
         assert json.loads(line)["event"] == "settings"
     else:
-        assert re.match(r"[-0-9T:.]+Z INFO app\.commands settings ", line)
+        assert re.match(r"[-0-9T:.]+Z INFO app\.cli\.serving settings ", line)
 
 
 def _section(title: str) -> str:

@@ -36,10 +36,10 @@ _PROPERTIES = (
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A service, the principal that is spoken for, and the proofs of the caller.
+    """A service, the principal that asks, and the caller's credentials.
 
-    `url` is http://host:port, https://host:port or unix:/path; `timeout_s` is all the time that one call has, repeats
-    included. `client_address` is this side's address, as the service is told it.
+    `url` is http://host:port, https://host:port or unix:/path. `timeout_s` is for one call, repeats included.
+    `client_address` is this side's address.
     """
 
     url: str
@@ -48,7 +48,7 @@ class Access:
     token: str | None = field(default=None, repr=False)
     token_file: Path | None = None
     named_by: str = "--token-file"
-    """What has named the token's file, for errors."""
+    """Where the token's file was named, for errors."""
     ca_file: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -62,7 +62,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class AccessFlags:
-    """What stood on the command line about it; None: nothing did. Flags stand over the file."""
+    """What the command line says; None where it says nothing. Flags override the file."""
 
     url: str | None = None
     principal: str | None = None
