@@ -81,7 +81,7 @@ class Authorizer:
 
     @property
     def image(self) -> AuthorizerImage:
-        """The image in use. Read it once per request: then all of the answer stands on one offset."""
+        """The image in use. Read it once per request, so that the whole answer is of one offset."""
         return self._loader.image
 
     def open(self) -> None:

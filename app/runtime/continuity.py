@@ -1,4 +1,4 @@
-"""Whether a look at the feed continues an image, and how it falls into transactions."""
+"""Whether a poll of the feed continues an image, and which transactions it brought."""
 
 from collections.abc import Iterator, Sequence
 

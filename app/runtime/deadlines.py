@@ -61,4 +61,4 @@ async def stop(task: asyncio.Task[Any]) -> None:
 def _forget(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        task.exception()  # asyncio complains about exceptions that nobody has looked at
+        task.exception()  # asyncio warns of exceptions that were never retrieved

@@ -28,7 +28,7 @@ async def explain_all(
     """One explanation a question, in order, all at the offset of the token; the questions are all of one caller.
 
     Raises what `permission` raises, before any look-up and at the offset of the answer; OffsetNotAvailableException if
-    the store changes all the time and it takes too long to look at one state of it.
+    the store changes all the time and one state of it can't be searched fast enough.
     """
     pace = Pace()
     permission()
@@ -54,11 +54,11 @@ async def explain_all(
             "ask about fewer actions at once, or try again"
         )
     token = loader.image.token
-    told = []
+    explanations = []
     for each in explaining:
-        told.append(each.found())
+        explanations.append(each.found())
         await pace.breathe()
-    return told, token
+    return explanations, token
 
 
 async def _near_misses(loader: Loader, question: Question, permission: Permission, pace: Pace) -> list[NearMiss]:

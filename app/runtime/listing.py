@@ -1,4 +1,4 @@
-"""acls(filter) in pages (KIP-140 DescribeAcls): searched in short steps, so that a long list holds nobody up."""
+"""acls(filter) in pages (KIP-140 DescribeAcls): searched in short steps, so that a long list blocks nobody."""
 
 import asyncio
 import base64

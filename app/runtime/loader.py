@@ -61,13 +61,10 @@ class Loader:
         self._wake_up = WakeUp(feed)
         self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
         self._poison_backoff = Backoff(options.first_backoff_s, options.max_poison_backoff_s, options.jitter)
-        self._reload: str | None = "the first load"
-        """Why a fresh snapshot is needed; None while following."""
+        self._reload: str | None = "the first load"  # why a fresh snapshot is needed; None while following
         self._reload_at = 0.0
-        self._loading = False
-        """Whether the step under way is a load."""
-        self._lost: FeedPosition | None = None
-        """What the store's epoch has to be renounced for."""
+        self._loading = False  # whether the step under way is a load
+        self._lost: FeedPosition | None = None  # why the store's epoch has to be renounced
         self._timeouts = 0
         self._trouble: str | None = None
         self._task: asyncio.Task[None] | None = None
@@ -174,7 +171,7 @@ class Loader:
         return poll
 
     def _still_known(self) -> FeedPosition | None:
-        """What the store has to continue; None also if it was seen not to, and could not be told so."""
+        """What the store has to continue; None also if it does not, and could not be told so yet."""
         return None if self.known.is_lost else self.known.position
 
     async def _renounce(self) -> None:
@@ -211,9 +208,9 @@ class Loader:
         except BaseException:
             self._free(image.index)
             raise
-        outworn, self._reload = self.image.index, None
+        replaced, self._reload = self.image.index, None
         self._publish(image)
-        self._free(outworn)
+        self._free(replaced)
         self._poison_backoff.reset()
         self._timeouts = 0
         self._metrics.image_loads += 1

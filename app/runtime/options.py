@@ -14,22 +14,22 @@ class RuntimeOptions:
     enabled: bool = True
     """authorizer.enabled: without it every action is allowed and the ACL calls answer SECURITY_DISABLED."""
     request_timeout_s: float = 5.0
-    """What a caller waits at most for a write or for `at_least`, unless it says otherwise."""
+    """How long a caller waits for a write or for `at_least`, unless it asks for another time."""
     max_request_timeout_s: float = 300.0
-    """What a caller may ask for at most."""
+    """The longest that it may ask for."""
     poll_s: float = 1.0
-    """The feed is looked at this often even if no hint comes."""
+    """The feed is polled this often even without a hint."""
     poll_records: int = 1_000
-    """Records wanted in one look."""
+    """Records wanted in one poll."""
     max_step_records: int = 100_000
     """The last step of a larger transaction would hold up the loop for 100 ms and more (20,000 records: 20 ms): a
     fresh snapshot, built in slices, brings it instead."""
     poll_timeout_s: float = 2.0
-    """One look at the feed."""
+    """For one poll of the feed."""
     snapshot_timeout_s: float = 35.0
     """Each next part of a snapshot; the store may have to sort all ACLs before the first."""
     write_timeout_s: float = 30.0
-    """One transaction of the writer; past it the outcome is unknown. The store's own limits should speak first."""
+    """For one transaction of the writer; past it the outcome is unknown. The store's own limits should come first."""
     first_backoff_s: float = 0.05
     max_backoff_s: float = 0.5
     """Short, so that all flows again within 2 s of the store's return; the store spares its server by itself."""

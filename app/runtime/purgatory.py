@@ -1,6 +1,6 @@
 """Where requests wait until this process' image has reached an offset (Kafka's DelayedOperationPurgatory).
 
-Waiters stand in a heap by offset: applying a transaction wakes those that are due and touches no other.
+Waiters are in a heap by offset: applying a transaction wakes those that are due and touches no other.
 """
 
 import asyncio

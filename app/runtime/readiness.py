@@ -27,7 +27,7 @@ class State(Enum):
     FENCED = "FENCED"
     """The image is older than max.staleness.ms: super users only."""
     DRAINING = "DRAINING"
-    """On the way out: still answering, but nobody new should come."""
+    """Still answering, but takes no new callers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Readiness:
     def ready(self, listener: str | None = None) -> bool:
         """Whether this listener may take connections; None asks for the process.
 
-        Listeners in early.start.listeners need no image: whoever comes in there is a super user or gets a 503.
+        Listeners in early.start.listeners need no image: callers there are super users or get a 503.
         """
         state = self.state
         if listener is not None and listener in self._config.early_start_listeners:

@@ -1,4 +1,4 @@
-"""What makes the loader look at the feed: a hint from the store, a nudge from inside, or the time."""
+"""What makes the loader poll the feed: a hint from the store, a nudge from this process, or time."""
 
 import asyncio
 

@@ -28,38 +28,34 @@ class StoreTimeouts:
 
     connect_s: float = 2.0
     answer_s: float = 1.5
-    """For a statement that has nothing to do: BEGIN, a heartbeat."""
+    """For statements without work: BEGIN, a heartbeat."""
     heartbeat_s: float = 1.5
-    """Between two heartbeats of the listening connection, which find a half-open one."""
+    """Between two heartbeats of the listening connection; they find a half-open one."""
     statement_s: float = 5.0
-    """The server's statement_timeout."""
     lock_s: float = 2.0
-    """The server's lock_timeout: how long a writer stands behind another writer."""
+    """How long a writer waits for another writer."""
     idle_in_transaction_s: float = 5.0
     """After this the server frees the lock of a writer that stopped in the middle."""
     idle_session_s: float = 60.0
-    """After this the server ends the session of a connection for one piece of work that nobody goes on with."""
+    """After this the server ends an abandoned session of a connection that was opened for one piece of work."""
     unacknowledged_s: float = 30.0
-    """After this the server gives up a peer that does not take what it was sent."""
+    """After this the server drops a peer that does not acknowledge what it was sent."""
     transaction_s: float = 15.0
     """For one group of updates, from its first statement until COMMIT is sent."""
     snapshot_s: float = 600.0
-    """For one snapshot from head to end, however slowly its reader takes it."""
+    """For one whole snapshot, however slow its reader is."""
     slice_s: float = 30.0
     """For the next piece of a snapshot; PostgreSQL may have to sort all ACLs before the first."""
 
     @property
     def reply_s(self) -> float:
-        """For the reply to a statement: the server's own limit should speak first, as it says more."""
+        """For the reply to a statement: the server's own limit should come first, as its error says more."""
         return self.statement_s + self.answer_s
 
     @property
     def commit_s(self) -> float:
-        """For the reply to COMMIT: shorter than the server's limit.
-
-        A COMMIT that waits for a synchronous standby ends at the server's limit with success although the standby
-        lacks it; giving up before that tells the truth, that the outcome is unknown.
-        """
+        # At its limit the server reports success for a COMMIT that its synchronous standby still lacks; giving up
+        # before that tells the truth, that the outcome is unknown.
         return 0.8 * self.statement_s
 
 
@@ -67,27 +63,24 @@ def retry_backoff() -> Backoff:
     return Backoff(0.1, 1.0, _jitter.uniform)
 
 
-# A store that grows fast has no statistics yet: PostgreSQL would take its tables for tiny ones, and read all of them at
-# each look at the feed and for each group that is written.
+# A store that grows fast has no statistics yet: PostgreSQL would take its tables for tiny ones, and scan them at each
+# poll of the feed and for each group that is written.
 _BY_INDEX = {"enable_seqscan": "off"}
 
-# A kept connection may have nothing to do for hours; were it ended just as a write begins, that write would fail. It is
-# said aloud, as the role or the database may have another default.
+# A kept connection may be idle for hours; if it ended just as a write begins, that write would fail. This is set
+# explicitly, as the role or the database may have another default.
 STAYS = {"idle_session_timeout": "0"}
 
 
 # The driver has no keepalives of its own, so the server's are asked for: it frees the session of a machine that is
-# gone, and firewalls on the way do not forget a connection that has nothing to say.
+# gone, and firewalls do not forget an idle connection.
 _KEEPALIVES = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}
 
 
 async def connect(
     url: DatabaseUrl, timeouts: StoreTimeouts, purpose: str, settings: Mapping[str, str] = MappingProxyType({})
 ) -> Connection:
-    """A new connection with the session's limits set; `purpose` shows in pg_stat_activity. `settings` stand over them.
-
-    Raises StoreUnavailableException.
-    """
+    """`purpose` shows in pg_stat_activity; `settings` override the limits. Raises StoreUnavailableException."""
     limits = {
         "statement_timeout": timeouts.statement_s,
         "lock_timeout": timeouts.lock_s,
@@ -110,7 +103,7 @@ async def connect(
 
 
 async def close_gently(connection: Connection, timeouts: StoreTimeouts) -> None:
-    """Says goodbye, so that PostgreSQL does not log a broken connection; never raises for a fault of the connection."""
+    """Closes properly, so that PostgreSQL does not log a broken connection; raises nothing if that fails."""
     try:
         await connection.close(timeout=timeouts.answer_s)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
@@ -118,7 +111,7 @@ async def close_gently(connection: Connection, timeouts: StoreTimeouts) -> None:
 
 
 class KeptConnection:
-    """One connection for one purpose: opened when first needed, used by one task at a time, made anew after a fault."""
+    """One connection for one purpose: opened when first needed, used by one task at a time, replaced after a fault."""
 
     def __init__(
         self,
@@ -140,9 +133,9 @@ class KeptConnection:
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[Connection]:
-        """The connection, until the block ends. Faults inside the block come out as `faults_told` says.
+        """The connection, until the block ends. Faults inside the block are translated by `faults_told`.
 
-        A connection that saw any exception is never used again: its transaction's state is not worth guessing.
+        After any exception the connection is never used again: the state of its transaction is unknown.
         """
         with faults_told():
             async with asyncio.timeout(self._timeouts.transaction_s):
@@ -156,7 +149,7 @@ class KeptConnection:
                 self._turn.release()
 
     async def close(self) -> None:
-        """Ends the connection for good; a lease that is still out sees it break."""
+        """A lease that has not ended sees the connection break."""
         self._closed = True
         connection, self._connection = self._connection, None
         if connection is None:

@@ -1,4 +1,4 @@
-"""What a fault of PostgreSQL means to the caller of the store, in words that name the way out."""
+"""What a fault of PostgreSQL means to callers, with the way out."""
 
 import errno
 import re
@@ -67,7 +67,7 @@ _UNKNOWN_HOST = "the host of `database.url` has no address; correct its name, or
 
 
 class NotMigratedError(Exception):
-    """The schema is there, the one row of `acl_head` is not."""
+    """The schema exists, but `acl_head` has no row."""
 
 
 class OutageLog:
@@ -141,7 +141,6 @@ def _numbers_in(text: str) -> set[int]:
 
 
 def answer_to(sqlstate: str) -> str:
-    """What to tell the caller about this SQLSTATE."""
     known = _ANSWERS.get(sqlstate) or _ANSWERS_BY_CLASS.get(sqlstate[:2])
     return known or f"PostgreSQL answered with SQLSTATE {sqlstate}; retry, and look into its log if it stays"
 
@@ -149,7 +148,7 @@ def answer_to(sqlstate: str) -> str:
 def is_rolled_back(fault: BaseException) -> bool:
     """Whether this answer to a COMMIT proves that nothing was kept.
 
-    An ERROR does: the session lives on without the transaction. FATAL and silence do not: a session that is ended
-    while it waits for a synchronous standby has committed already.
+    An ERROR does: the session lives on without the transaction. FATAL and silence do not: a session that ends while it
+    waits for a synchronous standby has committed already.
     """
     return isinstance(fault, asyncpg.PostgresError) and getattr(fault, "severity_en", None) == "ERROR"

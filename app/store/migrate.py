@@ -44,7 +44,7 @@ _CODES: dict[str, type[IntEnum]] = {
 async def migrate(url: DatabaseUrl, *, cluster_id: str | None = None) -> None:
     """Applies what is missing, and grants what the group roles lack (`app.store.grants`).
 
-    `cluster_id` names the cluster of a store that is born here (else a random one).
+    `cluster_id` is the id of a store that is created here (else a random one).
     Raises StoreUnavailableException, or InconsistentClusterIdException if the store has another cluster's id.
     Needs a direct connection: a pooler in transaction mode loses the lock that keeps two processes apart.
     """
@@ -78,7 +78,6 @@ async def downgrade(url: DatabaseUrl, revision: str) -> None:
 
 
 def migration_engine(url: DatabaseUrl) -> AsyncEngine:
-    """An engine whose connections wait 4 s for a lock and 5 s for a statement at most, and are not kept."""
     return create_async_engine(
         "postgresql+asyncpg://",
         async_creator=partial(connect, url, _TIMEOUTS, "migration"),
@@ -101,7 +100,7 @@ async def _run_locked(url: DatabaseUrl, work: Callable[[Connection], None]) -> N
 
 @asynccontextmanager
 async def _bare_faults() -> AsyncIterator[None]:
-    """SQLAlchemy wraps what asyncpg raises; here it comes out bare again."""
+    """Unwraps what asyncpg raised from SQLAlchemy's exceptions."""
     try:
         yield
     except DBAPIError as fault:
@@ -120,7 +119,7 @@ async def _refuse_other_encodings(connection: AsyncConnection) -> None:
 
 
 async def _take_lock(connection: AsyncConnection) -> None:
-    # Asked again and again instead of waited for: a waiting statement would hold a snapshot, and lock_timeout is short.
+    # This polls instead of waiting: a waiting statement would hold a snapshot, and lock_timeout is short.
     backoff = retry_backoff()
     deadline = asyncio.get_running_loop().time() + _LOCK_PATIENCE_S
     while not await connection.scalar(select(func.pg_try_advisory_lock(_LOCK_KEY))):
@@ -141,7 +140,7 @@ def _config(connection: Connection, cluster_id: str | None = None) -> Config:
 
 
 def _name_codes(connection: Connection) -> None:
-    """Adds the names that this version knows and the views do not; an older replica never takes one away."""
+    """Adds the names that this version knows and the views do not; an older replica never removes one."""
     known = {(row.field, row.code) for row in connection.execute(select(code_name.c.field, code_name.c.code))}
     missing = [
         {"field": field, "code": int(code), "name": code.name}
@@ -163,7 +162,7 @@ def _check_cluster_id(connection: Connection, expected: str) -> None:
 
 
 def _random_cluster_id() -> str:
-    """As Kafka's Uuid.randomUuid prints itself: 22 characters of URL-safe base64, none that looks like an option."""
+    """As Kafka's Uuid.randomUuid: 22 characters of URL-safe base64, not beginning with a dash."""
     while (cluster_id := base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return cluster_id

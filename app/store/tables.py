@@ -1,4 +1,4 @@
-"""The store's tables (DESIGN: store and change feed). The views on them stand in the migrations."""
+"""The store's tables (DESIGN: store and change feed). The views on them are made by the migrations."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""TLS on the way to PostgreSQL: what a database URL asks for, and what went wrong, in words that name the way out.
+"""TLS on the way to PostgreSQL: what a database URL asks for, and what went wrong, with the way out.
 
-As libpq has it, with one difference: a URL that leads to another machine and names no sslmode means verify-full. The
-driver would take `prefer` for it, which falls back to plain text without a word, and knows the system's CAs not at all.
+As in libpq, with one difference: a URL that leads to another machine and names no sslmode means verify-full. The driver
+would take that for `prefer`, which silently falls back to plain text, and it does not know the system's CAs.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 
 UncheckedMode: TypeAlias = Literal["disable", "allow", "prefer"]
-"""Modes that prove nothing about the server; the driver knows how to try one way and then the other."""
+"""Modes that prove nothing about the server, which the driver handles itself."""
 
 _UNCHECKED = ("disable", "allow", "prefer")
 _SYSTEM = "system"
@@ -53,8 +53,6 @@ _ANSWERS_BY_VERIFY_CODE = {
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """What a database URL says about TLS. Files are None where neither the URL nor the environment names one."""
-
     mode: str
     root_certificate: str | None = None
     certificate: str | None = None
@@ -66,7 +64,6 @@ class TlsOptions:
 
     @property
     def files(self) -> Mapping[str, str]:
-        """What the context is made of, by the name of the option."""
         root = self.root_certificate
         if root == _SYSTEM or (root is None and self.mode == "verify-full"):
             root = ssl.get_default_verify_paths().cafile
@@ -99,17 +96,17 @@ def options_of(url: DatabaseUrl) -> TlsOptions:
 
 
 async def tls_of(url: DatabaseUrl) -> ssl.SSLContext | UncheckedMode:
-    """What the driver is to be given as `ssl`. Raises StoreUnavailableException, naming what can't be used."""
+    """The driver's argument `ssl`. Raises StoreUnavailableException, naming what can't be used."""
     options = options_of(url)
     if options.mode in _UNCHECKED:
         return cast("UncheckedMode", options.mode)
-    # Files are read anew only after they changed, so that certificates rotate without a restart; and not on the event
-    # loop, which the hundred and fifty CAs of a system would hold up.
+    # Files are read again only after they changed, so that certificates rotate without a restart; and not on the event
+    # loop, which the hundred and fifty CAs of a system would block.
     return await asyncio.to_thread(_context_now, options)
 
 
 def answer_to_tls_fault(fault: BaseException) -> str | None:
-    """What to tell the caller if this fault is one of TLS; nothing of the URL, for a slip can make it the password."""
+    """What to tell the caller if this is a fault of TLS; nothing of the URL, as a slip can make it the password."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         known = _ANSWERS_BY_VERIFY_CODE.get(fault.verify_code)
         return known or _NOT_TRUSTED.format(fault.verify_message)
@@ -140,7 +137,7 @@ def _context_now(options: TlsOptions) -> ssl.SSLContext:
 
 
 def _stamp(option: str, name: str) -> tuple[int, ...]:
-    """Changes with the file. Raises StoreUnavailableException if it can't be looked at."""
+    """Changes with the file. Raises StoreUnavailableException."""
     with _file_told(option):
         found = Path(name).stat()
     return (found.st_mtime_ns, found.st_size, found.st_ino)
@@ -148,7 +145,7 @@ def _stamp(option: str, name: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8)
 def _context(options: TlsOptions, _stamps: Sequence[tuple[int, ...]]) -> ssl.SSLContext:
-    """The context of a checked mode, made once for each state of its files."""
+    """Made once for each state of its files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = options.mode == "verify-full"
     context.minimum_version = _VERSIONS[options.minimum]
@@ -161,7 +158,7 @@ def _context(options: TlsOptions, _stamps: Sequence[tuple[int, ...]]) -> ssl.SSL
     elif options.mode == "verify-full":
         context.load_default_certs()
     else:
-        # sslmode=require without a CA: nobody reads along, but who is at the other end is not known.
+        # sslmode=require without a CA: encrypted, but the server is not authenticated.
         context.verify_mode = ssl.CERT_NONE
     if options.revocation_list is not None:
         with _file_told("sslcrl"):

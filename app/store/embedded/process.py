@@ -1,4 +1,4 @@
-"""How a program of PostgreSQL is run: under which account, with which environment, and bound to this process' life."""
+"""Runs PostgreSQL's programs under an account of their own, and ends them when this process ends."""
 
 import ctypes
 import os
@@ -20,10 +20,10 @@ _PR_SET_PDEATHSIG = 1
 # practically every system.
 UNPRIVILEGED = ("nobody", "postgres", "daemon")
 SHARED = ("nobody",)
-"""Accounts that other programs run under as well, and that earlier versions left their data to."""
+"""Accounts that other programs use as well; earlier versions gave them their data."""
 
 OWN_IDS = range(60_706, 61_184)
-"""User ids that no distribution and no part of systemd gives away; below 65,536, as containers map no others."""
+"""User ids that no distribution and no part of systemd assigns; below 65,536, as containers map no others."""
 
 _INSTEAD = "run Klamm as a normal user, or set KLAMM_DATABASE_URL to a PostgreSQL of your own"
 
@@ -42,10 +42,10 @@ class Account:
 
     @classmethod
     def choose(cls, cluster: Path) -> Self | None:
-        """The owner of the cluster if it is there, else a user id of its own; None when Klamm is not root.
+        """The owner of the cluster if it exists, else a user id of its own; None when Klamm is not root.
 
-        What belongs to `nobody`, as earlier versions had it, does not stay there: other programs run under that
-        account as well. Raises EmbeddedPostgresError if the cluster belongs to somebody whom this process can't become.
+        A cluster of `nobody`, as earlier versions had it, gets another owner: other programs use that account as well.
+        Raises EmbeddedPostgresError if the cluster belongs to a user that this process can't become.
         """
         owner = cluster.stat().st_uid if cluster.exists() else None
         if os.geteuid() != 0:
@@ -60,7 +60,7 @@ class Account:
 
     @classmethod
     def for_making(cls, names: Sequence[str] = UNPRIVILEGED) -> Self:
-        """A named account, as initdb wants one; of those that there are, one that runs nothing at this moment, if any.
+        """A named account, as initdb needs one, preferably one that runs nothing at present.
 
         Raises EmbeddedPostgresError if there is none.
         """
@@ -106,7 +106,7 @@ def _entries(names: Sequence[str]) -> Iterator[pwd.struct_passwd]:
 
 
 def _ids_at_work() -> set[int]:
-    """The user ids that processes have now, real, effective and saved ones. Linux only, elsewhere none are known."""
+    """The real, effective and saved user ids of all processes. Linux only, elsewhere none are found."""
     found: set[int] = set()
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):  # it has just ended
@@ -123,16 +123,16 @@ class Launcher:
     account: Account | None
 
     def for_making(self, names: Sequence[str] = UNPRIVILEGED) -> "Launcher":
-        """The one that can make a cluster: under an account with a name, one of these if Klamm runs as root."""
+        """A launcher that can make a cluster: under an account with a name, one of these if Klamm runs as root."""
         return self if self.account is None else Launcher(Account.for_making(names))
 
     @contextmanager
     def reach(self, path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
         """A name of `path` for the child, and the file descriptors that the child must inherit for it.
 
-        Root's folders are often closed to others (0700). Instead of opening them up, the child is handed the open
-        folder: a name below /proc/self/fd leads straight to it, whatever the modes of its parents are.
-        Raises EmbeddedPostgresError where there is no such way (other systems than Linux).
+        Root's folders are often closed to others (0700). Instead of opening them up, this hands the open folder to the
+        child: a name below /proc/self/fd leads straight to it, whatever the modes of its parents are.
+        Raises EmbeddedPostgresError on other systems than Linux.
         """
         closed = self.closed_parent(path)
         if closed is None:
@@ -150,7 +150,7 @@ class Launcher:
             os.close(descriptor)
 
     def closed_parent(self, path: Path) -> Path | None:
-        """The first folder on the way to `path` that the account may not enter; None if the way is open."""
+        """The first folder above `path` that the account may not enter, if any."""
         if self.account is None:
             return None
         for parent in reversed(path.parents):
@@ -161,7 +161,7 @@ class Launcher:
         return None
 
     def own(self, path: Path) -> None:
-        """Gives `path`, and all below it, to the account that PostgreSQL runs under; `path` itself at the end.
+        """Gives `path`, and all below it, to the account that PostgreSQL runs under; `path` itself last.
 
         Raises EmbeddedPostgresError if there is no such account in this container.
         """
@@ -181,7 +181,7 @@ class Launcher:
             ) from None
 
     def take_back(self, path: Path) -> None:
-        """Gives `path` to whoever runs Klamm."""
+        """Gives `path` to the user that runs Klamm."""
         if self.account is not None:
             os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
 
@@ -250,7 +250,7 @@ class Launcher:
 
 
 def _environment() -> dict[str, str]:
-    # PG... would change what the programs do, and KLAMM_... holds secrets that are none of PostgreSQL's business.
+    # PG... would change what the programs do, and KLAMM_... holds secrets.
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "KLAMM_", "LC_"))} | {
         "LC_ALL": "C",
         "TZ": "UTC",
@@ -258,9 +258,9 @@ def _environment() -> dict[str, str]:
 
 
 def _bound_to_this_process(death_signal: signal.Signals) -> Callable[[], None] | None:
-    """What the child does between fork and exec, after the change of its account (which would clear the death signal).
+    """For the child between fork and exec, after the change of its account (which would clear the death signal).
 
-    Linux only. Elsewhere a server outlives a SIGKILL of this process; the next start on its folder names it.
+    Linux only. Elsewhere a server outlives a SIGKILL of this process; the next start on its folder reports it.
     """
     if sys.platform != "linux":
         return None

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: made, started, kept alive and stopped by the process that stands above the web server."""
+"""The embedded PostgreSQL, which the process above the web server makes, starts, keeps alive and stops."""
 
 import logging
 import signal
@@ -23,7 +23,7 @@ _POLL_S = 0.02
 _PORT_TRIES = 5
 _REVIVE_FIRST_S = 1.0
 _REVIVE_MOST_S = 30.0
-# These stand over the user's own postgresql.conf.
+# These override the user's own postgresql.conf.
 _SETTINGS = MappingProxyType(
     {
         "listen_addresses": LOOPBACK,
@@ -43,8 +43,8 @@ _log = logging.getLogger(__name__)
 class EmbeddedPostgres:
     """A PostgreSQL of Klamm's own below `data_dir`, on a loopback port, for as long as this process lives.
 
-    `bin_dir` is the folder of initdb and postgres (None: those of a wheel, else those on PATH); `settings` go to
-    PostgreSQL over the defaults. All methods belong to the main thread.
+    `bin_dir` is the folder of initdb and postgres (None: those of a wheel, else those on PATH); `settings` override the
+    defaults. All methods must be called from the main thread.
     """
 
     def __init__(
@@ -79,21 +79,20 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """Where it listens: postgresql://klamm:PASSWORD@127.0.0.1:PORT/klamm. Raises RuntimeError unless started."""
+        """postgresql://klamm:PASSWORD@127.0.0.1:PORT/klamm. Raises RuntimeError unless started."""
         if not self._dsn:
             raise RuntimeError("the embedded PostgreSQL is not started")
         return self._dsn
 
     @property
     def pid(self) -> int | None:
-        """The server's process id while it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self) -> str:
-        """Starts the server, made first if the folder is new; returns its DSN once it takes connections.
+        """Makes the cluster if the folder is new and starts the server; returns its DSN once it takes connections.
 
         Raises EmbeddedPostgresError, with nothing left running: no usable binaries, a folder that another process holds
-        or another major version has written, or whatever PostgreSQL itself has to say.
+        or another major version has written, or PostgreSQL's own refusal.
         """
         if self._process is not None:
             raise RuntimeError("the embedded PostgreSQL is started already")
@@ -110,7 +109,7 @@ class EmbeddedPostgres:
         return self._dsn
 
     def stop(self) -> None:
-        """Stops the server by a fast shutdown, past its time by an immediate one, and gives the folder back."""
+        """Stops the server by a fast shutdown, after a while by an immediate one, and releases the folder."""
         process, self._process = self._process, None
         try:
             if process is not None:
@@ -120,9 +119,9 @@ class EmbeddedPostgres:
             self._folder.release()
 
     def keep_alive(self) -> None:
-        """Starts the server again, on its port, if it has ended by itself. To be called about once a second.
+        """Restarts the server on its port if it has ended by itself. To be called about once a second.
 
-        Returns without waiting for it to be ready; tries that fail get rarer.
+        It does not wait until the server is ready; tries that fail get rarer.
         """
         now = time.monotonic()
         if self._respawn is None or self._process is None or self._process.poll() is None or now < self._revive_at:
@@ -144,7 +143,7 @@ class EmbeddedPostgres:
                 return
             if port_is_free(self._port):
                 break
-            # Somebody took the port between the choice and the start: another one, then.
+            # The port was taken between the choice and the start: another one, then.
         raise EmbeddedPostgresError(f"PostgreSQL does not start: {self._folder.last_words()}")
 
     def _spawn(self, launcher: Launcher, binaries: Binaries) -> subprocess.Popen[bytes]:
@@ -154,7 +153,7 @@ class EmbeddedPostgres:
             return launcher.spawn(command, descriptors=descriptors, log=log)
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> bool:
-        """True once it takes connections, False if it has ended; raises EmbeddedPostgresError if it takes too long."""
+        """True once it takes connections, False if it has ended. Raises EmbeddedPostgresError if it takes too long."""
         deadline = time.monotonic() + self._start_timeout_s
         while process.poll() is None:
             if self._is_ready(process.pid):

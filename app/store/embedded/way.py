@@ -1,7 +1,7 @@
-"""The way to a folder of one's own: no step of it may be another user's to change, now or later.
+"""The path to a private folder: no step of it may be another user's to change, now or later.
 
-INVARIANT: whoever has come to the folder this way may use its path from then on. Each folder above it belongs to root
-or to this process' user and takes names from nobody else, or is sticky, as /tmp is, where nobody else can move ours.
+INVARIANT: after the walk the path may be used safely. Each folder above it belongs to root or to this process' user and
+is writable by nobody else, or is sticky, as /tmp is, where nobody else can move ours.
 """
 
 import errno
@@ -18,9 +18,9 @@ _OTHER_PLACE = "name another folder with --data-dir"
 
 
 def walk_to_own_folder(path: Path, mode: int) -> None:
-    """Go to the folder from the root, one step after the other; what is missing on the way is made.
+    """Walks to the folder from the root, step by step, and makes what is missing.
 
-    Raises EmbeddedPostgresError for a symbolic link in its place, a folder of another user, or a way that others can
+    Raises EmbeddedPostgresError for a symbolic link in its place, a folder of another user, or a path that others can
     change; OSError for what the system refuses.
     """
     at = os.open("/", _FOLDER)
@@ -48,7 +48,7 @@ def walk_to_own_folder(path: Path, mode: int) -> None:
 
 
 def _link(at: int, path: Path, *, is_last: bool) -> Path | None:
-    """Where the link of this name leads, None if it is none. Raises EmbeddedPostgresError for one of other users."""
+    """The target if this is a link. Raises EmbeddedPostgresError for another user's."""
     try:
         facts = os.stat(path.name, dir_fd=at, follow_symlinks=False)
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def _link(at: int, path: Path, *, is_last: bool) -> Path | None:
 
 
 def _step(at: int, path: Path, mode: int) -> int:
-    """The folder of this name, opened in place of the one that it is in."""
+    """Opens the folder of this name and closes its parent."""
     try:
         with suppress(FileExistsError):
             if not _is_there(at, path.name):
@@ -115,6 +115,6 @@ def _check_own(path: Path, facts: os.stat_result) -> None:
 
 
 def others_write(facts: os.stat_result) -> bool:
-    """Whether more than its owner, root and this user's own group may write there."""
+    """Whether others than its owner, root and this user's own group may write there."""
     by_group = facts.st_mode & stat.S_IWGRP and facts.st_gid not in (0, os.getegid())
     return bool(by_group or facts.st_mode & stat.S_IWOTH)

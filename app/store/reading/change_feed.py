@@ -60,7 +60,7 @@ _TRANSACTION_END = """SELECT coalesce(
 _END_BEFORE_LAST = """SELECT "offset" FROM acl_record
 WHERE "offset" < $1 AND "offset" = tx_last ORDER BY "offset" DESC LIMIT 1"""
 
-# An exporter of an older epoch has lost its place anyway, and begins anew.
+# An exporter of an older epoch has lost its place anyway, and starts again.
 _EXPORTED = """SELECT min(exporter.last_offset) FROM exporter JOIN acl_head USING (epoch)
 WHERE told_at >= clock_timestamp() - $1::interval"""
 

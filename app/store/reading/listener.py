@@ -1,4 +1,4 @@
-"""LISTEN on a connection of its own: tells when the change feed may have moved, and never claims more."""
+"""LISTEN on a connection of its own: a hint that the change feed may have moved."""
 
 import asyncio
 import logging
@@ -14,9 +14,9 @@ _log = logging.getLogger(__name__)
 
 
 class FeedListener:
-    """Wakes its waiter on NOTIFY, on loss of the connection, and when LISTEN stands (again).
+    """Wakes its waiter on NOTIFY, on loss of the connection, and when LISTEN takes effect (again).
 
-    The last one closes the gap: what was committed before LISTEN stood is found by the poll that follows.
+    The last one closes the gap: the poll that follows finds what was committed before.
     """
 
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts) -> None:
@@ -29,14 +29,13 @@ class FeedListener:
         self._closed = False
 
     async def wait(self, timeout_s: float) -> None:
-        """Returns when there may be news, or after the timeout. News since the last wait counts."""
+        """Returns when there may be news, also since the last wait, or after the timeout."""
         if self._task is None and not self._closed:
             self._task = asyncio.create_task(self._keep_listening(), name="klamm feed listener")
         await _is_set_within(self._wake, timeout_s)
         self._wake.clear()
 
     async def close(self) -> None:
-        """Ends the connection and wakes the waiter."""
         self._closed = True
         task, self._task = self._task, None
         if task is not None:

@@ -13,7 +13,7 @@ from app.store.faults import NotMigratedError, faults_told
 from app.store.rows import BINDING_COLUMNS, acl_rows, head_of
 
 ROWS_PER_SLICE = 500
-"""Rows that a reader gets at once: about a millisecond to parse."""
+"""About a millisecond to parse."""
 
 _PIECES_WAITING = 4
 """Pieces (up to 256 KiB each) that wait for the reader before COPY is held back."""
@@ -36,7 +36,7 @@ _ACLS = _select_acls()
 
 
 class PostgresSnapshot:
-    """One look at the store: head, configs and all ACLs of the same offset. It is runtime's `SnapshotReader`."""
+    """Head, configs and all ACLs of one offset. It is runtime's `SnapshotReader`."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class PostgresSnapshot:
         self._is_left = False
 
     async def slices(self) -> AsyncIterator[Sequence[AclRow]]:
-        """The ACLs in the order of their sort keys, at most 500 at once; to be read once.
+        """The ACLs in the order of their sort keys, at most 500 at once. To be called once.
 
         Raises StoreUnavailableException, or PoisonedRecordException for a row that this version can't read.
         """

@@ -44,7 +44,7 @@ class FeedTransaction:
 
 
 class FeedWriter:
-    """Transactions under the head's lock, over one connection that is made anew after a fault."""
+    """Transactions under the head's lock, over one connection that is replaced after a fault."""
 
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts, purpose: str) -> None:
         self._timeouts = timeouts

@@ -34,7 +34,7 @@ _SORTED = """LIMIT $9
 ) AS found
 ORDER BY n, resource_type, resource_name, pattern_type, principal, host, operation, permission_type"""
 
-# 200 is HEAD_LENGTH of the tables: the planner takes an index only for the very expression that it stands on.
+# 200 is HEAD_LENGTH of the tables: the planner takes an index only for the very expression that it was made with.
 _CONDITIONS = {
     "resource_type": "a.resource_type = f.resource_type",
     "resource_name": "left(a.resource_name, 200) = left(f.resource_name, 200) AND a.resource_name = f.resource_name",
@@ -103,7 +103,7 @@ async def select_matches(
     left = at_most
     for shape, numbered in by_shape.items():
         if not _INDEXED.intersection(shape):
-            # Nothing but a look at every ACL finds them; the session has such looks off (`app.store.engine`).
+            # Only a scan of all ACLs finds them, and the session has scans off (`app.store.engine`).
             await connection.execute("SET LOCAL enable_seqscan = on")
         async for some in in_slices(numbered):
             rows = await connection.fetch(_statement(shape), *_columns(some), left + 1)
