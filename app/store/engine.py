@@ -13,7 +13,7 @@ import asyncpg
 from app.core.backoff import Backoff
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
-from app.store.faults import faults_told
+from app.store.faults import translated_faults
 from app.store.tls import HUNG_UP, answer_to_tls_fault, tls_of
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -91,7 +91,7 @@ async def connect(
     in_ms = {name: str(round(seconds * 1000)) for name, seconds in limits.items()}
     session = {"application_name": f"klamm {purpose}", "jit": "off", **_KEEPALIVES, **in_ms, **settings}
     tls = await tls_of(url)
-    with faults_told():
+    with translated_faults():
         try:
             return await asyncpg.connect(
                 url.dsn, timeout=timeouts.connect_s, command_timeout=timeouts.reply_s, server_settings=session, ssl=tls
@@ -133,11 +133,11 @@ class KeptConnection:
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[Connection]:
-        """The connection, until the block ends. Faults inside the block are translated by `faults_told`.
+        """The connection, until the block ends. Faults inside the block are translated by `translated_faults`.
 
         After any exception the connection is never used again: the state of its transaction is unknown.
         """
-        with faults_told():
+        with translated_faults():
             async with asyncio.timeout(self._timeouts.transaction_s):
                 await self._turn.acquire()
             try:
@@ -183,7 +183,7 @@ class KeptConnection:
         connection = await connect(self._url, self._timeouts, self._purpose, {**_BY_INDEX, **STAYS})
         if self._on_open is not None:
             try:
-                with faults_told():
+                with translated_faults():
                     await self._on_open(connection)
             except BaseException:
                 connection.terminate()

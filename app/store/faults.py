@@ -92,7 +92,7 @@ class OutageLog:
 
 
 @contextmanager
-def faults_told() -> Iterator[None]:
+def translated_faults() -> Iterator[None]:
     """Raises StoreUnavailableException for a fault of PostgreSQL or of the way to it.
 
     What blames the sender (data, integrity, statement limits, an unusable database URL) passes through unchanged.

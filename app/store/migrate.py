@@ -22,7 +22,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import StoreTimeouts, connect, retry_backoff
-from app.store.faults import faults_told
+from app.store.faults import translated_faults
 from app.store.grants import grant
 from app.store.tables import acl_head, code_name
 
@@ -88,7 +88,7 @@ def migration_engine(url: DatabaseUrl) -> AsyncEngine:
 async def _run_locked(url: DatabaseUrl, work: Callable[[Connection], None]) -> None:
     engine = migration_engine(url)
     try:
-        with faults_told():
+        with translated_faults():
             async with _bare_faults(), engine.connect() as connection:
                 await _refuse_other_encodings(connection)
                 await _take_lock(connection)

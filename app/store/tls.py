@@ -138,7 +138,7 @@ def _context_now(options: TlsOptions) -> ssl.SSLContext:
 
 def _stamp(option: str, name: str) -> tuple[int, ...]:
     """Changes with the file. Raises StoreUnavailableException."""
-    with _file_told(option):
+    with _translated_file_faults(option):
         found = Path(name).stat()
     return (found.st_mtime_ns, found.st_size, found.st_ino)
 
@@ -153,7 +153,7 @@ def _context(options: TlsOptions, _stamps: Sequence[tuple[int, ...]]) -> ssl.SSL
         context.maximum_version = _VERSIONS[options.maximum]
     context.set_alpn_protocols([_ALPN])
     if options.root_certificate not in (None, _SYSTEM):
-        with _file_told("sslrootcert"):
+        with _translated_file_faults("sslrootcert"):
             context.load_verify_locations(cafile=options.root_certificate)
     elif options.mode == "verify-full":
         context.load_default_certs()
@@ -161,18 +161,18 @@ def _context(options: TlsOptions, _stamps: Sequence[tuple[int, ...]]) -> ssl.SSL
         # sslmode=require without a CA: encrypted, but the server is not authenticated.
         context.verify_mode = ssl.CERT_NONE
     if options.revocation_list is not None:
-        with _file_told("sslcrl"):
+        with _translated_file_faults("sslcrl"):
             context.load_verify_locations(cafile=options.revocation_list)
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
     if options.certificate is not None:
-        with _file_told("sslcert or sslkey"):
+        with _translated_file_faults("sslcert or sslkey"):
             # Without a password to give, OpenSSL would ask for one at the terminal.
             context.load_cert_chain(options.certificate, options.key, password=lambda: options.password)
     return context
 
 
 @contextmanager
-def _file_told(option: str) -> Iterator[None]:
+def _translated_file_faults(option: str) -> Iterator[None]:
     try:
         yield
     except OSError as fault:  # which ssl.SSLError is, too

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -128,31 +130,25 @@ def test_a_schema_of_a_newer_version(
     assert "newer version of Klamm" in _refusal(migrated_database_url, monkeypatch, capsys)
 
 
-def test_a_server_that_shuts_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_shuts_down(tmp_path: Path) -> None:
     with EmbeddedPostgres(new_folder(tmp_path / "data")) as server:
-        asyncio.run(_while_it_shuts_down(server, monkeypatch, capsys))
+        asyncio.run(_while_it_shuts_down(server))
 
 
-async def _while_it_shuts_down(
-    server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def _while_it_shuts_down(server: EmbeddedPostgres) -> None:
     guest = await asyncpg.connect(server.dsn, timeout=30)
     try:
         assert server.pid is not None
         # A smart shutdown waits for its guests, and lets nobody else in.
         os.kill(server.pid, 15)
         async with asyncio.timeout(60):
-            while "starting or shutting down" not in await asyncio.to_thread(  # noqa: ASYNC110 - a test's wait
-                _said_of, server.dsn, monkeypatch, capsys
-            ):
+            while "starting or shutting down" not in await asyncio.to_thread(_said_of, server.dsn):  # noqa: ASYNC110 - a test's wait
                 await asyncio.sleep(0.02)
     finally:
         await guest.close(timeout=30)
 
 
-def _said_of(dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    monkeypatch.setenv("KLAMM_DATABASE_URL", dsn)
-    main(["migrate"])
-    return capsys.readouterr().err
+def _said_of(dsn: str) -> str:
+    command = [str(Path(sys.executable).with_name("klamm")), "migrate"]
+    environment = {**os.environ, "KLAMM_DATABASE_URL": dsn}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stderr

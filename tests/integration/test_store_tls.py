@@ -15,7 +15,6 @@ import pytest
 from app.core.continuity import KnownHistory
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
-from app.store import tls
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import StoreTimeouts, close_gently, connect
 from app.store.migrate import migrate
@@ -83,7 +82,7 @@ async def test_a_name_and_an_address_that_the_certificate_bears(
 async def test_the_default_for_another_machine_is_to_verify(
     database_url: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls, "is_local", lambda _: False)
+    monkeypatch.setattr("app.formats.database_url.is_loopback", lambda _: False)
     with tls_relay(database_url, server_context(authority.certify("server")), plain_too=True) as relay:
         assert "not trusted" in await checked(relay.dsn())
         assert await checked(relay.dsn(sslrootcert=str(authority.file))) == ""

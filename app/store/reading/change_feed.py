@@ -12,7 +12,7 @@ from app.core.continuity import FeedPosition
 from app.core.records import GENESIS_HASH, FeedPoll, Record
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, KeptConnection, StoreTimeouts, close_gently, connect
-from app.store.faults import NotMigratedError, OutageLog, faults_told
+from app.store.faults import NotMigratedError, OutageLog, translated_faults
 from app.store.reading.listener import FeedListener
 from app.store.reading.snapshot import PostgresSnapshot, open_snapshot
 from app.store.rows import OrderCheck, Row, head_of, in_slices, record_of
@@ -161,7 +161,7 @@ class PostgresChangeFeed:
     async def _connected(self, purpose: str) -> AsyncIterator[Connection]:
         connection = await connect(self._url, self._timeouts, purpose)
         try:
-            with faults_told():
+            with translated_faults():
                 yield connection
         finally:
             await close_gently(connection, self._timeouts)

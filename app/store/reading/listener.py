@@ -7,7 +7,7 @@ from contextlib import suppress
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import STAYS, StoreTimeouts, close_gently, connect, retry_backoff
-from app.store.faults import answer_to, faults_told
+from app.store.faults import answer_to, translated_faults
 from app.store.writing.journal import CHANNEL
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class FeedListener:
         connection = await connect(self._url, self._timeouts, "listener", STAYS)
         lost = asyncio.Event()
         try:
-            with faults_told():
+            with translated_faults():
                 connection.add_termination_listener(lambda *_: lost.set())
                 await connection.add_listener(CHANNEL, lambda *_: self._wake.set())
                 self._wake.set()

@@ -9,7 +9,7 @@ from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import FeedHead
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts, close_gently, connect
-from app.store.faults import NotMigratedError, faults_told
+from app.store.faults import NotMigratedError, translated_faults
 from app.store.rows import BINDING_COLUMNS, acl_rows, head_of
 
 ROWS_PER_SLICE = 500
@@ -85,7 +85,7 @@ class PostgresSnapshot:
             raise PoisonedRecordException(-1, why) from fault
 
     async def _next_piece(self) -> bytes | None:
-        with faults_told():
+        with translated_faults():
             async with asyncio.timeout(self._timeouts.slice_s):
                 piece = await self._pieces.get()
         if isinstance(piece, Exception):
@@ -95,7 +95,7 @@ class PostgresSnapshot:
     async def _copy(self) -> None:
         end: Exception | None = None
         try:
-            with faults_told():
+            with translated_faults():
                 await self._connection.copy_from_query(
                     _ACLS,
                     output=self._pieces.put,
@@ -116,7 +116,7 @@ async def open_snapshot(url: DatabaseUrl, timeouts: StoreTimeouts) -> AsyncItera
     connection = await connect(url, timeouts, "snapshot", patience)
     reader: PostgresSnapshot | None = None
     try:
-        with faults_told():
+        with translated_faults():
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             await connection.execute(_PATIENCE, str(round(timeouts.snapshot_s * 1000)))
             head = await connection.fetchrow(_HEAD)

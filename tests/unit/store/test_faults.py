@@ -8,7 +8,7 @@ import pytest
 
 from app.core.kafka.errors import StoreUnavailableException
 from app.store.engine import StoreTimeouts
-from app.store.faults import NotMigratedError, answer_to, faults_told, is_rolled_back
+from app.store.faults import NotMigratedError, answer_to, is_rolled_back, translated_faults
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from app.store.faults import NotMigratedError, answer_to, faults_told, is_rolled
     ],
 )
 def test_outages_are_told_without_what_the_server_said(fault: Exception) -> None:
-    with pytest.raises(StoreUnavailableException) as told, faults_told():
+    with pytest.raises(StoreUnavailableException) as told, translated_faults():
         raise fault
 
     assert "planted secret" not in told.value.message
@@ -47,7 +47,7 @@ def test_outages_are_told_without_what_the_server_said(fault: Exception) -> None
     ],
 )
 def test_what_blames_the_sender_passes_through(fault: Exception) -> None:
-    with pytest.raises(type(fault)) as told, faults_told():
+    with pytest.raises(type(fault)) as told, translated_faults():
         raise fault
     assert told.value is fault
 
@@ -68,7 +68,7 @@ def test_what_blames_the_sender_passes_through(fault: Exception) -> None:
     ],
 )
 def test_the_way_to_the_server_is_told_by_what_is_wrong_with_it(fault: Exception, told: str) -> None:
-    with pytest.raises(StoreUnavailableException, match=told), faults_told():
+    with pytest.raises(StoreUnavailableException, match=told), translated_faults():
         raise fault
 
 
@@ -98,7 +98,7 @@ def test_a_sqlstate_is_told_only_where_there_is_no_better_word() -> None:
     "said", ["unsupported startup parameter: jit", "unsupported startup parameter in options: jit"]
 )
 def test_a_parameter_that_a_pooler_refuses_is_named_with_the_ways_out(said: str) -> None:
-    with pytest.raises(StoreUnavailableException) as told, faults_told():
+    with pytest.raises(StoreUnavailableException) as told, translated_faults():
         raise asyncpg.ProtocolViolationError(said)
     assert "refuses the start-up parameter `jit`" in told.value.message
     assert "ignore_startup_parameters" in told.value.message
@@ -115,7 +115,7 @@ def test_a_parameter_that_a_pooler_refuses_is_named_with_the_ways_out(said: str)
     ],
 )
 def test_what_no_parameter_can_be_called_is_not_repeated(said: str) -> None:
-    with pytest.raises(StoreUnavailableException) as told, faults_told():
+    with pytest.raises(StoreUnavailableException) as told, translated_faults():
         raise asyncpg.ProtocolViolationError(said)
     assert "planted" not in told.value.message
 
