@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import Any
 from uuid import UUID
 
@@ -21,17 +23,12 @@ CREATED, REMOVED, CONFIGURED = (
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Only what an ACL can have: UNKNOWN, ANY and MATCH are words of filters.
-_TYPES = {code.name: code for code in ResourceType if code > ResourceType.ANY}
-_PATTERNS = {code.name: code for code in (PatternType.LITERAL, PatternType.PREFIXED)}
-_OPERATIONS = {code.name: code for code in AclOperation if code > AclOperation.ANY}
-_PERMISSIONS = {code.name: code for code in AclPermissionType if code > AclPermissionType.ANY}
-
-_WORDS = {
-    "resource_type": tuple(_TYPES),
-    "pattern_type": tuple(_PATTERNS),
-    "operation": tuple(_OPERATIONS),
-    "permission_type": tuple(_PERMISSIONS),
+# Only words that an ACL can have: UNKNOWN, ANY and MATCH are for filters.
+_WORDS: dict[str, tuple[str, ...]] = {
+    "resource_type": tuple(code.name for code in ResourceType if code > ResourceType.ANY),
+    "pattern_type": (PatternType.LITERAL.name, PatternType.PREFIXED.name),
+    "operation": tuple(code.name for code in AclOperation if code > AclOperation.ANY),
+    "permission_type": tuple(code.name for code in AclPermissionType if code > AclPermissionType.ANY),
 }
 
 
@@ -57,18 +54,12 @@ def record_of(row: Mapping[str, Any]) -> Record:
 
 def binding_of(row: Mapping[str, Any]) -> AclBinding:
     """The seven fields of an ACL. Raises KeyError for a word that no ACL has, ValueError for a missing name."""
-    name, principal, host = row["resource_name"], row["principal"], row["host"]
-    if None in (name, principal, host):
+    if None in (row["resource_name"], row["principal"], row["host"]):
         raise ValueError("a field of the ACL is missing")
-    return AclBinding(
-        _TYPES[row["resource_type"]],
-        name,
-        _PATTERNS[row["pattern_type"]],
-        principal,
-        host,
-        _OPERATIONS[row["operation"]],
-        _PERMISSIONS[row["permission_type"]],
-    )
+    for name, words in _WORDS.items():
+        if row[name] not in words:
+            raise KeyError(row[name])
+    return AclBinding.from_words(row[name] for name in BINDING_FIELDS)
 
 
 def refuse_unreadable(records: DataFrame) -> None:
@@ -85,12 +76,9 @@ def refuse_unreadable(records: DataFrame) -> None:
 
 
 def _unreadable() -> Column:
-    is_known = sf.col("kind") == CONFIGURED
-    has_words = sf.lit(True)  # noqa: FBT003 - a literal of SQL
-    for name, words in _WORDS.items():
-        has_words = has_words & sf.col(name).isin(*words)
-    is_known = is_known | (sf.col("kind").isin(CREATED, REMOVED) & has_words)
-    return ~sf.coalesce(is_known, sf.lit(False))  # noqa: FBT003 - the same
+    has_words = reduce(and_, (sf.col(name).isin(*words) for name, words in _WORDS.items()))
+    is_known = (sf.col("kind") == CONFIGURED) | (sf.col("kind").isin(CREATED, REMOVED) & has_words)
+    return ~sf.coalesce(is_known, sf.lit(col=False))
 
 
 def fold_acls(records: DataFrame, base: DataFrame | None = None) -> DataFrame:

@@ -7,9 +7,10 @@ import sys
 import pytest
 
 from app.pipeline.spark.progress import Console
+from app.pipeline.spark.row_output import Row
 
 COLUMNS = ("principal", "operations")
-ROWS = (("User:a\x1b[2J\n", ["READ", "WRITE"]), ("=cmd|' /C calc'!A0", []))
+ROWS: tuple[Row, ...] = (("User:a\x1b[2J\n", ["READ", "WRITE"]), ("=cmd|' /C calc'!A0", []))
 
 
 class Terminal(io.StringIO):
