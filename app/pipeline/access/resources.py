@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from app.core.kafka.codes import ResourceType
+from app.pipeline.history.decision_lines import unique_keys
 from app.pipeline.history.schemas import RESOURCES, columns
 from app.pipeline.spark.arrow import batch_of
 from app.pipeline.spark.errors import PipelineError
@@ -120,19 +121,12 @@ def _json_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _json_row(raw: bytes) -> tuple[str | None, str | None, str | None]:
     """Type and name, or the whole line if it is no object in which they are texts."""
     try:
-        fields = json.loads(raw.decode(), object_pairs_hook=_object)
+        fields = json.loads(raw.decode(), object_pairs_hook=unique_keys)
         kind, name = (fields.get(each) for each in _NAMES)
         "".join(each for each in (kind, name) if each is not None).encode()
     except (AttributeError, RecursionError, TypeError, ValueError):
         return None, None, raw.decode(errors="replace")
     return kind, name, None
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a key comes more than once")
-    return fields
 
 
 def _parquet(spark: SparkSession, path: str) -> DataFrame:

@@ -71,7 +71,7 @@ def _fields_of(raw: bytes) -> dict[str, object] | LineFault:
     if len(raw) > MAX_LINE_BYTES:
         return LineFault("", f"the line is longer than {MAX_LINE_BYTES} bytes")
     try:
-        fields = json.loads(raw.decode(), object_pairs_hook=_object, parse_constant=_no_number)
+        fields = json.loads(raw.decode(), object_pairs_hook=unique_keys, parse_constant=_no_number)
     except UnicodeDecodeError:
         return LineFault("", "not UTF-8")
     except json.JSONDecodeError as fault:
@@ -100,7 +100,8 @@ def _decision(fields: Mapping[str, object], latest: datetime | None) -> Decision
     return tuple(values.values())
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The object_pairs_hook of JSON in which no key may come twice."""
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise ValueError("a key comes more than once")

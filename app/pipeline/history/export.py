@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -62,7 +62,9 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
     written = _read(spark, copying.home, {copying.first: days})
     facts = measured(written).get(copying.first)
     _check_dense(copying, facts)
-    edges = {row["offset"]: row for row in _rows_at(written, copying.first, copying.through)}
+    ends = written.where(sf.col("offset").isin(copying.first, copying.through))
+    ends = ends.withColumn("recorded_micros", sf.unix_micros("recorded_at"))
+    edges = {row["offset"]: row for row in ends.collect()}
     _check_chain(copying, edges)
     batch = Batch(
         copying.head.cluster_id,
@@ -241,14 +243,6 @@ def _check_chain(copying: Copying, edges: dict[int, Row]) -> None:
             f"the record at offset {copying.through} is not the one that the store's head names: the store is damaged; "
             "nothing was added to the export"
         )
-
-
-def _rows_at(records: DataFrame, *offsets: int) -> list[Row]:
-    return records.where(sf.col("offset").isin(*offsets)).select("*", _micros()).collect()
-
-
-def _micros() -> Column:
-    return sf.unix_micros("recorded_at").alias("recorded_micros")
 
 
 def _read(spark: SparkSession, home: Home, days: dict[int, Sequence[str]]) -> DataFrame:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from app.core.kafka.configs import AuthorizerConfig, parse_configs
@@ -154,7 +154,10 @@ def _end(records: DataFrame, exported: Exported, offset: int | None, time: datet
                 f"the export begins with offset {exported.start_offset} as of {exported.base.taken_at}; "
                 "of earlier times it knows nothing"
             )
-    return _last(ends)
+    last = ends.agg(
+        sf.max("offset").alias("offset"), sf.max_by(sf.unix_micros("recorded_at"), "offset").alias("micros")
+    ).first()
+    return None if last is None or last["offset"] is None else last
 
 
 def _at(records: DataFrame, exported: Exported, offset: int) -> Row | None:
@@ -165,7 +168,11 @@ def _at(records: DataFrame, exported: Exported, offset: int) -> Row | None:
         )
     if offset == exported.start_offset:
         return None
-    row = records.where(sf.col("offset") == offset).select("offset", "tx_last", _micros()).first()
+    row = (
+        records.where(sf.col("offset") == offset)
+        .select("offset", "tx_last", sf.unix_micros("recorded_at").alias("micros"))
+        .first()
+    )
     if row is None:
         raise PipelineError(f"the export lacks the record at offset {offset}; run `klamm pipeline reconcile`")
     if row["tx_last"] != offset:
@@ -176,17 +183,6 @@ def _at(records: DataFrame, exported: Exported, offset: int) -> Row | None:
             f"take {before} (before it) or {row['tx_last']} (after it)"
         )
     return row
-
-
-def _last(ends: DataFrame) -> Row | None:
-    last = ends.agg(
-        sf.max("offset").alias("offset"), sf.max_by(sf.unix_micros("recorded_at"), "offset").alias("micros")
-    ).first()
-    return None if last is None or last["offset"] is None else last
-
-
-def _micros() -> Column:
-    return sf.unix_micros("recorded_at").alias("micros")
 
 
 def _start_time(exported: Exported) -> datetime:

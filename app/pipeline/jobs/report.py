@@ -21,9 +21,7 @@ from app.pipeline.jobs.inputs import add_offset
 from app.pipeline.jobs.what_if import change_name
 from app.pipeline.report.figures import (
     AccessFigures,
-    DecisionFigures,
     Figures,
-    GrowthFigures,
     Head,
     HygieneFigures,
     WhatIfFigures,
@@ -66,12 +64,14 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     with console.step("who reaches what"):
         access, counts = _access(context, snapshot, arguments)
     with console.step("how the store grew"):
-        growth = _growth(context, snapshot, counts["ACLs"], why)
+        records = _unless_missing(lambda: exported_records(context.spark, context.home), "growth", why)
+        growth = None if records is None else growth_figures(records, counts["ACLs"], snapshot.offset)
     with console.step("what could be tidied up, and what a change would break"):
         hygiene = _hygiene(context, snapshot, why)
         what_if = _what_if(context, arguments.what_if)
     with console.step("what was decided"):
-        decisions = _decisions(context, why)
+        log = _unless_missing(lambda: read_decisions(context.spark, context.home), "decisions", why)
+        decisions = None if log is None else decision_figures(log)
     if decisions is not None:
         counts["decisions"] = round(decisions.allowed + decisions.denied)
     if hygiene is not None:
@@ -153,11 +153,6 @@ def _access(
     return figures, counts
 
 
-def _growth(context: JobContext, snapshot: Snapshot, acls: int, why: dict[str, str]) -> GrowthFigures | None:
-    records = _unless_missing(lambda: exported_records(context.spark, context.home), "growth", why)
-    return None if records is None else growth_figures(records, acls, snapshot.offset)
-
-
 def _hygiene(context: JobContext, snapshot: Snapshot, why: dict[str, str]) -> HygieneFigures | None:
     saved = load_findings(context.spark, context.home, snapshot.offset)
     if saved is None and (other := load_findings(context.spark, context.home)) is not None:
@@ -180,11 +175,6 @@ def _what_if(context: JobContext, name: str | None) -> WhatIfFigures | None:
         raise PipelineError(f"--what-if: no change `{name}` was tried; there are: {there}")
     flips = context.spark.read.schema(FLIPS).parquet(context.home.room("what-if", wanted["name"], "flips"))
     return what_if_figures(wanted["name"], wanted["offset"], flips)
-
-
-def _decisions(context: JobContext, why: dict[str, str]) -> DecisionFigures | None:
-    decisions = _unless_missing(lambda: read_decisions(context.spark, context.home), "decisions", why)
-    return None if decisions is None else decision_figures(decisions)
 
 
 def _unless_missing(read: Callable[[], _T], part: str, why: dict[str, str]) -> _T | None:

@@ -131,21 +131,23 @@ def over_time(timeline: Timeline, line: tuple[str, Sequence[float]], stacks: Seq
         "fill": "tozeroy",
         "hovertemplate": f"%{{x}} UTC<br>%{{y:,}} {name}<extra></extra>",
     }
-    below = [
-        {
-            "type": "bar",
-            "name": label,
-            "x": times,
-            "y": [_signed(bucket.first if abs(which) == 1 else bucket.second, which) for bucket in timeline.buckets],
-            "customdata": [bucket.first if abs(which) == 1 else bucket.second for bucket in timeline.buckets],
-            "yaxis": "y2",
-            "offset": 0,
-            "width": 920 * timeline.step,
-            "marker": {"color": role, "pattern": _pattern(role)},
-            "hovertemplate": f"%{{x}} UTC<br>%{{customdata:,}} {label}<extra></extra>",
-        }
-        for label, role, which in stacks
-    ]
+    below = []
+    for label, role, which in stacks:
+        counts = [bucket.first if abs(which) == 1 else bucket.second for bucket in timeline.buckets]
+        below.append(
+            {
+                "type": "bar",
+                "name": label,
+                "x": times,
+                "y": counts if which > 0 else [-number for number in counts],
+                "customdata": counts,
+                "yaxis": "y2",
+                "offset": 0,
+                "width": 920 * timeline.step,
+                "marker": {"color": role, "pattern": _pattern(role)},
+                "hovertemplate": f"%{{x}} UTC<br>%{{customdata:,}} {label}<extra></extra>",
+            }
+        )
     layout = {
         "height": 430,
         "barmode": "relative",
@@ -155,10 +157,6 @@ def over_time(timeline: Timeline, line: tuple[str, Sequence[float]], stacks: Seq
         "yaxis2": {"domain": [0, 0.36], "title": {"text": f"per {in_words(timeline.step)}"}, "rangemode": "tozero"},
     }
     return {"data": [above, *below], "layout": layout}
-
-
-def _signed(number: float, which: int) -> float:
-    return number if which > 0 else -number
 
 
 def utc(seconds: int) -> str:

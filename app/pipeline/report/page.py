@@ -70,13 +70,10 @@ def _resource(name: str) -> str:
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts)
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
     # plotly sets styles one by one; images are those that it draws into a heat map.
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def _sha256(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
