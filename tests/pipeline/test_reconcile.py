@@ -109,7 +109,7 @@ async def test_what_was_changed_in_the_files_is_named(spark: SparkSession, home:
     frame = spark.read.parquet(str(path))
     put(frame.unionByName(frame.where("offset = 5")), path)
     said = broken()
-    assert "offset 5: stands there twice" in said
+    assert "offset 5: is there twice" in said
     assert "batch=1 has 1 records twice" in said
 
     # The first manifest gone: what follows has nothing to follow.

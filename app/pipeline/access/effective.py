@@ -66,7 +66,7 @@ def expanded(nodes: DataFrame, masks: DataFrame) -> DataFrame:
 
     A resource that has any ACL has rows of `User:*` and of each other principal that is named on it: one for host `*`,
     and one for every host of its own and of `User:*`. Each holds what holds for its host: all wider hosts and `User:*`
-    are folded in. Hosts that match nobody are left out; of several texts that mean one range the first stands for all.
+    are folded in. Hosts that match nobody are left out; of several texts for one range only the first is there.
     """
     everyone, named = sf.col("principal") == WILDCARD_PRINCIPAL, sf.col("principal") != WILDCARD_PRINCIPAL
     shared = nodes.join(masks.where(everyone), list(PATTERN)).groupBy(*RESOURCE).agg(*_sides("everyone_"))

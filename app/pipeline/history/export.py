@@ -196,17 +196,17 @@ def _facts(rows: Sequence[Row]) -> BatchFacts:
 def _copy(spark: SparkSession, copying: Copying, most_ranges: int) -> list[str]:
     """Write the records; the days that they are of."""
     records = read_records(spark, copying.source, ranges(copying.after, copying.through, most_ranges))
-    told = Observation()
+    observed = Observation()
     (
         records.withColumn("day", sf.to_date("recorded_at"))
         .withColumn("batch", sf.lit(copying.first))
-        .observe(told, sf.collect_set(sf.col("day").cast("string")).alias("days"))
+        .observe(observed, sf.collect_set(sf.col("day").cast("string")).alias("days"))
         .write.partitionBy("day", "batch")
         .mode("overwrite")
         .option("partitionOverwriteMode", "dynamic")
         .parquet(copying.home.room("export", "records"))
     )
-    return sorted(told.get["days"])
+    return sorted(observed.get["days"])
 
 
 def _check_dense(copying: Copying, facts: BatchFacts | None) -> None:

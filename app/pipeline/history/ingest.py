@@ -1,7 +1,7 @@
 """From the service's log files to the decision log: what becomes of the lines of one batch.
 
-A batch is written under its number, so a batch that is written twice stands there once. Its manifest comes last;
-nobody reads a batch that has none.
+A batch is written under its number, so writing it twice replaces it. Its manifest is written last; a batch without one
+is never read.
 """
 
 import time
@@ -25,7 +25,7 @@ LOG_FILES = "{decisions-*.jsonl,decisions-*.jsonl.gz}"
 """Closed files of the decision log. Open ones begin with `_` and are left alone."""
 
 _CLOCKS_APART = timedelta(days=1)
-"""How far a service's clock may be ahead of that of whoever ingests."""
+"""How far a service's clock may be ahead of the clock here."""
 
 _ROWS_AT_ONCE = 1_000
 """Rows of one Arrow batch. Each repeats what the decisions of a line share, such as a principal of 32 KB."""
@@ -43,8 +43,8 @@ _PARSED = StructType(
 def lines_of(spark: SparkSession, folder: str, *, files_at_once: int, skip_unreadable: bool) -> DataFrame:
     """The stream of lines in the folder's closed files.
 
-    A file that has gone meanwhile, or is torn (gzip), fails the batch unless unreadable files are skipped; of a torn
-    one the lines before the tear are read then.
+    A file that has disappeared, or is torn (gzip), fails the batch unless unreadable files are skipped. Then the lines
+    before the tear are read.
     """
     return (
         spark.readStream.format("text")
@@ -102,8 +102,8 @@ def _overwrite(rows: DataFrame, path: str, *partitions: str) -> None:
 def _manifest(rows: DataFrame, number: int) -> dict[str, Any]:
     by_day: dict[str, int] = {}
     by_column: dict[str | None, int] = {}
-    told = rows.groupBy("reason", "column", sf.col("day").cast("string").alias("day")).count()
-    for reason, column, day, count in told.collect():
+    counts = rows.groupBy("reason", "column", sf.col("day").cast("string").alias("day")).count()
+    for reason, column, day, count in counts.collect():
         if reason is None:
             by_day[day] = count
         else:

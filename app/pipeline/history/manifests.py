@@ -80,18 +80,18 @@ class Exported:
         return bytes.fromhex(self._end.hash)
 
     def faults(self) -> list[str]:
-        said: list[str] = []
+        found: list[str] = []
         offset, chained = self.start_offset, self.start_hash.hex()
         for batch in self.batches:
             name = f"batch={batch.first_offset}"
             if batch.first_offset != offset + 1:
-                said.append(f"{name} follows offset {offset}: manifests of records between are missing or overlap")
+                found.append(f"{name} follows offset {offset}: manifests of records between are missing or overlap")
             elif batch.previous_hash != chained:
-                said.append(f"{name} was chained to another record {offset} than the manifest before it names")
+                found.append(f"{name} was chained to another record {offset} than the manifest before it names")
             if (batch.cluster_id, batch.epoch) != (self.cluster_id, self.epoch):
-                said.append(f"{name} is of another store or epoch ({batch.cluster_id}, {batch.epoch})")
+                found.append(f"{name} is of another store or epoch ({batch.cluster_id}, {batch.epoch})")
             offset, chained = batch.last_offset, batch.hash
-        return said
+        return found
 
 
 _Kind = TypeVar("_Kind", Base, Batch)

@@ -80,7 +80,7 @@ class _Links:
 
     def _fault(self, row: Mapping[str, Any]) -> str | None:
         if row["offset"] == self.offset:
-            return "stands there twice"
+            return "is there twice"
         if row["offset"] != self.offset + 1:
             return "the record before it is missing"
         try:

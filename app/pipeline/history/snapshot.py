@@ -232,7 +232,7 @@ class SavedResults:
             **looked_at,
             **versions(self.spark),
         }
-        # INVARIANT: no manifest ever speaks of tables that are being replaced.
+        # INVARIANT: no manifest describes tables that are being replaced.
         self._write({**manifest, "complete": False})
         return manifest
 

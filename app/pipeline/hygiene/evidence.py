@@ -184,7 +184,7 @@ def names_of(context: JobContext, arguments: argparse.Namespace, log: Log | None
 def there_at(spark: SparkSession, home: Home, time: datetime) -> DataFrame | None:
     """The ACLs (`acl_id`) that an export shows to have been there by this time; None if there is no export.
 
-    Of those that an export begins with it is known only that they were there when it was begun.
+    The ACLs that an export begins with are only known to be there when it was begun.
     """
     exported = read_exported(spark, home)
     if exported is None:

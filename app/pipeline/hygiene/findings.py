@@ -96,7 +96,7 @@ def save_findings(
     spark = first.sparkSession
     results = SavedResults(spark, home, _JOB)
     manifest = results.begin(snapshot, {**looked_at, "tool": tool})
-    # Part after part: a plan of all of them at once takes Spark longer to make than to run.
+    # Part by part, because Spark takes longer to plan all of them at once than to run them.
     parts, path = (results.room(snapshot.offset, name) for name in ("parts", "findings"))
     first.write.mode("overwrite").parquet(parts)
 

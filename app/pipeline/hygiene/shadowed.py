@@ -118,7 +118,7 @@ def _why() -> Column:
     )
     implied = (sf.col("by.operation") != sf.col("operation")) & (sf.col("by.operation") != AclOperation.ALL.name)
     unseen = sf.when(implied, sf.lit("; authorizeByResourceType knows no implied operations")).otherwise("")
-    redundant = sf.concat(sf.lit("says nothing that is not said by "), by, unseen)
+    redundant = sf.concat(sf.lit("adds nothing to "), by, unseen)
     return sf.when(sf.col("kind") == VOID, sf.concat(sf.lit("all that it allows is forbidden by "), by)).otherwise(
         redundant
     )

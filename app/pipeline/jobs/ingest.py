@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-unreadable-files",
         action="store_true",
-        help="go on past files that have gone meanwhile, and past the tear in a torn .gz file",
+        help="go on past files that have disappeared, and past the tear in a torn .gz file",
     )
 
 
@@ -69,7 +69,7 @@ def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
             by_column.update(manifest["quarantined_by_column"])
         wrong = ", ".join(f"{column} {count:,}" for column, count in sorted(by_column.items()))
         context.console.say(f"put aside by column: {wrong}")
-        context.console.say(f"they stand in {context.home.room('decisions', 'quarantine')} (file, reason, line)")
+        context.console.say(f"they are in {context.home.room('decisions', 'quarantine')} (file, reason, line)")
     return 1 if quarantined and arguments.fail_on_quarantine else 0
 
 
@@ -103,8 +103,8 @@ def _explained(fault: PySparkException) -> Exception:
     found = _FILE.search(text)
     named = f"`{found[0]}`" if found else "a file of the decision log"
     return PipelineError(
-        f"{named} can't be read (it has gone, or is torn); put a whole one in its place and run again, or run with "
-        "--skip-unreadable-files. What was ingested before stands"
+        f"{named} can't be read (it has disappeared, or is torn); put a whole one in its place and run again, or with "
+        "--skip-unreadable-files. What was ingested before is kept"
     )
 
 

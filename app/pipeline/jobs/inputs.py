@@ -122,7 +122,7 @@ def few(acls: DataFrame) -> list[dict[str, str]]:
     rows = [row.asDict() for row in acls.limit(_MOST_ACLS + 1).collect()]
     if len(rows) > _MOST_ACLS:
         raise PipelineError(
-            f"more than {_MOST_ACLS:,} ACLs speak of it, too many for one answer; run `klamm pipeline effective "
+            f"more than {_MOST_ACLS:,} ACLs apply to it, too many for one answer; run `klamm pipeline effective "
             "--expanded` and query its table"
         )
     return rows
@@ -151,7 +151,7 @@ def super_users_of(configs: Mapping[str, str], given: frozenset[str] | None) -> 
     """The super users that are stored, which override those that are `given`."""
     stored = configs.get(SUPER_USERS)
     if stored is not None:
-        ignored = "super.users is stored, which stands over what the service is started with: --super-users is not used"
+        ignored = "super.users is stored, which overrides what the service is started with: --super-users is not used"
         return SuperUsers(_super_users(stored), SUPER_USERS, ignored if given is not None else "")
     if given is not None:
         return SuperUsers(given, "--super-users", "")

@@ -1,4 +1,4 @@
-"""Why a job can't go on, in words for whoever runs it."""
+"""Why a job can't go on, in words for the person who runs it."""
 
 from app.formats.command_errors import UsageError
 

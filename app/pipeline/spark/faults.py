@@ -44,15 +44,15 @@ _HINTS_OF_ALL = (
     ("grpcio", "Spark Connect needs packages of its own: pip install 'pyspark[connect]'"),
     ("No suitable driver", "name PostgreSQL's JDBC driver with --jdbc-jar"),
     ("ClassNotFoundException: org.postgresql", "name PostgreSQL's JDBC driver with --jdbc-jar"),
-    ("No space left on device", "make room there and run it again: what was written before stands"),
-    ("Disk quota exceeded", "make room there and run it again: what was written before stands"),
+    ("No space left on device", "make room there and run it again: what was written before is kept"),
+    ("Disk quota exceeded", "make room there and run it again: what was written before is kept"),
     ("Read-only file system", "name a --home that can be written"),
     ("Permission denied", "name a --home that this user may write, or let this user"),
     ("ChecksumException", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
     ("not a Parquet file", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
     ("unresolved dependency", "without a way to Maven Central, name PostgreSQL's JDBC driver with --jdbc-jar"),
 )
-"""By a text anywhere in what Java said."""
+"""By a text anywhere in what Java printed."""
 
 
 def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
@@ -90,10 +90,10 @@ def masked(text: str, environ: Mapping[str, str]) -> str:
 def _text_of(fault: PySparkException | Py4JError) -> str:
     """All that is known of it: its own words first, then Java's stack, which names the causes."""
     try:
-        said = str(fault)
+        message = str(fault)
     except (AssertionError, Py4JError):  # the JVM is gone, or was never there
-        said = type(fault).__name__
-    return f"{said}\n{getattr(fault, '_stackTrace', '') or ''}"
+        message = type(fault).__name__
+    return f"{message}\n{getattr(fault, '_stackTrace', '') or ''}"
 
 
 def _cause(text: str) -> str:
@@ -106,9 +106,9 @@ def _cause(text: str) -> str:
     first = _first_line(text)
     if not _EMPTY.match(first):
         return first
-    for kind, said in _CAUSE.findall(text):
+    for kind, message in _CAUSE.findall(text):
         if not kind.endswith(_WRAPPERS):
-            return f"{kind.rpartition('.')[2]}: {said}"
+            return f"{kind.rpartition('.')[2]}: {message}"
     return first
 
 
@@ -117,8 +117,8 @@ def _first_line(text: str) -> str:
     return _CLASS.sub("", _TASK.sub("", line))
 
 
-def _with_hint(said: str, text: str) -> str:
+def _with_hint(message: str, text: str) -> str:
     # A message that begins so is Spark's own, and `_HINTS` are about PostgreSQL.
-    hint = None if said.startswith("[") else next((hint for sign, hint in _HINTS if sign in said), None)
+    hint = None if message.startswith("[") else next((hint for sign, hint in _HINTS if sign in message), None)
     hint = hint or next((hint for sign, hint in _HINTS_OF_ALL if sign in text), None)
-    return f"{said.rstrip('.')}; {hint}" if hint else said
+    return f"{message.rstrip('.')}; {hint}" if hint else message

@@ -31,7 +31,7 @@ _PARENT, _STARTED = 1, 19
 def home_lock(home: Home, job: str) -> Iterator[None]:
     """Raise PipelineError if this job is already at work in this home. Waits for what a killed run left behind.
 
-    It only works where home is a folder of this machine. Elsewhere whoever starts jobs has to see to it; `reconcile`
+    It only works where home is a folder of this machine. Elsewhere the scheduler has to take care of it; `reconcile`
     finds what two exports at once may have done.
     """
     folder = _folder(home, _ROOMS[job])

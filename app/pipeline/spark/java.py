@@ -70,13 +70,13 @@ def _from_java_home(home: str) -> Java:
 
 def _version(java: Path) -> str | None:
     try:
-        said = subprocess.run(  # noqa: S603 - the user's own Java, no shell
+        reply = subprocess.run(  # noqa: S603 - the user's own Java, no shell
             [java, "-version"], capture_output=True, encoding="utf-8", errors="replace", timeout=_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(said.stderr) or _VERSION.search(said.stdout)
-    return match[1] if match and said.returncode == 0 else None
+    match = _VERSION.search(reply.stderr) or _VERSION.search(reply.stdout)
+    return match[1] if match and reply.returncode == 0 else None
 
 
 def _major(version: str) -> int:

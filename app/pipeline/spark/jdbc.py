@@ -116,13 +116,13 @@ def _tls(url: str, properties: Mapping[str, str]) -> dict[str, str]:
     Java's own certificate authorities are trusted, unless a file of authorities is named or in its usual place.
     """
     parsed = DatabaseUrl.parse_jdbc(url)
-    said = {**{name.lower(): value for name, value in properties.items()}, **parsed.options}
+    options_given = {**{name.lower(): value for name, value in properties.items()}, **parsed.options}
     options = {}
-    mode = said.get("sslmode")
+    mode = options_given.get("sslmode")
     if mode is None and not parsed.is_local:
         mode = options["sslmode"] = "verify-full"
     # The driver itself knows ~/.postgresql/root.crt, and nothing else, where no file is named.
-    named = said.get("sslrootcert") or ("" if _ROOT_AT_HOME.expanduser().is_file() else "system")
-    if mode == "verify-full" and named == "system" and "sslfactory" not in said:
+    named = options_given.get("sslrootcert") or ("" if _ROOT_AT_HOME.expanduser().is_file() else "system")
+    if mode == "verify-full" and named == "system" and "sslfactory" not in options_given:
         options["sslfactory"] = _JAVA_TRUST
     return options

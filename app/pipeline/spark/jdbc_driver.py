@@ -34,9 +34,9 @@ class Driver:
         """Spark's settings for it."""
         if self.jar is not None:
             return {"spark.jars": self.jar}
-        told = {"spark.jars.packages": COORDINATES, "spark.jars.excludes": _NOT_NEEDED}
+        settings = {"spark.jars.packages": COORDINATES, "spark.jars.excludes": _NOT_NEEDED}
         folder = _folder_of_one(environ)
-        return told if folder is None else {**told, "spark.jars.ivy": folder}
+        return settings if folder is None else {**settings, "spark.jars.ivy": folder}
 
 
 def find_driver(named: str | None, environ: Mapping[str, str], carried: Path | None = None) -> Driver:

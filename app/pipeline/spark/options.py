@@ -1,4 +1,4 @@
-"""What every job can be told on the command line and by variables; refused in one line, before Spark is started."""
+"""The options and variables of all jobs; what is wrong with them is refused in one line, before Spark is started."""
 
 import argparse
 import os
@@ -127,15 +127,15 @@ def add_common_arguments(parser: argparse.ArgumentParser, service: Service | Non
     spark.add_argument(
         "--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark's, as often as needed"
     )
-    saying = parser.add_argument_group("what is said")
-    saying.add_argument(
+    output = parser.add_argument_group("output")
+    output.add_argument(
         "--metrics-file",
         metavar="FILE",
         type=Path,
         help="write the run's numbers there for Prometheus' node_exporter (textfile collector; name it ....prom)",
     )
-    saying.add_argument("--quiet", action="store_true", help="say no steps on standard error, only faults")
-    saying.add_argument("--debug", action="store_true", help="show Spark's log, and all of a fault")
+    output.add_argument("--quiet", action="store_true", help="print no steps on standard error, only faults")
+    output.add_argument("--debug", action="store_true", help="show Spark's log, and all of a fault")
 
 
 def home_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:

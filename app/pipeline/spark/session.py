@@ -111,8 +111,8 @@ def _started(builder: SparkSession.Builder, options: SessionOptions) -> SparkSes
     except PySparkException as fault:
         if "JAVA_GATEWAY_EXITED" not in str(fault):
             raise
-        said = output.last_words() or "see above"
-        raise PipelineError(f"Spark does not start: {said}") from None
+        reason = output.last_words() or "see above"
+        raise PipelineError(f"Spark does not start: {reason}") from None
 
 
 def _verified(spark: SparkSession, options: SessionOptions) -> SparkSession:
@@ -154,8 +154,8 @@ class _JvmOutput:
         if self._reader is not None:
             self._reader.join(_READ_S)
         lines = [line.strip() for line in self._lines if line.strip() and not line.lstrip().startswith("at ")]
-        said = next((line for line in lines if _MEANINGFUL.search(line)), lines[-1] if lines else "")
-        return _CLASS.sub("", said)
+        reason = next((line for line in lines if _MEANINGFUL.search(line)), lines[-1] if lines else "")
+        return _CLASS.sub("", reason)
 
     def _read(self, reading: int) -> None:
         rest = ""
