@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-from app.core.kafka.configs import AuthorizerConfig, parse_configs
+from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, AuthorizerConfig, parse_configs
 from app.pipeline.history.export import base_acls, records_of, whole_export
 from app.pipeline.history.manifests import Exported
 from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
@@ -33,7 +33,8 @@ class Snapshot:
 
     @property
     def config(self) -> AuthorizerConfig:
-        return parse_configs(dict(self.configs))
+        """What is stored of super.users and allow.everyone.if.no.acl.found, else their defaults."""
+        return parse_configs({name: self.configs.get(name) for name in (SUPER_USERS, ALLOW_EVERYONE)})
 
 
 def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) -> Snapshot:
