@@ -23,7 +23,7 @@ MAX_SURPLUS = 128
 
 TLS_TIMEOUT_S = 10.0
 HEAD_TIMEOUT_S = 10.0
-"""For a head, and for the first request of a connection. The timeout of bodies is in `bodies.strict_json`."""
+"""For a head, and for the first request of a connection. The timeout of bodies is in `bodies.reading`."""
 SURPLUS_TIMEOUT_S = 1.0
 """For the first request of a surplus connection."""
 FIRST_REQUEST_S = 1.0
