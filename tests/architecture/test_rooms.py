@@ -13,6 +13,7 @@ APP = ROOT / "app"
 ROOMS = tuple(sorted(str(path.parent.relative_to(APP)) for path in APP.glob("*/**/__init__.py")))
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
+MAX_PAGE_COLUMNS = 120
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "base", "manager"}
 
 
@@ -79,3 +80,15 @@ def test_licence_and_version_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["license"] == "Apache-2.0"
     assert "Apache License" in (ROOT / "LICENSE").read_text()
+
+
+def test_lines_of_pages_fit_a_screen() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    wide = [
+        f"{page.relative_to(ROOT)}:{number}"
+        for page in pages
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        # A row of a table and a command are one line.
+        if len(line) > MAX_PAGE_COLUMNS and not line.startswith(("|", "    ")) and line.count(" ") > 1
+    ]
+    assert not wide
