@@ -13,6 +13,7 @@ from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, Pat
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address, parse_cidr
 from app.core.kafka.operations import supported_operations
+from app.core.spelling import printable
 
 _USER = "User"
 _ANONYMOUS = "ANONYMOUS"
@@ -126,5 +127,4 @@ def _odd_letters(field: str, text: str) -> Iterator[str]:
 
 
 def _shown(text: str) -> str:
-    short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return "`" + "".join(each if each.isprintable() else ascii(each)[1:-1] for each in short) + "`"
+    return f"`{printable(text, _SHOWN)}`"

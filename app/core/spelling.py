@@ -1,4 +1,4 @@
-"""The known word that a misspelt one probably meant."""
+"""Texts for people: the known word that a misspelt one probably meant, and texts that a terminal can only show."""
 
 import difflib
 from collections.abc import Iterable
@@ -11,6 +11,14 @@ def nearest(word: str, known: Iterable[str], *, likeness: float = _LEAST_LIKENES
     by_lower = {each.lower(): each for each in known}
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=likeness)
     return by_lower[found[0]] if found else None
+
+
+def printable(text: str, most: int) -> str:
+    r"""At most so many characters of the text; those that can't be printed come as escapes (`\n`, `\x1b`)."""
+    shown = text if len(text) <= most else f"{text[:most]}..."
+    if shown.isprintable():
+        return shown
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ from typing import TypeAlias, TypeVar
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl
+from app.core.spelling import printable
 
 Entry: TypeAlias = tuple[int, AclBinding | Sequence[str]]
 """The number of the line where it begins, and the binding, or else all that is wrong, each naming its field."""
@@ -64,8 +65,7 @@ def shown(binding: AclBinding) -> str:
         f"{b.permission_type.name} {b.principal} from {b.host} {b.operation.name} on {b.resource_type.name} "
         f"{b.pattern_type.name} {b.resource_name}"
     )
-    short = text if len(text) <= 2 * MAX_SHOWN else f"{text[: 2 * MAX_SHOWN]}..."
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in short)
+    return printable(text, 2 * MAX_SHOWN)
 
 
 def _word(words: type[_Word], field: str, word: str, problems: list[str]) -> _Word:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from app.core.spelling import did_you_mean, nearest
+from app.core.spelling import did_you_mean, nearest, printable
 
 USAGE_STATUS = 2
 """The exit code of a command that was asked for wrongly."""
@@ -99,8 +99,4 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 
 def one_line(text: str, most: int = MAX_LINE) -> str:
-    r"""The text as one line that a terminal can only show: what can't be printed comes as an escape (`\n`, `\x1b`)."""
-    shown = text if len(text) <= most else f"{text[:most]}..."
-    if shown.isprintable():
-        return shown
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown)
+    return printable(text, most)

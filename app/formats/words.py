@@ -1,31 +1,26 @@
 """Kafka's words as other tools spell them."""
 
 from collections.abc import Mapping
-from enum import IntEnum
 
-from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import AclOperation, AclPermissionType, KafkaCode, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN
 
 _NEVER = ("UNKNOWN", "ANY", "MATCH")
 
 
-def camel(word: str) -> str:
-    return "".join(part.capitalize() for part in word.split("_"))
-
-
-def spellings(words: type[IntEnum], *, up_to: int | None = None) -> dict[str, str]:
+def spellings(words: type[KafkaCode], *, up_to: int | None = None) -> dict[str, str]:
     """Kafka's words for what an ACL may hold, by their camel case; other tools know the codes `up_to` one only."""
     known = (each for each in words if up_to is None or each <= up_to)
-    return {camel(each.name): each.name for each in known if each.name not in _NEVER}
+    return {each.camel_case: each.name for each in known if each.name not in _NEVER}
 
 
-def loosely(words: type[IntEnum], text: str) -> str:
+def loosely(words: type[KafkaCode], text: str) -> str:
     """The word in Kafka's spelling if only case and underscores differ; otherwise the text unchanged."""
     word = _LOOSE[words].get(text.strip(" ").replace("_", "").lower()) if text.isascii() else None
     return text if word is None else word
 
 
-def is_word(words: type[IntEnum], text: str) -> bool:
+def is_word(words: type[KafkaCode], text: str) -> bool:
     word = loosely(words, text)
     return word in words.__members__ and word not in _NEVER
 
@@ -39,7 +34,7 @@ def word_of(field: str, text: str, known: Mapping[str, str], problems: list[str]
     return word
 
 
-_LOOSE: dict[type[IntEnum], dict[str, str]] = {
+_LOOSE: dict[type[KafkaCode], dict[str, str]] = {
     words: {name.replace("_", "").lower(): name for name in words.__members__}
     for words in (ResourceType, PatternType, AclOperation, AclPermissionType)
 }

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from app.core.backoff import Backoff
 from app.core.continuity import KnownHistory
-from app.core.kafka.bindings import AclBinding, StandardAcl, natural_key
+from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException, TokenEpochMismatchException
 from app.core.mutations import BatchOutcome
 from app.core.token import Token
@@ -133,7 +133,7 @@ class Importer:
             if not some:
                 break
             for binding in some:
-                key = natural_key(binding)
+                key = binding.natural_key
                 if key not in batch.acls:
                     batch.acls[key] = StandardAcl(uuid4(), binding)
             batch.read += len(some)

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.kafka.bindings import StandardAcl, natural_key
+from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.database_url import DatabaseUrl
@@ -121,7 +121,7 @@ async def feed(roles: DatabaseRoles) -> AsyncIterator[PostgresChangeFeed]:
 
 
 def acls(*names: str) -> dict[bytes, StandardAcl]:
-    return {natural_key(topic(name)): StandardAcl(uuid4(), topic(name)) for name in names}
+    return {topic(name).natural_key: StandardAcl(uuid4(), topic(name)) for name in names}
 
 
 async def trimmed(dsn: str, through: int | None) -> object:

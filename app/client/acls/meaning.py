@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.client.acls.options import ExecutionError, Given
-from app.core.kafka.acl_command import operation_word
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
@@ -70,7 +69,7 @@ _CLUSTER = Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 _SHOWN = 100
 _HINTS = 3
 _JAVA_TRIMS = "".join(map(chr, range(0x21)))
-_OPERATIONS = {operation_word(each).upper(): each for each in AclOperation}
+_OPERATIONS = {each.camel_case.upper(): each for each in AclOperation}
 
 
 def check_options(given: Given) -> str:
@@ -256,7 +255,7 @@ def _on(patterns: Iterable[Pattern], resource_type: ResourceType, entries: froze
 
 def _hint_at_operations(given: Given) -> str | None:
     """Names the unknown words, which Kafka refuses as operations that the resource does not have."""
-    known = [operation_word(each) for each in AclOperation if each not in (AclOperation.UNKNOWN, AclOperation.ANY)]
+    known = [each.camel_case for each in AclOperation if each not in (AclOperation.UNKNOWN, AclOperation.ANY)]
     hints = []
     for word in given.values("operation"):
         if _OPERATIONS.get(_trimmed(word).upper(), AclOperation.UNKNOWN) is AclOperation.UNKNOWN:

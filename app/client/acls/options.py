@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from app.client.http import access
-from app.core.kafka.acl_command import operation_word
 from app.core.kafka.codes import AclOperation
 from app.core.spelling import nearest
 from app.formats.command_errors import UsageError
@@ -19,7 +18,7 @@ _DESCRIPTION = (
 )
 _WIDTH = 79
 _INDENT = 32
-_OPERATIONS = ", ".join(operation_word(each) for each in AclOperation if each.name not in ("UNKNOWN", "ANY"))
+_OPERATIONS = ", ".join(each.camel_case for each in AclOperation if each.name not in ("UNKNOWN", "ANY"))
 
 # An argument in brackets may be left out.
 _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (

@@ -42,14 +42,6 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class _Images:
-    """All ACLs that overlap a changed one, before and after the change."""
-
-    before: AuthorizerImage
-    after: AuthorizerImage
-
-
-@dataclass(frozen=True, slots=True)
 class _Place:
     """A region of names, and what is known about it for one principal before anything is asked."""
 
@@ -94,19 +86,26 @@ def questions_of(
         )
 
     old, new = list(filter(is_near, before)), list(filter(is_near, after))
-    images = _Images(_image(old, config), _image(new, config))
+    images = _image(old, config), _image(new, config)
     for resource_type in sorted(overlaps):
         of_type = [[acl for acl in acls if acl.resource_type is resource_type] for acls in (old, new)]
         yield TypeAnswers(resource_type, of_type[0], of_type[1], images)
 
 
 class TypeAnswers:
-    """The answers for one resource type. `unresolved` are principals with too many questions to ask."""
+    """The answers for one resource type. `unresolved` are principals with too many questions to ask.
+
+    The images hold all ACLs that overlap a changed one, before and after the change.
+    """
 
     def __init__(
-        self, resource_type: ResourceType, before: Sequence[AclBinding], after: Sequence[AclBinding], images: _Images
+        self,
+        resource_type: ResourceType,
+        before: Sequence[AclBinding],
+        after: Sequence[AclBinding],
+        images: tuple[AuthorizerImage, AuthorizerImage],
     ) -> None:
-        config = images.before.config
+        config = images[0].config
         self.resource_type = resource_type
         self.super_users = config.super_users
         self.unresolved: list[str] = []
@@ -219,8 +218,7 @@ class TypeAnswers:
         """What changes for a principal on this name, by regions of clients."""
         changes = {EVERYTHING: (0, 0)}
         for key, address in self._clients_of(hosts):
-            before = Authorization(self._images.before, principal, address)
-            after = Authorization(self._images.after, principal, address)
+            before, after = (Authorization(image, principal, address) for image in self._images)
             gained = lost = 0
             for operation in self._operations:
                 was = before.decide(operation, self.resource_type, name).allowed

@@ -4,9 +4,10 @@ A key is the IP version and the leading bits in text: `10.0.0.0/8` is `400001010
 address has its own text (which may hold a zone) behind its bits. A host that is no client's has the key NOBODY.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
+from itertools import count
 
 from app.core.access.regions import EVERYTHING, Region
 from app.core.kafka.codes import WILDCARD
@@ -91,15 +92,9 @@ def _address_with_zone(holes: Sequence[str]) -> ClientAddress | None:
     for hole in holes:
         if hole.endswith(END) and not any(hole.startswith(each) for each in ranges):
             literal = str(IPv6Address(_first(hole)))
-            return next(each for each in _zoned(literal) if client_key(each) not in holes)
+            zoned = (parse_address(f"{literal}%zone{number}") for number in count())
+            return next(each for each in zoned if client_key(each) not in holes)
     return None
-
-
-def _zoned(literal: str) -> Iterator[ClientAddress]:
-    number = 0
-    while True:
-        yield parse_address(f"{literal}%zone{number}")
-        number += 1
 
 
 def _first(key: str) -> int:

@@ -7,6 +7,7 @@ stands for a region: all that it covers, without what the keys below it cover.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar
 
 from app.core.kafka.codes import WILDCARD, PatternType
@@ -64,7 +65,8 @@ def name_within(region: Region) -> str:
     if key and key + _END not in region.holes:
         return key
     taken = {hole[len(key)] for hole in region.holes}
-    return key + next(letter for letter in _letters() if letter not in taken)
+    others = (chr(code) for code in range(1, _CODE_POINTS) if code not in _SURROGATES)
+    return key + next(letter for letter in chain(_FIRST_LETTERS, others) if letter not in taken)
 
 
 def tree(keys: Iterable[str]) -> list[Node]:
@@ -121,10 +123,3 @@ class Nested:
 
     def meets(self, key: str) -> bool:
         return any(True for _ in self.below(key)) or any(True for _ in self.above(key))
-
-
-def _letters() -> Iterator[str]:
-    yield from _FIRST_LETTERS
-    for code in range(1, _CODE_POINTS):
-        if code not in _SURROGATES:
-            yield chr(code)

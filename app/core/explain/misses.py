@@ -9,6 +9,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 
 from app.core.index.masks import host_matches
+from app.core.index.prefixes import shared_length
 from app.core.index.table import SortKey, sort_key
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import (
@@ -199,18 +200,7 @@ def _name_distance(a: str, b: str) -> int:
 
 def _unlike(a: str, b: str) -> int:
     """From 0 for names with the same beginning to 100 for names that share none of it."""
-    return _ALL_UNLIKE - _ALL_UNLIKE * _shared(a, b) // max(len(a), len(b), 1)
-
-
-def _shared(a: str, b: str) -> int:
-    same, most = 0, min(len(a), len(b))
-    while same < most:
-        half = (same + most + 1) // 2
-        if a.startswith(b[same:half], same):
-            same = half
-        else:
-            most = half - 1
-    return same
+    return _ALL_UNLIKE - _ALL_UNLIKE * shared_length(a, b) // max(len(a), len(b), 1)
 
 
 @lru_cache(maxsize=4_096)

@@ -16,17 +16,13 @@ _BLOCK = 512
 class Slots(Protocol[V]):
     """A list of fixed length."""
 
-    def __getitem__(self, at: int, /) -> V:
-        """What stands in this slot."""
+    def __getitem__(self, at: int, /) -> V: ...
 
-    def __setitem__(self, at: int, value: V, /) -> None:
-        """Put something into this slot."""
+    def __setitem__(self, at: int, value: V, /) -> None: ...
 
-    def __iter__(self) -> Iterator[V]:
-        """What stands in the slots, in order."""
+    def __iter__(self) -> Iterator[V]: ...
 
-    def __len__(self) -> int:
-        """How many slots there are."""
+    def __len__(self) -> int: ...
 
 
 class ShardedDict(Generic[V]):

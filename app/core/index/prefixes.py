@@ -196,7 +196,7 @@ def _step_to(node: PrefixNode, name: str, at: int) -> PrefixNode:
     if child is None:
         child = node.children[piece] = node.new(name[at : at + (len(name) - at) // SPAN * SPAN])
         return child
-    shared = SPAN * _shared_spans(child.label, name[at : at + len(child.label)])
+    shared = shared_length(child.label, name[at : at + len(child.label)]) // SPAN * SPAN
     if shared == len(child.label):
         return child
     between = node.children[piece] = node.new(child.label[:shared])
@@ -205,11 +205,12 @@ def _step_to(node: PrefixNode, name: str, at: int) -> PrefixNode:
     return between
 
 
-def _shared_spans(a: str, b: str) -> int:
-    same, most = 0, min(len(a), len(b)) // SPAN
+def shared_length(a: str, b: str) -> int:
+    """How many characters the longest common beginning has."""
+    same, most = 0, min(len(a), len(b))
     while same < most:
         half = (same + most + 1) // 2
-        if a.startswith(b[same * SPAN : half * SPAN], same * SPAN):
+        if a.startswith(b[same:half], same):
             same = half
         else:
             most = half - 1

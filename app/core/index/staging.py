@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterator
 
 from app.core.index.buckets import Bucket, HotBucket, Rows
-from app.core.index.masks import Entry, HostMasks, Networks, Texts
+from app.core.index.masks import Entry, HostMasks, Networks
 from app.core.index.overlays import Changes, Overlay, OverlayDict, OverlayNames, OverlayShards, OverlaySlots, beneath
 from app.core.index.prefixes import NestedPrefixes, PrefixNode, PrefixSet
 from app.core.index.table import AclTable
@@ -25,7 +25,7 @@ class StagedIndex(AclIndex):
         self._changes = changes = Changes()
         self._rows = self.table = _OverlayTable(base.table, changes)
         self.types = OverlaySlots(base.types, changes, _over_names)
-        self.principals = OverlayShards(base.principals, changes, _over_principal)
+        self.principals = OverlayShards(base.principals, changes, _OverlayPrincipal)
         self.everyone = _OverlayPrincipal(base.everyone, changes)
         self.principals.put(WILDCARD_PRINCIPAL, self.everyone)
         # A mask that is known before its time does no harm.
@@ -90,7 +90,7 @@ class _OverlayPrefixNode(Overlay, PrefixNode):
     def __init__(self, base: PrefixNode, changes: Changes) -> None:
         self.base: PrefixNode = base
         self.label, self.stamp = base.label, base.stamp
-        self.children = OverlayDict(base.children, changes, _over_prefix_node)
+        self.children = OverlayDict(base.children, changes, _OverlayPrefixNode)
         self.tails = OverlayDict(base.tails, changes)
         self._changes = changes
         changes.expect(self)
@@ -189,14 +189,6 @@ def _over_names(names: TypeNames | None, changes: Changes) -> TypeNames | None:
     return None if names is None else _OverlayNames(names, changes)
 
 
-def _over_prefix_node(node: PrefixNode, changes: Changes) -> PrefixNode:
-    return _OverlayPrefixNode(node, changes)
-
-
-def _over_principal(node: PrincipalNode, changes: Changes) -> PrincipalNode:
-    return _OverlayPrincipal(node, changes)
-
-
 def _over_type(node: TypeNode | None, changes: Changes) -> TypeNode | None:
     return None if node is None else _OverlayType(node, changes)
 
@@ -214,11 +206,7 @@ def _over_entry(entry: Entry, changes: Changes) -> Entry:
 
 
 def _over_networks(networks: Networks, changes: Changes) -> Networks:
-    return OverlayDict(networks, changes, _over_texts)
-
-
-def _over_texts(texts: Texts, changes: Changes) -> Texts:
-    return OverlayDict(texts, changes)
+    return OverlayDict(networks, changes, OverlayDict)
 
 
 def _copied(rows: "array[int] | None", _: Changes) -> "array[int] | None":

@@ -44,14 +44,9 @@ def kafka_acls_flags(binding: AclBinding, *, with_defaults: bool) -> list[str]:
     words = [f"--{side}-principal", binding.principal]
     if with_defaults or binding.host != WILDCARD:
         words += [f"--{side}-host", binding.host]
-    words += ["--operation", operation_word(binding.operation)]
+    words += ["--operation", binding.operation.camel_case]
     flag = _RESOURCE_FLAGS.get(binding.resource_type)
     words += ["--cluster"] if flag is None else [flag, binding.resource_name]
     if with_defaults or binding.pattern_type is not PatternType.LITERAL:
         words += ["--resource-pattern-type", binding.pattern_type.name]
     return words
-
-
-def operation_word(operation: AclOperation) -> str:
-    """As Kafka's tools spell it: DESCRIBE_CONFIGS is DescribeConfigs."""
-    return "".join(part.capitalize() for part in operation.name.split("_"))

@@ -56,7 +56,7 @@ class AclBinding:
     @property
     def natural_key(self) -> bytes:
         """SHA-256 over the seven fields, typed and length-prefixed: equal if and only if the bindings are."""
-        return natural_key(self)
+        return hashlib.sha256(canonical_fields(self)).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,3 @@ def canonical_fields(binding: AclBinding) -> bytes:
         parts.append(len(raw).to_bytes(4, "big"))
         parts.append(raw)
     return b"".join(parts)
-
-
-def natural_key(binding: AclBinding) -> bytes:
-    """See `AclBinding.natural_key`."""
-    return hashlib.sha256(canonical_fields(binding)).digest()

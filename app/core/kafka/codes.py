@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Self
 
 
-class _Code(IntEnum):
+class KafkaCode(IntEnum):
     @classmethod
     def from_code(cls, code: int) -> Self:
         """The member with this wire code, or UNKNOWN."""
@@ -23,8 +23,13 @@ class _Code(IntEnum):
         member = cls.__members__.get(word)
         return cls(0) if member is None else member
 
+    @property
+    def camel_case(self) -> str:
+        """The name as kafka-acls and most other tools spell it: DESCRIBE_CONFIGS is DescribeConfigs."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
 
-class ResourceType(_Code):
+
+class ResourceType(KafkaCode):
     """What an ACL protects (KIP-140, KIP-373 for USER)."""
 
     UNKNOWN = 0
@@ -37,7 +42,7 @@ class ResourceType(_Code):
     USER = 7
 
 
-class PatternType(_Code):
+class PatternType(KafkaCode):
     """How an ACL's resource name is compared (KIP-290)."""
 
     UNKNOWN = 0
@@ -47,7 +52,7 @@ class PatternType(_Code):
     PREFIXED = 4
 
 
-class AclOperation(_Code):
+class AclOperation(KafkaCode):
     """What a caller wants to do (KIP-140, KIP-373, KIP-939)."""
 
     UNKNOWN = 0
@@ -68,7 +73,7 @@ class AclOperation(_Code):
     TWO_PHASE_COMMIT = 15
 
 
-class AclPermissionType(_Code):
+class AclPermissionType(KafkaCode):
     """Whether an ACL allows or forbids (KIP-140)."""
 
     UNKNOWN = 0

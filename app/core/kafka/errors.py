@@ -8,7 +8,6 @@
     |- TokenEpochMismatchException     -1  TOKEN_EPOCH_MISMATCH
     |- RequestTimedOutException         7  REQUEST_TIMED_OUT          retriable
     |- ClusterAuthorizationException   31  CLUSTER_AUTHORIZATION_FAILED
-    |- UnsupportedVersionException     35  UNSUPPORTED_VERSION
     |- InvalidRequestException         42  INVALID_REQUEST
     |  `- RequestTooLargeException     42  INVALID_REQUEST
     |- PolicyViolationException        44  POLICY_VIOLATION
@@ -24,60 +23,41 @@ Kafka 4.4.0 gives AuthorizerNotReadyException no code of its own (-1 on the wire
 """
 
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class Errors(Enum):
-    """Kafka's error name, with its number as value (names of Klamm's own carry -1 as `error_code`)."""
+    """Kafka's error name as the value, and its number; names that Kafka does not number have -1."""
 
-    NONE = "NONE"
+    error_code: int
+
+    def __new__(cls, name: str, error_code: int = -1) -> Self:
+        member = object.__new__(cls)
+        member._value_, member.error_code = name, error_code
+        return member
+
+    NONE = "NONE", 0
     UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
     AUTHORIZER_NOT_READY = "AUTHORIZER_NOT_READY"
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     OVERLOADED = "OVERLOADED"
     TOKEN_EPOCH_MISMATCH = "TOKEN_EPOCH_MISMATCH"
-    REQUEST_TIMED_OUT = "REQUEST_TIMED_OUT"
-    TOPIC_AUTHORIZATION_FAILED = "TOPIC_AUTHORIZATION_FAILED"
-    GROUP_AUTHORIZATION_FAILED = "GROUP_AUTHORIZATION_FAILED"
-    CLUSTER_AUTHORIZATION_FAILED = "CLUSTER_AUTHORIZATION_FAILED"
-    UNSUPPORTED_VERSION = "UNSUPPORTED_VERSION"
-    INVALID_REQUEST = "INVALID_REQUEST"
-    POLICY_VIOLATION = "POLICY_VIOLATION"
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
-    SECURITY_DISABLED = "SECURITY_DISABLED"
-    SASL_AUTHENTICATION_FAILED = "SASL_AUTHENTICATION_FAILED"
-    DELEGATION_TOKEN_AUTHORIZATION_FAILED = "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
-    OFFSET_NOT_AVAILABLE = "OFFSET_NOT_AVAILABLE"
-    THROTTLING_QUOTA_EXCEEDED = "THROTTLING_QUOTA_EXCEEDED"
-    RESOURCE_NOT_FOUND = "RESOURCE_NOT_FOUND"
-    INVALID_UPDATE_VERSION = "INVALID_UPDATE_VERSION"
-    INCONSISTENT_CLUSTER_ID = "INCONSISTENT_CLUSTER_ID"
-
-    @property
-    def error_code(self) -> int:
-        """Kafka's number of this error; -1 for the names that Kafka does not number."""
-        return _ERROR_CODES.get(self, -1)
-
-
-_ERROR_CODES = {
-    Errors.NONE: 0,
-    Errors.REQUEST_TIMED_OUT: 7,
-    Errors.TOPIC_AUTHORIZATION_FAILED: 29,
-    Errors.GROUP_AUTHORIZATION_FAILED: 30,
-    Errors.CLUSTER_AUTHORIZATION_FAILED: 31,
-    Errors.UNSUPPORTED_VERSION: 35,
-    Errors.INVALID_REQUEST: 42,
-    Errors.POLICY_VIOLATION: 44,
-    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 53,
-    Errors.SECURITY_DISABLED: 54,
-    Errors.SASL_AUTHENTICATION_FAILED: 58,
-    Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED: 65,
-    Errors.OFFSET_NOT_AVAILABLE: 78,
-    Errors.THROTTLING_QUOTA_EXCEEDED: 89,
-    Errors.RESOURCE_NOT_FOUND: 91,
-    Errors.INVALID_UPDATE_VERSION: 95,
-    Errors.INCONSISTENT_CLUSTER_ID: 104,
-}
+    REQUEST_TIMED_OUT = "REQUEST_TIMED_OUT", 7
+    TOPIC_AUTHORIZATION_FAILED = "TOPIC_AUTHORIZATION_FAILED", 29
+    GROUP_AUTHORIZATION_FAILED = "GROUP_AUTHORIZATION_FAILED", 30
+    CLUSTER_AUTHORIZATION_FAILED = "CLUSTER_AUTHORIZATION_FAILED", 31
+    UNSUPPORTED_VERSION = "UNSUPPORTED_VERSION", 35
+    INVALID_REQUEST = "INVALID_REQUEST", 42
+    POLICY_VIOLATION = "POLICY_VIOLATION", 44
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", 53
+    SECURITY_DISABLED = "SECURITY_DISABLED", 54
+    SASL_AUTHENTICATION_FAILED = "SASL_AUTHENTICATION_FAILED", 58
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED = "DELEGATION_TOKEN_AUTHORIZATION_FAILED", 65
+    OFFSET_NOT_AVAILABLE = "OFFSET_NOT_AVAILABLE", 78
+    THROTTLING_QUOTA_EXCEEDED = "THROTTLING_QUOTA_EXCEEDED", 89
+    RESOURCE_NOT_FOUND = "RESOURCE_NOT_FOUND", 91
+    INVALID_UPDATE_VERSION = "INVALID_UPDATE_VERSION", 95
+    INCONSISTENT_CLUSTER_ID = "INCONSISTENT_CLUSTER_ID", 104
 
 
 class ApiException(Exception):
@@ -133,12 +113,6 @@ class ClusterAuthorizationException(ApiException):
     """The context's principal lacks the right on the cluster (KIP-140)."""
 
     error = Errors.CLUSTER_AUTHORIZATION_FAILED
-
-
-class UnsupportedVersionException(ApiException):
-    """The store's metadata version does not know this feature."""
-
-    error = Errors.UNSUPPORTED_VERSION
 
 
 class InvalidRequestException(ApiException):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from app.core.kafka.bindings import StandardAcl, natural_key
+from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.errors import ApiException, InvalidRequestException, PolicyViolationException
 from app.core.mutations import (
     MAX_RECORDS_PER_USER_OP,
@@ -109,7 +109,7 @@ class Group:
     async def _keys(self, mutation: CreateAcls) -> list[bytes]:
         keys: list[bytes] = []
         async for some in in_slices(mutation.bindings):
-            keys.extend(natural_key(binding) for binding in some)
+            keys.extend(binding.natural_key for binding in some)
         await self._breathe(len(keys))
         return keys
 

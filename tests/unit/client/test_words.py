@@ -10,7 +10,6 @@ from app.client.words import (
     resource_named,
     resource_type_named,
 )
-from app.core.kafka.acl_command import operation_word
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
@@ -18,8 +17,7 @@ from app.formats.command_errors import UsageError
 
 @pytest.mark.parametrize("operation", [each for each in AclOperation if each.name not in ("UNKNOWN", "ANY")])
 def test_an_operation_is_known_in_every_usual_spelling(operation: AclOperation) -> None:
-    word = operation_word(operation)
-    spellings = {operation.name, operation.name.lower(), word, operation.name.replace("_", "-").lower()}
+    spellings = {operation.name, operation.name.lower(), operation.camel_case, operation.name.replace("_", "-").lower()}
     assert {operation_named(spelling) for spelling in spellings} == {operation}
 
 

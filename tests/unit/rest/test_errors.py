@@ -74,8 +74,8 @@ def test_a_refusal_names_its_first_fields_and_counts_the_others() -> None:
 
 def test_an_entry_is_answered_with_its_own_code() -> None:
     assert item_outcome(None) == {"error_code": 0, "code": "NONE", "error_message": None}
-    refusal = core.UnsupportedVersionException("too old")
-    assert item_outcome(refusal) == {"error_code": 35, "code": "UNSUPPORTED_VERSION", "error_message": "too old"}
+    refusal = core.PolicyViolationException("too many")
+    assert item_outcome(refusal) == {"error_code": 44, "code": "POLICY_VIOLATION", "error_message": "too many"}
 
 
 async def test_an_unexpected_fault_is_told_to_the_log_alone(

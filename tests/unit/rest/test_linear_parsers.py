@@ -15,7 +15,8 @@ import msgspec
 import pytest
 from pydantic import TypeAdapter
 
-from app.core.explain.misses import _name_distance, _shared, _unlike
+from app.core.explain.misses import _name_distance, _unlike
+from app.core.index.prefixes import shared_length
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import CONFIG_NAMES, validate_config
@@ -347,7 +348,7 @@ TABLE: dict[str, Row] = {
         BODY_BYTES,
     ),
     "names that are nearly alike": (
-        lambda text: (_shared(text, text + "a"), _unlike(text, text[:-1] + "b"), _name_distance(text, text)),
+        lambda text: (shared_length(text, text + "a"), _unlike(text, text[:-1] + "b"), _name_distance(text, text)),
         texts("a", "ab", "é"),
         BODY_BYTES,
     ),
