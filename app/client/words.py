@@ -3,13 +3,13 @@
 import re
 from typing import TypeVar
 
-from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.formats.command_errors import UsageError
 
-_Word = TypeVar("_Word", ResourceType, PatternType, AclOperation, AclPermissionType)
+_Word = TypeVar("_Word", ResourceType, AclOperation)
 
 _MAX_SHOWN = 100
-_NEVER_MEANT = ("UNKNOWN", "ANY", "MATCH")
+_NEVER_MEANT = ("UNKNOWN", "ANY")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -29,18 +29,6 @@ def operation_named(text: str) -> AclOperation:
     return _named(AclOperation, "operation", text)
 
 
-def resource_type_named(text: str) -> ResourceType:
-    return _named(ResourceType, "resource type", text)
-
-
-def pattern_type_named(text: str) -> PatternType:
-    return _named(PatternType, "pattern type", text)
-
-
-def permission_type_named(text: str) -> AclPermissionType:
-    return _named(AclPermissionType, "permission type", text)
-
-
 def resource_named(text: str) -> tuple[ResourceType, str]:
     """Type and name of `topic:orders`, `user:User:bob` or `topic:*`; `cluster` needs no name. Raises UsageError."""
     word, colon, name = text.partition(":")
@@ -48,7 +36,7 @@ def resource_named(text: str) -> tuple[ResourceType, str]:
         return ResourceType.CLUSTER, CLUSTER_NAME
     if not colon or not name:
         raise UsageError(f"`{text[:_MAX_SHOWN]}` is no resource; write its type and name, such as topic:orders")
-    return resource_type_named(word), utf_8(name)
+    return _named(ResourceType, "resource type", word), utf_8(name)
 
 
 def principal_named(text: str) -> str:

@@ -4,17 +4,11 @@ It has a parser of its own: kafka-acls reads its options by other rules than arg
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 from app import __version__
-from app.client.acls.meaning import (
-    acls_to_add,
-    acls_to_remove,
-    check_options,
-    patterns_to_list,
-    principals_to_list,
-)
+from app.client.acls.meaning import acls_to_add, acls_to_remove, check_options, patterns_to_list, principals_to_list
 from app.client.acls.options import ExecutionError, Given, help_text, parse_options
 from app.client.acls.text import writer_named
 from app.client.acls.work import Add, Console, List, Remove, Work
@@ -44,43 +38,31 @@ def main(words: Sequence[str], out: TextIO, err: TextIO | None = None, answers: 
         if given.has("version"):
             out.write(f"klamm {__version__}\n")
             return 0
-        answers = sys.stdin if answers is None else answers
-        if given.has("output"):
-            return _for_programs(given, out, err, answers)
-        return _for_people(given, out, err, answers)
+        return _run(given, out, err, sys.stdin if answers is None else answers)
     except UsageError as error:
         question = "" if error.did_you_mean is None else f"Did you mean {error.did_you_mean}? "
         err.write(f"{error}\n{_hint(error.hint)}{question}klamm acls --help lists the options.\n")
         return _FAILED
 
 
-def _for_people(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
-    """Prints what kafka-acls prints, failures too."""
+def _run(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
+    """Prints what kafka-acls prints, failures too. With --output only the ACLs, and all else to `err`."""
+    for_programs = given.has("output")
+    messages = err if for_programs else out
     try:
-        _carry_out(given, Console(out, out, answers), err)
+        write = writer_named(given.value("output") or "") if for_programs else None
+        found = _carry_out(given, Console(None if for_programs else out, messages, answers), err)
     except (ServiceError, ExecutionError) as error:
-        out.write(_failure(error))
+        messages.write(f"Error while executing ACL command: {error}\n")
         if isinstance(error, ExecutionError):
             err.write(_hint(error.hint))
         return _FAILED
+    if write is not None:
+        write(sorted(found, key=sort_key), out)
     return 0
 
 
-def _for_programs(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
-    """Prints only the ACLs; questions and failures go to `err`."""
-    try:
-        write = writer_named(given.value("output") or "")
-        found = _carry_out(given, Console(None, err, answers), err)
-    except (ServiceError, ExecutionError) as error:
-        err.write(_failure(error))
-        if isinstance(error, ExecutionError):
-            err.write(_hint(error.hint))
-        return _FAILED
-    write(sorted(found, key=sort_key), out)
-    return 0
-
-
-def _carry_out(given: Given, console: Console, err: TextIO) -> Iterable[AclBinding]:
+def _carry_out(given: Given, console: Console, err: TextIO) -> list[AclBinding]:
     work = _work(given)
     err.writelines(
         f"{_NAME}: `{one_line(stray)}` is no option and is passed over, as by kafka-acls\n" for stray in given.strays
@@ -107,7 +89,3 @@ def _work(given: Given) -> Work:
 def _hint(text: str | None) -> str:
     """Kafka's texts stay as they are; what they leave out is on a line beside them."""
     return "" if text is None else f"{_NAME}: {text}\n"
-
-
-def _failure(error: Exception) -> str:
-    return f"Error while executing ACL command: {error}\n"

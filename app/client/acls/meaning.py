@@ -1,54 +1,19 @@
 """Which ACLs the options of kafka-acls mean: the rules, refusals and defaults of Kafka's AclCommand, in its order."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
 
 from app.client.acls.options import ExecutionError, Given
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.operations import supported_operations
 from app.core.spelling import did_you_mean, nearest
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Pattern:
-    """A resource pattern, or a filter for patterns (ANY, MATCH). Sorts as ACLs do."""
-
-    resource_type: ResourceType
-    name: str
-    pattern_type: PatternType
-
-    def with_entry(self, entry: "Entry") -> AclBinding:
-        return AclBinding(
-            self.resource_type,
-            self.name,
-            self.pattern_type,
-            entry.principal,
-            entry.host,
-            entry.operation,
-            entry.permission_type,
-        )
-
-    def filter(self, entry: "Entry | None" = None, principal: str | None = None) -> AclBindingFilter:
-        """Without an entry: for every entry, or every entry of this principal."""
-        if entry is None:
-            return AclBindingFilter(self.resource_type, self.name, self.pattern_type, principal)
-        return AclBindingFilter(
-            self.resource_type,
-            self.name,
-            self.pattern_type,
-            entry.principal,
-            entry.host,
-            entry.operation,
-            entry.permission_type,
-        )
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class Entry(NamedTuple):
     """An access control entry: an ACL without its pattern."""
 
     principal: str
@@ -57,14 +22,33 @@ class Entry:
     permission_type: AclPermissionType
 
 
+class Pattern(NamedTuple):
+    """A resource pattern, or a filter for patterns (ANY, MATCH). Sorts as ACLs do."""
+
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType
+
+    def with_entry(self, entry: Entry) -> AclBinding:
+        return AclBinding(*(*self, *entry))
+
+
 Meant = dict[Pattern, frozenset[Entry]]
 """What is to be added or removed; patterns in order. To remove no entries at all means all that are there."""
 
 _ACTIONS = ("add", "remove", "list")
-_PRODUCER_ON_TOPIC = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
-_PRODUCER_ON_TRANSACTIONAL_ID = (AclOperation.WRITE, AclOperation.DESCRIBE)
-_CONSUMER_ON_TOPIC = (AclOperation.READ, AclOperation.DESCRIBE)
-_CONSUMER_ON_GROUP = (AclOperation.READ,)
+_EXCLUDED = (
+    *product(["list"], ["producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"]),
+    *product(["producer", "consumer"], ["operation", "deny-principal", "deny-host"]),
+)
+_PRODUCER = {
+    ResourceType.TOPIC: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
+    ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE),
+}
+_CONSUMER = {
+    ResourceType.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
+    ResourceType.GROUP: (AclOperation.READ,),
+}
 _CLUSTER = Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 _SHOWN = 100
 _HINTS = 3
@@ -80,16 +64,21 @@ def check_options(given: Given) -> str:
     actions = [name for name in _ACTIONS if given.has(name)]
     if len(actions) != 1:
         raise UsageError("Command must include exactly one action: --list, --add, --remove. ")
-    _exclude(given, "list", ("producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"))
-    _exclude(given, "producer", ("operation", "deny-principal", "deny-host"))
-    _exclude(given, "consumer", ("operation", "deny-principal", "deny-host"))
+    for used, other in _EXCLUDED:
+        if given.has(used) and given.has(other):
+            raise UsageError(f'Option "[{used}]" can\'t be used with option "[{other}]"')
     if given.has("principal") and not given.has("list"):
         raise UsageError("The --principal option is only available if --list is set")
     if given.has("producer") and not given.has("topic"):
         raise UsageError("With --producer you must specify a --topic")
     if given.has("idempotent") and not given.has("producer"):
         raise UsageError("The --idempotent option is only available if --producer is set")
-    if given.has("consumer") and not _is_consumer(given):
+    is_consumer = (
+        given.has("topic")
+        and given.has("group")
+        and (given.has("producer") or not (given.has("cluster") or given.has("transactional-id")))
+    )
+    if given.has("consumer") and not is_consumer:
         raise UsageError(
             "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option "
             "should be specified."
@@ -110,18 +99,28 @@ def acls_to_add(given: Given) -> Meant:
 
 def acls_to_remove(given: Given) -> Meant:
     """Raises UsageError or ExecutionError."""
-    meant: dict[Pattern, frozenset[Entry]] = {}
-    if not given.has("producer") and not given.has("consumer"):
-        entries = _entries(given, _operations(given))
-        meant = dict.fromkeys(_patterns_or_refusal(given), entries)
+    meant: Meant = {}
     if given.has("producer"):
-        meant |= _of_producers(given)
+        meant = _of_clients(given, _PRODUCER)
+        if given.has("idempotent"):
+            meant[_CLUSTER] = _entries(given, (AclOperation.IDEMPOTENT_WRITE,))
     if given.has("consumer"):
-        for pattern, entries in _of_consumers(given).items():
+        for pattern, entries in _of_clients(given, _CONSUMER).items():
             meant[pattern] = meant.get(pattern, frozenset()) | entries
-    for pattern, entries in sorted(meant.items()):
-        _check_operations(pattern.resource_type, entries, _hint_at_operations(given))
-    return dict(sorted(meant.items()))
+    elif not given.has("producer"):
+        operations = [_operation(word) for word in given.values("operation")]
+        entries = _entries(given, operations or [AclOperation.ALL])
+        meant = dict.fromkeys(_patterns_or_refusal(given), entries)
+    meant = dict(sorted(meant.items()))
+    for pattern, entries in meant.items():
+        valid = (AclOperation.ALL, *supported_operations(pattern.resource_type))
+        if any(entry.operation not in valid for entry in entries):
+            words = ", ".join(operation.name for operation in valid)
+            raise UsageError(
+                f"ResourceType {pattern.resource_type.name} only supports operations [{words}]",
+                hint=_hint_at_operations(given),
+            )
+    return meant
 
 
 def patterns_to_list(given: Given) -> list[Pattern]:
@@ -134,17 +133,6 @@ def principals_to_list(given: Given) -> list[str]:
     return sorted(_principals(given, "principal"))
 
 
-def _exclude(given: Given, used: str, others: Sequence[str]) -> None:
-    for other in others:
-        if given.has(used) and given.has(other):
-            raise UsageError(f'Option "[{used}]" can\'t be used with option "[{other}]"')
-
-
-def _is_consumer(given: Given) -> bool:
-    more = given.has("cluster") or given.has("transactional-id")
-    return given.has("topic") and given.has("group") and (given.has("producer") or not more)
-
-
 def _pattern_type(given: Given) -> PatternType:
     found = [_pattern_type_named(word) for word in given.values("resource-pattern-type")]
     # Only now, for of several Kafka tells first what it can't read.
@@ -153,10 +141,11 @@ def _pattern_type(given: Given) -> PatternType:
 
 
 def _pattern_type_named(word: str) -> PatternType:
-    for member in PatternType:
-        if member is not PatternType.UNKNOWN and [*map(_folded, word)] == [*map(_folded, member.name)]:
+    known = [each for each in PatternType if each is not PatternType.UNKNOWN]
+    for member in known:
+        if [*map(_folded, word)] == [*map(_folded, member.name)]:
             return member
-    question = did_you_mean(word[:_SHOWN], [each.name for each in PatternType if each is not PatternType.UNKNOWN])
+    question = did_you_mean(word[:_SHOWN], [each.name for each in known])
     raise ExecutionError(
         f"Cannot parse argument '{word}' of option resource-pattern-type",
         hint=f"--resource-pattern-type is LITERAL or PREFIXED, or to list and remove also ANY or MATCH{question}",
@@ -169,10 +158,8 @@ def _folded(character: str) -> str:
     return (upper if len(upper) == 1 else character).lower()[0]
 
 
-def _operations(given: Given) -> list[AclOperation]:
-    if not given.has("operation"):
-        return [AclOperation.ALL]
-    return [_OPERATIONS.get(_trimmed(word).upper(), AclOperation.UNKNOWN) for word in given.values("operation")]
+def _operation(word: str) -> AclOperation:
+    return _OPERATIONS.get(_trimmed(word).upper(), AclOperation.UNKNOWN)
 
 
 def _entries(given: Given, operations: Sequence[AclOperation]) -> frozenset[Entry]:
@@ -234,23 +221,12 @@ def _patterns_or_refusal(given: Given) -> set[Pattern]:
     return patterns
 
 
-def _of_producers(given: Given) -> Meant:
-    patterns = _patterns_or_refusal(given)
-    meant = _on(patterns, ResourceType.TOPIC, _entries(given, _PRODUCER_ON_TOPIC))
-    meant |= _on(patterns, ResourceType.TRANSACTIONAL_ID, _entries(given, _PRODUCER_ON_TRANSACTIONAL_ID))
-    if given.has("idempotent"):
-        meant[_CLUSTER] = _entries(given, (AclOperation.IDEMPOTENT_WRITE,))
-    return meant
-
-
-def _of_consumers(given: Given) -> Meant:
-    patterns = _patterns_or_refusal(given)
-    meant = _on(patterns, ResourceType.TOPIC, _entries(given, _CONSUMER_ON_TOPIC))
-    return meant | _on(patterns, ResourceType.GROUP, _entries(given, _CONSUMER_ON_GROUP))
-
-
-def _on(patterns: Iterable[Pattern], resource_type: ResourceType, entries: frozenset[Entry]) -> Meant:
-    return {pattern: entries for pattern in patterns if pattern.resource_type is resource_type}
+def _of_clients(given: Given, operations: Mapping[ResourceType, Sequence[AclOperation]]) -> Meant:
+    return {
+        pattern: _entries(given, operations[pattern.resource_type])
+        for pattern in _patterns_or_refusal(given)
+        if pattern.resource_type in operations
+    }
 
 
 def _hint_at_operations(given: Given) -> str | None:
@@ -258,18 +234,11 @@ def _hint_at_operations(given: Given) -> str | None:
     known = [each.camel_case for each in AclOperation if each not in (AclOperation.UNKNOWN, AclOperation.ANY)]
     hints = []
     for word in given.values("operation"):
-        if _OPERATIONS.get(_trimmed(word).upper(), AclOperation.UNKNOWN) is AclOperation.UNKNOWN:
+        if _operation(word) is AclOperation.UNKNOWN:
             meant = nearest(_trimmed(word)[:_SHOWN].replace("_", "").replace("-", ""), known)
             question = f"one of {', '.join(known)}" if meant is None else f"did you mean {meant}?"
             hints.append(f"--operation: `{one_line(word[:_SHOWN])}` is no operation; {question}")
     return "; ".join(hints[:_HINTS]) or None
-
-
-def _check_operations(resource_type: ResourceType, entries: Iterable[Entry], hint: str | None) -> None:
-    valid = (AclOperation.ALL, *supported_operations(resource_type))
-    if any(entry.operation not in valid for entry in entries):
-        words = ", ".join(operation.name for operation in valid)
-        raise UsageError(f"ResourceType {resource_type.name} only supports operations [{words}]", hint=hint)
 
 
 def _trimmed(text: str) -> str:

@@ -4,7 +4,8 @@ They are read by JOptSimple's rules, without abbreviations.
 """
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.client.http import access
@@ -142,10 +143,12 @@ class Given:
 def parse_options(words: Sequence[str]) -> Given:
     """Raises UsageError with kafka-acls' own text."""
     given = Given()
-    rest = _Words(words)
-    for word in rest:
+    rest = deque(words)
+    while rest:
+        word = rest.popleft()
         if word == "--":
             given.strays += rest
+            rest.clear()
         elif _looks_like_an_option(word):
             _read_option(word, rest, given)
         else:
@@ -153,28 +156,11 @@ def parse_options(words: Sequence[str]) -> Given:
     return given
 
 
-class _Words(Iterator[str]):
-    """An iterator that can look at the next word without taking it."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self._words = words
-        self._at = 0
-
-    def __next__(self) -> str:
-        if self._at == len(self._words):
-            raise StopIteration
-        self._at += 1
-        return self._words[self._at - 1]
-
-    def peek(self) -> str | None:
-        return self._words[self._at] if self._at < len(self._words) else None
-
-
 def _looks_like_an_option(word: str) -> bool:
     return len(word) > 1 and word.startswith("-")
 
 
-def _read_option(word: str, rest: _Words, given: Given) -> None:
+def _read_option(word: str, rest: deque[str], given: Given) -> None:
     double = word.startswith("--")
     name, equals, argument = word[2 if double else 1 :].partition("=")
     if name not in OPTIONS:
@@ -188,13 +174,11 @@ def _read_option(word: str, rest: _Words, given: Given) -> None:
         given.note(name, argument)
     elif not takes.startswith("["):
         # Whatever follows, even if it begins with a dash; that is how JOptSimple has it.
-        following = next(rest, None)
-        if following is None:
+        if not rest:
             raise UsageError(f"Option {name} requires an argument")
-        given.note(name, following)
+        given.note(name, rest.popleft())
     else:
-        following = rest.peek()
-        given.note(name, None if following is None or _looks_like_an_option(following) else next(rest))
+        given.note(name, rest.popleft() if rest and not _looks_like_an_option(rest[0]) else None)
 
 
 def help_text() -> str:

@@ -3,7 +3,7 @@
 Each ACL is on one line.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TextIO
 
@@ -20,7 +20,6 @@ Writer = Callable[[Sequence[AclBinding], TextIO], None]
 Show = Callable[[str], str]
 """How a name, a principal or a host is shown: on one line, and on a terminal without what would move the cursor."""
 
-NL = "\n"
 _LINE_ENDS = {ord(each): each.encode("unicode_escape").decode() for each in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 """Every character that some program takes for the end of a line."""
 
@@ -36,7 +35,6 @@ def harmless(text: str) -> str:
 
 
 def pattern_text(pattern: Pattern, show: Show) -> str:
-    """`ResourcePattern.toString`, and that of filters."""
     return (
         f"ResourcePattern(resourceType={pattern.resource_type.name}, name={show(pattern.name)}, "
         f"patternType={pattern.pattern_type.name})"
@@ -44,7 +42,6 @@ def pattern_text(pattern: Pattern, show: Show) -> str:
 
 
 def entry_text(entry: Entry, show: Show) -> str:
-    """`AccessControlEntry.toString`."""
     return (
         f"(principal={show(entry.principal)}, host={show(entry.host)}, operation={entry.operation.name}, "
         f"permissionType={entry.permission_type.name})"
@@ -52,34 +49,33 @@ def entry_text(entry: Entry, show: Show) -> str:
 
 
 def current_acls(pattern: Pattern, entries: Iterable[Entry], show: Show) -> str:
-    return f"Current ACLs for resource `{pattern_text(pattern, show)}`:{NL}{_lines(entries, show)}{NL}{NL}"
+    return f"Current ACLs for resource `{pattern_text(pattern, show)}`:\n{_lines(entries, show)}\n\n"
 
 
 def acls_for_principal(principal: str, show: Show) -> str:
-    return f"ACLs for principal `{show(principal)}`{NL}"
+    return f"ACLs for principal `{show(principal)}`\n"
 
 
 def already_exists(pattern: Pattern, entry: Entry, show: Show) -> str:
-    return f"Acl (pattern={pattern_text(pattern, show)}, entry={entry_text(entry, show)}) already exists.{NL}"
+    return f"Acl (pattern={pattern_text(pattern, show)}, entry={entry_text(entry, show)}) already exists.\n"
 
 
 def adding(pattern: Pattern, entries: Iterable[Entry], show: Show) -> str:
-    return f"Adding ACLs for resource `{pattern_text(pattern, show)}`: {NL} {_lines(entries, show)}{NL}{NL}"
+    return f"Adding ACLs for resource `{pattern_text(pattern, show)}`: \n {_lines(entries, show)}\n\n"
 
 
-def removing(pattern: Pattern, entries: Iterable[Entry], show: Show) -> str:
+def removing(pattern: Pattern, entries: Collection[Entry], show: Show) -> str:
+    if not entries:
+        resource = pattern_text(pattern, show)
+        return f"Are you sure you want to delete all ACLs for resource filter `{resource}`? (y/n)\n"
     return (
-        f"Are you sure you want to remove ACLs: {NL} {_lines(entries, show)}{NL}"
-        f" from resource filter `{pattern_text(pattern, show)}`? (y/n){NL}"
+        f"Are you sure you want to remove ACLs: \n {_lines(entries, show)}\n"
+        f" from resource filter `{pattern_text(pattern, show)}`? (y/n)\n"
     )
 
 
-def removing_all(pattern: Pattern, show: Show) -> str:
-    return f"Are you sure you want to delete all ACLs for resource filter `{pattern_text(pattern, show)}`? (y/n){NL}"
-
-
 def _lines(entries: Iterable[Entry], show: Show) -> str:
-    return NL.join(f"\t{entry_text(entry, show)}" for entry in sorted(entries))
+    return "\n".join(f"\t{entry_text(entry, show)}" for entry in sorted(entries))
 
 
 def write_json(bindings: Sequence[AclBinding], out: TextIO) -> None:
@@ -104,12 +100,12 @@ def write_yaml(bindings: Sequence[AclBinding], out: TextIO) -> None:
 
 def write_table(bindings: Sequence[AclBinding], out: TextIO) -> None:
     """CSV has no escapes, so a terminal gets texts as `klamm acls --list` shows them."""
-    write_csv(list(map(_shown, bindings)) if out.isatty() else bindings, out)
-
-
-def _shown(binding: AclBinding) -> AclBinding:
-    b = binding
-    return replace(b, resource_name=harmless(b.resource_name), principal=harmless(b.principal), host=harmless(b.host))
+    if out.isatty():
+        bindings = [
+            replace(b, resource_name=harmless(b.resource_name), principal=harmless(b.principal), host=harmless(b.host))
+            for b in bindings
+        ]
+    write_csv(bindings, out)
 
 
 WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": write_table}

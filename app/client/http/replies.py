@@ -1,7 +1,8 @@
 """What a service answers: ServiceError, and the results of the ACL calls (KIP-140)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import Enum
 from uuid import UUID
 
 from app.core.kafka.bindings import AclBinding, StandardAcl
@@ -66,27 +67,11 @@ class AclListing:
 
 
 def binding_body(binding: AclBinding) -> dict[str, str]:
-    return {
-        "resource_type": binding.resource_type.name,
-        "resource_name": binding.resource_name,
-        "pattern_type": binding.pattern_type.name,
-        "principal": binding.principal,
-        "host": binding.host,
-        "operation": binding.operation.name,
-        "permission_type": binding.permission_type.name,
-    }
+    return dict(zip(AclBinding.__dataclass_fields__, binding.words, strict=True))
 
 
 def filter_body(acl_filter: AclBindingFilter) -> dict[str, str | None]:
-    return {
-        "resource_type": acl_filter.resource_type.name,
-        "resource_name": acl_filter.resource_name,
-        "pattern_type": acl_filter.pattern_type.name,
-        "principal": acl_filter.principal,
-        "host": acl_filter.host,
-        "operation": acl_filter.operation.name,
-        "permission_type": acl_filter.permission_type.name,
-    }
+    return {name: each.name if isinstance(each, Enum) else each for name, each in asdict(acl_filter).items()}
 
 
 def parse_acl(body: object) -> StandardAcl:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TextIO
 
 from app.client.console import warn_of
@@ -168,7 +168,9 @@ def _create(service: Service, some: Sequence[AclBinding], done: Done) -> None:
 
 
 def _delete(service: Service, some: Sequence[AclBinding], done: Done) -> None:
-    results, token = service.delete_acls([_filter(each) for each in some], if_unchanged_since=done.token)
+    results, token = service.delete_acls(
+        [AclBindingFilter(*astuple(each)) for each in some], if_unchanged_since=done.token
+    )
     done.token = token
     done.deleted += sum(len(each.matches) for each in results)
     refused = [(acl, str(each.refusal)) for acl, each in zip(some, results, strict=True) if each.refusal is not None]
@@ -199,16 +201,4 @@ def _stopped(error: ServiceError, under_way: str, done: Done) -> ServiceError:
         code=error.code,
         status=error.status,
         outcome_unknown=error.outcome_unknown,
-    )
-
-
-def _filter(acl: AclBinding) -> AclBindingFilter:
-    return AclBindingFilter(
-        acl.resource_type,
-        acl.resource_name,
-        acl.pattern_type,
-        acl.principal,
-        acl.host,
-        acl.operation,
-        acl.permission_type,
     )
