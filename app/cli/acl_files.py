@@ -36,7 +36,7 @@ class AclFile:
         self._given = given
         self._recognised: AclFormat | None = given
         self.size = os.fstat(raw.fileno()).st_size
-        """In bytes, as it lies on the disk."""
+        """In bytes, packed if the file is."""
         self._denials = 1
         """How many of its ACLs deny; 1 until that is known."""
 
@@ -45,7 +45,7 @@ class AclFile:
         return self._raw.tell()
 
     def check(self, report: Callable[[int], None]) -> int:
-        """Reads all of it. Returns the number of ACLs, repeats included; `report` gets the position now and then.
+        """Returns the number of ACLs, repeats included; `report` gets the position now and then.
 
         Raises UsageError with the first problems, each with its line.
         """
@@ -68,7 +68,7 @@ class AclFile:
         return at
 
     def bindings(self) -> Iterator[AclBinding]:
-        """All of them, every DENY first. Raises UsageError if the file has changed since the check."""
+        """Every DENY comes first. Raises UsageError if the file has changed since the check."""
         # INVARIANT: however far an import comes, it allows nothing that the whole of the file denies.
         if not self._denials:
             yield from self._in_order()
@@ -95,10 +95,7 @@ class AclFile:
 
 @contextmanager
 def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
-    """The file at this path; `-` is standard input. A stream that can be read only once is copied to a temporary file.
-
-    Without `given`, the format is the one that the content looks like. Raises UsageError.
-    """
+    """`-` is standard input. Without `given`, the content decides about the format. Raises UsageError."""
     if path == STANDARD_INPUT:
         with _kept("<standard input>", sys.stdin.buffer, given) as file:
             yield file
@@ -117,6 +114,7 @@ def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
 
 @contextmanager
 def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[AclFile]:
+    """A copy of a stream that can be read only once."""
     with tempfile.TemporaryFile(buffering=_BUFFER_BYTES) as kept:
         try:
             shutil.copyfileobj(source, kept, _BUFFER_BYTES)

@@ -2,8 +2,8 @@
 
 import logging
 import socket
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from app.core.kafka.hosts import is_loopback
 from app.formats.command_errors import UsageError
@@ -40,9 +40,13 @@ def callers_of(settings: Settings, metrics: Metrics) -> Callers:
         for name, each in settings.callers.items()
         if each.issuer is not None and each.token_subject is not None
     }
+    tokens: StaticTokens | None = None
+    if settings.tokens_file is not None:
+        with _naming_tokens_file():
+            tokens = StaticTokens(settings.tokens_file, callers, metrics)
     credentials = Credentials(
         callers=callers,
-        tokens=_tokens(settings.tokens_file, callers, metrics),
+        tokens=tokens,
         jwts=JwtVerifier(issuers) if issuers else None,
         subjects=subjects,
         certificates={
@@ -52,9 +56,10 @@ def callers_of(settings: Settings, metrics: Metrics) -> Callers:
     return Callers(credentials, metrics)
 
 
-def _tokens(path: Path | None, callers: Mapping[str, Caller], metrics: Metrics) -> StaticTokens | None:
+@contextmanager
+def _naming_tokens_file() -> Iterator[None]:
     try:
-        return None if path is None else StaticTokens(path, callers, metrics)
+        yield
     except UsageError as error:
         raise UsageError(f"tokens.file: {error}") from None
 
@@ -63,7 +68,8 @@ def warn_of_unusable_callers(settings: Settings) -> None:
     """Logs callers without a token or certificate, and issuers without callers. Raises UsageError."""
     unproven = set(callers_without_proof(settings.callers))
     if settings.tokens_file is not None:
-        unproven.difference_update(_named_in(settings.tokens_file, settings.callers))
+        with _naming_tokens_file():
+            unproven.difference_update(read_tokens(settings.tokens_file, settings.callers).values())
     if unproven:
         why = "no line of tokens.file names them; make each a token with `klamm token NAME`"
         _log.warning("caller_without_proof", extra={"callers": ",".join(sorted(unproven)), "why": why})
@@ -71,13 +77,6 @@ def warn_of_unusable_callers(settings: Settings) -> None:
     if unused:
         why = "no caller names them as its `issuer`, so all of their tokens are refused"
         _log.warning("issuer_without_callers", extra={"issuers": ",".join(sorted(unused)), "why": why})
-
-
-def _named_in(path: Path, callers: Collection[str]) -> Collection[str]:
-    try:
-        return read_tokens(path, callers).values()
-    except UsageError as error:
-        raise UsageError(f"tokens.file: {error}") from None
 
 
 def certificate_of(settings: Settings) -> CertificateWatch | None:
@@ -126,12 +125,11 @@ def _caller(name: str, settings: CallerSettings) -> Caller:
 
 
 def _issuer(name: str, settings: IssuerSettings) -> Issuer:
-    keys = KeySet(settings.jwks, ca_file=settings.ca_file, bearer_file=settings.bearer_file)
     return Issuer(
         name=name,
         issuer=settings.issuer,
         audience=settings.audience,
         algorithms=frozenset(settings.algorithms),
         leeway_s=settings.leeway_s,
-        keys=keys,
+        keys=KeySet(settings.jwks, ca_file=settings.ca_file, bearer_file=settings.bearer_file),
     )

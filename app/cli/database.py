@@ -1,4 +1,4 @@
-"""What commands on settings share: the settings themselves, and the PostgreSQL that they name or that runs embedded."""
+"""What commands with settings share: the settings, and the PostgreSQL that they name or that runs embedded."""
 
 import argparse
 import asyncio
@@ -48,7 +48,7 @@ def named_database(settings: Settings) -> Iterator[None]:
 
 @contextmanager
 def database(settings: Settings, held: str = "") -> Iterator[tuple[DatabaseUrl, EachSecond]]:
-    """The URL to use, and what keeps its server alive. Without `database.url`, starts and migrates an embedded one.
+    """Without `database.url`, starts and migrates an embedded one.
 
     `held` is appended to the refusal if another process holds its folder.
     """

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     was ended by SIGTERM or Ctrl-C; 141: the reader of its output has gone. Further codes are the command's own.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # Only `serve` is over when it is told to end. A Job that migrates must not be taken for done.
+    # Only `serve` has done its work when a signal ends it. A Job that migrates must not be taken for done.
     interrupted = 0 if words[:1] == ["serve"] else _INTERRUPTED
     _prepare_streams()
     if words[:1] == ["help"]:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def load(command: Command, words: list[str]) -> Callable[[], int]:
-    """Imports the command and reads its words. What is slow to import comes last: help and refusals need none of it."""
+    """What is slow to import comes last: help and refusals need none of it."""
     module = import_module(command.module)
     if command.own_parser:
         return lambda: module.main(words, sys.stdout)
@@ -91,7 +91,7 @@ def _failed(command: Command, text: str, status: int = 1) -> int:
 
 
 def _answer_without_command(words: Sequence[str]) -> NoReturn:
-    """`klamm --help`, `klamm --version`, and the refusal of anything else that names no command."""
+    """For `klamm --help` and `klamm --version`; anything else is refused."""
     parser = CommandParser(
         prog="klamm",
         description="Apache Kafka's Authorizer as a REST/JSON service. klamm help COMMAND shows what a command takes.",
@@ -136,12 +136,9 @@ def _prepare_streams() -> None:
 
     A terminal that can't show UTF-8 gets escapes.
     """
-    if sys.stdin is None:
-        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - open for as long as the process lives
-    if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the same
-    if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the same
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open for the process's life
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper) and codecs.lookup(out.encoding).name != "utf-8":
         if out.isatty():

@@ -57,10 +57,7 @@ async def show_example(
     ready_timeout_s: float = 60.0,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> None:
-    """Waits until the service is ready, loads the ACLs if it has none, and writes each decision with its curl command.
-
-    Raises UsageError if the service does not answer as it should.
-    """
+    """Loads the ACLs only if the service has none. Raises UsageError if it does not answer as it should."""
     async with httpx.AsyncClient(
         base_url=base_url, timeout=_CALL_TIMEOUT_S, trust_env=False, transport=transport
     ) as client:

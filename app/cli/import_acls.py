@@ -97,7 +97,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Imports the file and prints what came of it. Errors say how far it came."""
     if _is_over_http(arguments):
         out.write(f"{run_import_over_http(arguments)}\n")
         return 0
@@ -159,9 +158,9 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
             raise
         raise UsageError(f"{error}; {how_far}; {_MENDED}") from None
     warnings.print("klamm import", sys.stderr)
-    return f"created: {counts.created}\nalready there: {counts.there}\nseconds: {time.monotonic() - began_at:.1f}" + (
-        "" if counts.token is None else f"\ntoken: {counts.token}"
-    )
+    token = "" if counts.token is None else f"\ntoken: {counts.token}"
+    seconds = time.monotonic() - began_at
+    return f"created: {counts.created}\nalready there: {counts.there}\nseconds: {seconds:.1f}{token}"
 
 
 def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
@@ -204,19 +203,20 @@ def _format(text: str) -> AclFormat:
 
 
 def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond) -> None:
+    def how_far() -> str:
+        return _how_far(importer.counts.read, file.name, total)
+
     try:
         asyncio.run(_until_stopped(importer, file.bindings(), each_second))
     except asyncio.CancelledError:
         importer.counts.interrupted = True
     except (ApiException, TimeoutError) as error:
         why = error.message if isinstance(error, ApiException) else "PostgreSQL does not answer in time"
-        raise StoreUnavailableException(
-            f"{why}; {_how_far(importer.counts.read, file.name, total)}; {_MENDED}"
-        ) from None
+        raise StoreUnavailableException(f"{why}; {how_far()}; {_MENDED}") from None
     except UsageError as error:
-        raise UsageError(f"{error}; {_how_far(importer.counts.read, file.name, total)}; {_MENDED}") from None
+        raise UsageError(f"{error}; {how_far()}; {_MENDED}") from None
     if importer.counts.interrupted:
-        raise ImportInterruptedError(f"interrupted; {_how_far(importer.counts.read, file.name, total)}; {_AGAIN}")
+        raise ImportInterruptedError(f"interrupted; {how_far()}; {_AGAIN}")
 
 
 async def _until_stopped(importer: Importer, bindings: Iterator[AclBinding], each_second: EachSecond) -> None:

@@ -42,7 +42,7 @@ class Parts:
     callers: Callers
     connections: Connections
     certificate: CertificateWatch | None = None
-    """What it speaks TLS with; None: it does not."""
+    """None without TLS."""
     retention: Retention | None = None
     siblings: Siblings | None = None
     tracing: Tracing | None = None
@@ -54,10 +54,9 @@ def create_app(
     siblings: Siblings | None = None,
     output: SharedOutput = SharedOutput(),  # noqa: B008 - it has no state
 ) -> "Replica":
-    """One replica on the PostgreSQL of `settings.database_url`. It loads when its ASGI lifespan starts.
+    """A replica, which loads when its ASGI lifespan starts. `siblings` are the other workers of the service.
 
-    `siblings` are the other workers of the service, if there are any. Raises ValueError without a database URL,
-    UsageError if the files of tokens or certificates can't be used.
+    Raises ValueError without a database URL, UsageError if the files of tokens or certificates can't be used.
     """
     if settings.database_url is None:
         raise ValueError("a replica needs a database URL")
@@ -77,7 +76,7 @@ def create_app(
     admission = Admission(metrics, connections.is_late)
     tracing = Tracing(__version__) if settings.otel_enabled else None
     decision_log = _decision_log(settings, metrics)
-    around = AppOptions(
+    app_options = AppOptions(
         siblings=siblings,
         callers=callers,
         admission=admission,
@@ -87,7 +86,7 @@ def create_app(
     )
     return Replica(
         Parts(
-            rest=create_rest_app(authorizer, metrics, audit, around),
+            rest=create_rest_app(authorizer, metrics, audit, app_options),
             authorizer=authorizer,
             audit=audit,
             callers=callers,
@@ -129,7 +128,7 @@ def _retention(settings: Settings, feed: PostgresChangeFeed, options: RuntimeOpt
 
 
 class Replica:
-    """The REST application. Its ASGI lifespan starts and stops everything that it needs."""
+    """The ASGI application. Its lifespan starts and stops everything that it needs."""
 
     def __init__(self, parts: Parts) -> None:
         self.answer = parts.rest.answer
@@ -157,7 +156,7 @@ class Replica:
         try:
             await receive()
         except asyncio.CancelledError:
-            # A second Ctrl-C: nobody waits for an end in order, and a traceback would say no more than that.
+            # After a second Ctrl-C nobody waits for a clean end, and a traceback would say no more than that.
             return
         await self._close()
         await send({"type": "lifespan.shutdown.complete"})

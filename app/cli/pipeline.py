@@ -40,8 +40,6 @@ def main(words: Sequence[str], _out: TextIO) -> int:
 
 
 class ServiceDatabase:
-    """The database that `klamm serve` works on: of `database.url`, or the embedded one that it runs."""
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--data-dir",
@@ -51,7 +49,7 @@ class ServiceDatabase:
         )
 
     def source(self, arguments: argparse.Namespace) -> JdbcSource:
-        """How jobs connect to it. Raises UsageError if it is not there, or if Java can't connect to it."""
+        """Raises PipelineError if it is not there, or if Java can't connect to it; UsageError for wrong settings."""
         settings = read_settings({"data_dir": arguments.data_dir})
         if settings.database_url is not None:
             return source_of(settings.database_url)
@@ -59,7 +57,7 @@ class ServiceDatabase:
 
 
 def embedded_source(data_dir: Path) -> JdbcSource:
-    """The PostgreSQL that a `klamm serve` runs on this folder. Raises PipelineError if none does."""
+    """Raises PipelineError if no `klamm serve` runs a PostgreSQL on this folder."""
     folder = DataFolder(data_dir)
     try:
         password = folder.password()
@@ -80,7 +78,7 @@ def embedded_source(data_dir: Path) -> JdbcSource:
 
 
 def source_of(url: DatabaseUrl) -> JdbcSource:
-    """The database of `database.url`, for Java. Raises PipelineError if Java can't connect to it."""
+    """Raises PipelineError if Java can't connect to it."""
     try:
         return JdbcSource(url.jdbc, url.user or None, url.password or None, url.jdbc_properties)
     except ValueError as fault:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TextIO
 
 from rich.console import Console
@@ -12,8 +11,6 @@ LINE_EVERY_S = 5.0
 
 
 class ProgressDisplay:
-    """Shows one stage after another on `stream`; nothing if `quiet`."""
-
     def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._lines = not quiet and not stream.isatty()
@@ -38,9 +35,7 @@ class ProgressDisplay:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def stage(self, name: str, total: int) -> None:
@@ -66,6 +61,6 @@ class ProgressDisplay:
             self._line_at = now + LINE_EVERY_S
             left = seconds / done * (self._total - done) if done else None
             parts = [f"klamm: {self._name} {100 * done // self._total} %", said]
-            parts += [] if left is None else [f"about {left:.0f} s left"]
-            self._stream.write(f"{', '.join(part for part in parts if part)}\n")
+            parts.append("" if left is None else f"about {left:.0f} s left")
+            self._stream.write(f"{', '.join(filter(None, parts))}\n")
             self._stream.flush()

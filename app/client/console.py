@@ -1,6 +1,8 @@
 """What commands print besides their answers: coloured lines, and warnings of ACLs that are probably meant otherwise."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, TextIO
 
 from app.client.words import counted
@@ -28,31 +30,28 @@ def coloured(out: TextIO) -> "Console":
 
 
 class Warnings:
-    """Collects the doubts about many ACLs, each once, with the first ACL that it is about."""
+    """The doubts about many ACLs, each once, with the first ACL that it is about."""
 
     def __init__(self) -> None:
         self._first: dict[str, AclBinding] = {}
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
         self._more = 0
 
     def watch(self, acls: Iterable[AclBinding]) -> Iterator[AclBinding]:
-        """The same ACLs, each looked at as it passes."""
         for acl in acls:
             for doubt in doubts_of_acl(acl):
-                if doubt in self._first:
+                if doubt in self._first or len(self._first) < _MAX_KEPT:
+                    self._first.setdefault(doubt, acl)
                     self._counts[doubt] += 1
-                elif len(self._first) < _MAX_KEPT:
-                    self._first[doubt] = acl
-                    self._counts[doubt] = 1
                 else:
                     self._more += 1
             yield acl
 
     def print(self, command: str, err: TextIO, *, with_acl: bool = True) -> None:
-        for doubt in list(self._first)[:MAX_WARNINGS]:
+        for doubt, acl in islice(self._first.items(), MAX_WARNINGS):
             others = self._counts[doubt] - 1
             more = f" and {counted(others)} more" if others else ""
-            about = f" ({shown(self._first[doubt])}{more})" if with_acl else ""
+            about = f" ({shown(acl)}{more})" if with_acl else ""
             err.write(f"{command}: warning: {one_line(doubt)}{about}\n")
         left = len(self._first) - MAX_WARNINGS + self._more
         if left > 0:

@@ -29,10 +29,10 @@ DESCRIPTION = (
 
 _PATTERNS = ("ANY", "MATCH", "LITERAL", "PREFIXED")
 _RESOURCES = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "transactional_id": ResourceType.TRANSACTIONAL_ID,
-    "user_principal": ResourceType.USER,
+    "topic": (ResourceType.TOPIC, "on this topic; the name is compared as it stands"),
+    "group": (ResourceType.GROUP, "on this consumer group"),
+    "transactional-id": (ResourceType.TRANSACTIONAL_ID, "on this transactional id"),
+    "user-principal": (ResourceType.USER, "on this user, such as User:bob"),
 }
 
 
@@ -50,10 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     filters = parser.add_argument_group("which ACLs (all); one resource at most")
     filters.add_argument("--principal", metavar="PRINCIPAL", help="of this principal, such as User:alice")
     resource = filters.add_mutually_exclusive_group()
-    resource.add_argument("--topic", metavar="NAME", help="on this topic; the name is compared as it stands")
-    resource.add_argument("--group", metavar="NAME", help="on this consumer group")
-    resource.add_argument("--transactional-id", metavar="NAME", help="on this transactional id")
-    resource.add_argument("--user-principal", metavar="NAME", help="on this user, such as User:bob")
+    for flag, (_, text) in _RESOURCES.items():
+        resource.add_argument(f"--{flag}", metavar="NAME", help=text)
     resource.add_argument("--cluster", action="store_true", help="on the cluster")
     filters.add_argument(
         "--resource-pattern-type",
@@ -68,7 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
-    chosen = _format(arguments.format)
+    try:
+        chosen = format_named(arguments.format)
+    except ValueError as error:
+        raise UsageError(f"--format: {error}") from None
     acl_filter = _filter(arguments)
     target = None if arguments.output is None else _target(Path(arguments.output), force=arguments.force)
     if arguments.force and target is None:
@@ -93,7 +94,6 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _check_for_terminal(chosen: AclFormat, bindings: Iterable[AclBinding]) -> None:
-    """Raises UsageError if an ACL has control characters, which a terminal would obey."""
     for each in bindings:
         if not (each.resource_name + each.principal + each.host).isprintable():
             raise UsageError(
@@ -120,17 +120,10 @@ def _epilog() -> str:
     return "\n".join(["Formats:", *lines, "", codes])
 
 
-def _format(name: str) -> AclFormat:
-    try:
-        return format_named(name)
-    except ValueError as error:
-        raise UsageError(f"--format: {error}") from None
-
-
 def _filter(arguments: argparse.Namespace) -> AclBindingFilter:
     resource_type, name = ResourceType.ANY, None
-    for flag, kind in _RESOURCES.items():
-        given: str | None = getattr(arguments, flag)
+    for flag, (kind, _) in _RESOURCES.items():
+        given: str | None = getattr(arguments, flag.replace("-", "_"))
         if given is not None:
             resource_type, name = kind, utf_8(given)
     if arguments.cluster:
@@ -143,7 +136,7 @@ def _filter(arguments: argparse.Namespace) -> AclBindingFilter:
 
 
 def _target(path: Path, *, force: bool) -> Path:
-    """The file to write, links followed. Raises UsageError."""
+    """Follows links. Raises UsageError."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise UsageError(f"--output: `{path}` is no ordinary file; name one, or leave --output out")
@@ -158,12 +151,15 @@ def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> Non
     """Writes a file beside it and puts it in place when it is complete."""
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
     try:
-        # Line ends are the format's own.
+        # The format has line ends of its own.
         with beside.open("x", encoding="utf-8", newline="") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        _put(beside, target, force=force)
+        if force:
+            beside.replace(target)
+        else:
+            _put_new(beside, target)
     except FileExistsError:
         raise UsageError(f"--output: `{target}` came into being meanwhile; replace it with --force") from None
     except OSError as error:
@@ -173,10 +169,7 @@ def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> Non
             beside.unlink()
 
 
-def _put(beside: Path, target: Path, *, force: bool) -> None:
-    if force:
-        beside.replace(target)
-        return
+def _put_new(beside: Path, target: Path) -> None:
     try:
         os.link(beside, target)
     except FileExistsError:

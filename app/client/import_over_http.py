@@ -29,20 +29,16 @@ class AclCreator(Protocol):
 
 @dataclass(slots=True)
 class HttpImportCounts:
-    """Changed in place."""
-
     read: int = 0
     """Bindings that are in the store: the sum of the next two."""
     created: int = 0
     there: int = 0
-    """ACLs that were there when their turn came: from before, or from earlier in the same file."""
+    """From before, or from earlier in the same file."""
     token: str | None = None
     """Of the state that has the last batch."""
 
 
 class HttpImporter:
-    """One import. `report` is called whenever `counts` have changed."""
-
     def __init__(
         self,
         service: AclCreator,
@@ -51,7 +47,10 @@ class HttpImporter:
         batch_acls: int,
         acls_per_s: int,
     ) -> None:
-        """Creates at most `acls_per_s` a second, because replicas have to apply each of them; 0 for no limit."""
+        """`report` is called whenever `counts` have changed.
+
+        Creates at most `acls_per_s` a second, because replicas have to apply each of them; 0 for no limit.
+        """
         self.counts = HttpImportCounts()
         self._service = service
         self._report = report
@@ -59,10 +58,7 @@ class HttpImporter:
         self._acls_per_s = acls_per_s
 
     def run(self, bindings: Iterable[AclBinding]) -> None:
-        """Creates all of them, in order. To be called once.
-
-        Raises ServiceError if a call fails or an ACL is refused.
-        """
+        """Creates them in order. Can be called once. Raises ServiceError if a call fails or an ACL is refused."""
         for batch in batches(bindings, self._batch_acls):
             began_at = time.monotonic()
             before = self.counts.created
@@ -88,15 +84,15 @@ class HttpImporter:
 
     def _count(self, batch: Sequence[AclBinding], results: Sequence[CreateResult], token: str) -> None:
         counts = self.counts
-        refused: str | None = None
+        refused: list[str] = []
         for binding, result in zip(batch, results, strict=True):
             if result.refusal is not None:
-                refused = refused or f"{result.refusal} ({shown(binding)})"
+                refused.append(f"{result.refusal} ({shown(binding)})")
                 continue
             counts.read += 1
             counts.created += result.created
             counts.there += not result.created
         counts.token = token
         self._report(counts)
-        if refused is not None:
-            raise ServiceError(f"the service refuses an ACL: {refused}")
+        if refused:
+            raise ServiceError(f"the service refuses an ACL: {refused[0]}")

@@ -110,17 +110,17 @@ def access_flags(arguments: argparse.Namespace) -> AccessFlags:
 
 
 def access_of(arguments: argparse.Namespace) -> Access:
-    """The access that these arguments and their file describe. Raises UsageError."""
+    """Raises UsageError."""
     return make_access(access_flags(arguments))
 
 
 def make_access(flags: AccessFlags) -> Access:
-    """The access that these flags and their file describe. Raises UsageError for what can't be."""
+    """Raises UsageError."""
     properties = {} if flags.command_config is None else read_properties(Path(flags.command_config), _PROPERTIES)
     access = Access(
         url=checked_url(flags.url or DEFAULT_URL),
         principal=_checked_principal(flags.principal, properties.get("principal")),
-        timeout_s=_timeout(flags.timeout, properties.get("request.timeout.ms")),
+        timeout_s=_timeout_s(flags.timeout, properties.get("request.timeout.ms")),
         ca_file=_path(flags.ca_file or properties.get("ssl.ca.location")),
         certificate=_path(properties.get("ssl.certificate.location")),
         key=_path(properties.get("ssl.key.location")),
@@ -155,15 +155,12 @@ def _checked_principal(flag: str | None, from_file: str | None) -> str:
     return utf_8(principal)
 
 
-def _timeout(flag: str | None, from_file_ms: str | None) -> float:
-    if flag is not None:
-        return _seconds("--timeout", flag, 1.0)
-    if from_file_ms is not None:
-        return _seconds("--command-config: `request.timeout.ms`", from_file_ms, 1_000.0)
-    return DEFAULT_TIMEOUT_S
-
-
-def _seconds(where: str, text: str, units_a_second: float) -> float:
+def _timeout_s(flag: str | None, from_file_ms: str | None) -> float:
+    where, text, units_a_second = "--timeout", flag, 1.0
+    if text is None:
+        where, text, units_a_second = "--command-config: `request.timeout.ms`", from_file_ms, 1_000.0
+    if text is None:
+        return DEFAULT_TIMEOUT_S
     try:
         seconds = float(text) / units_a_second
     except ValueError:
@@ -191,13 +188,13 @@ def _own_address(access: Access) -> str:
             towards.connect(address)
             own: str = towards.getsockname()[0]
     except (OSError, UnicodeError):
-        # The call itself will say why nobody can be reached.
+        # The call itself will say why the service can't be reached.
         return LOOPBACK
     return own.partition("%")[0]
 
 
 def checked_url(text: str) -> str:
-    """The address without a slash at its end, scheme and host in lower case. Raises UsageError for what is none.
+    """Without a slash at its end, scheme and host in lower case. Raises UsageError.
 
     A path may stand there for a proxy that wants one, but none of the API's own.
     """

@@ -59,9 +59,8 @@ class _Failure:
 
 
 class Exchange:
-    """The connections to one service. Raises UsageError if a certificate, a key or an authority can't be used."""
-
     def __init__(self, access: Access) -> None:
+        """Raises UsageError if a certificate, a key or an authority can't be used."""
         self._access = access
         self._bearer = Bearer(access)
         verify = tls_context(access)
@@ -158,7 +157,8 @@ class Exchange:
             text = f"`{url}` sends callers on to `{target}`, which is not followed; name the service with --klamm"
         elif problem is None:
             text = f"`{url}` answered {status} {response.reason_phrase}, not as Klamm does; is it the right address?"
-            text = " ".join([text, *([_NO_PATH] if _has_path(url) else []), *([_LOOK_FIRST] if unknown else [])])
+            text += f" {_NO_PATH}" if _has_path(url) else ""
+            text += f" {_LOOK_FIRST}" if unknown else ""
         else:
             code = str(problem["code"])
             words = [f"{code}: {_details(problem)}"]

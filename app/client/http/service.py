@@ -1,14 +1,9 @@
-"""The calls to a running Klamm.
-
-with Service(access) as service:
-    listing = service.acls(AclBindingFilter())
-"""
+"""The calls to a running Klamm."""
 
 import json
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from app.client.http.access import Access
@@ -61,12 +56,7 @@ class Service:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._exchange.close()
 
     @property
@@ -81,10 +71,6 @@ class Service:
     def timeout_s(self) -> float:
         return self._access.timeout_s
 
-    @property
-    def context(self) -> dict[str, str]:
-        return {"principal": self._access.principal, "client_address": self._access.client_address}
-
     def get(self, path: str) -> dict[str, Any]:
         return self._exchange.answer("GET", path, None, idempotent=True, timeout_s=self.timeout_s)
 
@@ -93,10 +79,10 @@ class Service:
     ) -> dict[str, Any]:
         """Adds `context` if the body has none.
 
-        `idempotent`: doing it twice is as good as once, as with everything that only reads, so it may be repeated
-        whatever became of it.
+        `idempotent`: it may be repeated whatever became of it.
         """
-        content = json.dumps({"context": self.context, **body}, separators=(",", ":")).encode()
+        context = {"principal": self.principal, "client_address": self._access.client_address}
+        content = json.dumps({"context": context, **body}, separators=(",", ":")).encode()
         left_s = self.timeout_s if timeout_s is None else timeout_s
         return self._exchange.answer("POST", path, content, idempotent=idempotent, timeout_s=left_s)
 
@@ -176,7 +162,7 @@ class Service:
 
 
 def batches(acls: Iterable[AclBinding], most: int) -> Iterator[list[AclBinding]]:
-    """The ACLs in order, as many together as one call takes, but at most `most`."""
+    """As many together as one call takes, but at most `most`."""
     batch: list[AclBinding] = []
     size = 0
     for acl in acls:

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from app.client.console import warn_of
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import ServiceError
+from app.client.http.replies import Refusal, ServiceError
 from app.client.http.service import Service, batches
 from app.client.plan.command import FILES_HELP, Proposal, add_plan_arguments, proposal_of, propose, prune_of, read_state
 from app.client.plan.output import write_json
@@ -38,10 +38,9 @@ _REFUSED_SHOWN = 5
 
 @dataclass(slots=True)
 class Done:
-    """How far the plan has come, and the token of the state that it has left."""
-
     plan: Plan
     token: str
+    """Of the state after the last call."""
     created: int = 0
     deleted: int = 0
 
@@ -80,7 +79,13 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         if not (plan.is_empty or arguments.yes or _confirmed(out)):
             out.write("Nothing was changed.\n")
             return 1
-        done = carry_out(service, plan, lambda done: _show_progress(done, arguments, out))
+
+        def show(done: Done) -> None:
+            if arguments.output == "text":
+                out.write(f"{done}\n")
+                out.flush()
+
+        done = carry_out(service, plan, show)
     if arguments.output == "json":
         write_json({**proposal.body(), "created": done.created, "deleted": done.deleted, "token": done.token}, out)
     elif not plan.is_empty:
@@ -121,12 +126,6 @@ def _confirmed(out: TextIO) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _show_progress(done: Done, arguments: argparse.Namespace, out: TextIO) -> None:
-    if arguments.output == "text":
-        out.write(f"{done}\n")
-        out.flush()
-
-
 def carry_out(service: Service, plan: Plan, report: Callable[[Done], None]) -> Done:
     """Creates, then deletes. `report` is called after each call, if there are many.
 
@@ -134,7 +133,8 @@ def carry_out(service: Service, plan: Plan, report: Callable[[Done], None]) -> D
     changed anything, it stops with a ServiceError that says how far it came.
     """
     done = Done(plan, plan.token)
-    creates, deletes = _calls(plan.creates_in_order), _calls(plan.deletes_in_order)
+    creates = list(batches(plan.creates_in_order, MAX_RECORDS_PER_USER_OP))
+    deletes = list(batches(plan.deletes_in_order, MAX_RECORDS_PER_USER_OP))
     calls = [(_create, "create", some) for some in creates] + [(_delete, "delete", some) for some in deletes]
     under_way = "nothing"
     try:
@@ -153,37 +153,28 @@ def carry_out(service: Service, plan: Plan, report: Callable[[Done], None]) -> D
     return done
 
 
-def _calls(acls: Sequence[AclBinding]) -> list[list[AclBinding]]:
-    return list(batches(acls, MAX_RECORDS_PER_USER_OP))
-
-
 def _create(service: Service, some: Sequence[AclBinding], done: Done) -> None:
-    results, token = service.create_acls(some, if_unchanged_since=done.token)
-    done.token = token
+    results, done.token = service.create_acls(some, if_unchanged_since=done.token)
     done.created += sum(each.created for each in results)
-    _raise_refused(
-        [(acl, str(each.refusal)) for acl, each in zip(some, results, strict=True) if each.refusal is not None],
-        "create",
-    )
+    refused = [(acl, each.refusal) for acl, each in zip(some, results, strict=True) if each.refusal is not None]
+    _raise_refused(refused, "create")
 
 
 def _delete(service: Service, some: Sequence[AclBinding], done: Done) -> None:
-    results, token = service.delete_acls(
+    results, done.token = service.delete_acls(
         [AclBindingFilter(*astuple(each)) for each in some], if_unchanged_since=done.token
     )
-    done.token = token
     done.deleted += sum(len(each.matches) for each in results)
-    refused = [(acl, str(each.refusal)) for acl, each in zip(some, results, strict=True) if each.refusal is not None]
     # The guard makes sure of what the plan has seen, but a saved plan may have been edited.
-    refused += [
-        (acl, "there is no such ACL")
+    refused = [
+        (acl, each.refusal or "there is no such ACL")
         for acl, each in zip(some, results, strict=True)
-        if each.refusal is None and not each.matches
+        if each.refusal is not None or not each.matches
     ]
     _raise_refused(refused, "delete")
 
 
-def _raise_refused(refused: Sequence[tuple[AclBinding, str]], what: str) -> None:
+def _raise_refused(refused: Sequence[tuple[AclBinding, Refusal | str]], what: str) -> None:
     if refused:
         named = "; ".join(f"{shown(acl)} ({why})" for acl, why in refused[:_REFUSED_SHOWN])
         more = f"; and {len(refused) - _REFUSED_SHOWN} more" if len(refused) > _REFUSED_SHOWN else ""

@@ -91,8 +91,6 @@ class StoreState:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A plan, and what it means for access."""
-
     plan: Plan
     access: AccessDiff
     config_known: bool
@@ -156,13 +154,9 @@ def add_plan_arguments(parser: argparse.ArgumentParser, outputs: Sequence[str]) 
 
 
 def prune_of(arguments: argparse.Namespace) -> Prune:
-    if not arguments.prune:
-        for flag, given in (
-            ("--prune-principal", arguments.prune_principal),
-            ("--prune-prefix", arguments.prune_prefix),
-        ):
-            if given:
-                raise UsageError(f"{flag} narrows --prune down; add --prune")
+    if not arguments.prune and (arguments.prune_principal or arguments.prune_prefix):
+        flag = "--prune-principal" if arguments.prune_principal else "--prune-prefix"
+        raise UsageError(f"{flag} narrows --prune down; add --prune")
     if "" in arguments.prune_prefix:
         raise UsageError("--prune-prefix: every name begins with an empty text; leave it out to prune all")
     principals = frozenset(principal_named(each) for each in arguments.prune_principal)
@@ -187,35 +181,26 @@ def read_state(service: Service) -> StoreState:
         listing = service.acls(AclBindingFilter())
         if config_token in (None, listing.token):
             acls = frozenset(each.binding for each in listing.acls)
-            _check_words(acls)
+            if any(0 in (each.resource_type, each.pattern_type, each.operation, each.permission_type) for each in acls):
+                raise ServiceError(
+                    "the service has ACLs with words that this klamm does not know; use the service's own version"
+                )
             return StoreState(acls, listing.token, config)
         time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt)  # noqa: S311 - no secret
     raise ServiceError(f"`{service.url}` changes faster than it can be read; try again later")
 
 
 def _read_config(service: Service) -> tuple[AuthorizerConfig | None, str | None]:
-    """The configuration and its token; neither if the caller may not read it."""
+    """The configuration and its token; None for both if the caller may not read them."""
     try:
         reply = service.get("/v1/configs")
     except ServiceError as error:
         if error.status in _FORBIDDEN:
             return None, None
         raise
-    values: dict[str, str | None] = {}
-    for each in parse_list(reply, "configs"):
-        fields = parse_object(each)
-        name, value = parse_text(fields, "name"), fields.get("value")
-        if name in CONFIG_NAMES and isinstance(value, str):
-            values[name] = value
+    values = {parse_text(each, "name"): each.get("value") for each in map(parse_object, parse_list(reply, "configs"))}
+    known = {name: value for name, value in values.items() if name in CONFIG_NAMES and isinstance(value, str)}
     try:
-        return parse_configs(values), parse_text(reply, "token")
+        return parse_configs(known), parse_text(reply, "token")
     except InvalidRequestException as error:
         raise ServiceError(f"the configuration of `{service.url}` can't be understood ({error.message})") from None
-
-
-def _check_words(acls: frozenset[AclBinding]) -> None:
-    for acl in acls:
-        if 0 in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type):
-            raise ServiceError(
-                "the service has ACLs with words that this klamm does not know; use the service's own version"
-            )

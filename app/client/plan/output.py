@@ -56,22 +56,22 @@ def write_json(body: dict[str, object], out: TextIO) -> None:
 def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool, files: int = 1) -> None:
     """Long lists are cut, with a line that says so."""
     console = coloured(out)
-    _print_some(console, "green", [f"  + {acl_text(acl)}" for acl in plan.create])
-    _print_some(console, "red", [f"  - {acl_text(acl)}" for acl in plan.delete])
+    for sign, style, acls in (("+", "green", plan.create), ("-", "red", plan.delete)):
+        lines = [f"  {sign} {acl.permission_type.name} {_sentence(' ', acl_parts(acl))}" for acl in acls]
+        _print_some(console, style, lines)
     console.print(summary_text(plan, files))
     if plan.is_empty:
         return
     if not config_known:
         console.print(CONFIG_UNKNOWN, style="yellow")
-    lost = [change_text(each) for each in access.changes if not each.gained]
-    gained = [change_text(each) for each in access.changes if each.gained]
-    for title, style, lines in (("Access lost:", "red", lost), ("Access gained:", "green", gained)):
+    for title, style, gained in (("Access lost:", "red", False), ("Access gained:", "green", True)):
+        lines = [f"  {_sentence(': ', change_parts(each))}" for each in access.changes if each.gained is gained]
         if lines:
             console.print(f"\n{title}")
-            _print_some(console, style, [f"  {line}" for line in lines])
+            _print_some(console, style, lines)
     if access.unresolved:
         console.print("\nToo much to be worked out; this may be gained and lost as well:")
-        _print_some(console, "yellow", [f"  {unresolved_text(each)}" for each in access.unresolved])
+        _print_some(console, "yellow", [f"  {': '.join(unresolved_parts(each))}" for each in access.unresolved])
     if not access.changes and not access.unresolved:
         console.print("\nNobody gains or loses any access.")
 
@@ -83,9 +83,9 @@ def _print_some(console: "Console", style: str, lines: Sequence[str]) -> None:
         console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json tells all")
 
 
-def acl_text(acl: AclBinding) -> str:
-    who, operation, resource, where = acl_parts(acl)
-    return f"{acl.permission_type.name} {who} {operation} on {resource}{f' from {where}' if where else ''}"
+def _sentence(separator: str, parts: tuple[str, str, str, str]) -> str:
+    who, what, resource, where = parts
+    return f"{who}{separator}{what} on {resource}{f' from {where}' if where else ''}"
 
 
 def acl_parts(acl: AclBinding) -> tuple[str, str, str, str]:
@@ -97,11 +97,6 @@ def acl_parts(acl: AclBinding) -> tuple[str, str, str, str]:
     )
 
 
-def change_text(change: AccessChange) -> str:
-    who, operations, resource, where = change_parts(change)
-    return f"{who}: {operations} on {resource}{f' from {where}' if where else ''}"
-
-
 def change_parts(change: AccessChange) -> tuple[str, str, str, str]:
     """Who, which operations, on what and from where (empty for everywhere)."""
     return (
@@ -110,11 +105,6 @@ def change_parts(change: AccessChange) -> tuple[str, str, str, str]:
         f"{change.resource_type.name} {_names(change.names)}",
         _where(change.hosts),
     )
-
-
-def unresolved_text(unresolved: Unresolved) -> str:
-    who, what = unresolved_parts(unresolved)
-    return f"{who}: {what}"
 
 
 def unresolved_parts(unresolved: Unresolved) -> tuple[str, str]:

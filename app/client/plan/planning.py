@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,17 +22,13 @@ _MAX_FILE_BYTES = 512 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Which ACLs are deleted if the files do not have them: those of these principals, on names with these prefixes.
-
-    No principals, or no prefixes, mean all. If not `wanted`, none are deleted.
-    """
+    """Which ACLs are deleted if the files do not have them. No principals, or no prefixes, mean all."""
 
     wanted: bool = False
     principals: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
 
     def holds(self, acl: AclBinding) -> bool:
-        """Whether the ACL is deleted unless the files have it."""
         return (
             self.wanted
             and (not self.principals or acl.principal in self.principals)
@@ -50,7 +46,7 @@ class Plan:
     delete: tuple[AclBinding, ...]
     unchanged: int
     left_alone: int
-    """How many ACLs the files do not have, and are kept."""
+    """How many ACLs are kept though the files do not have them."""
     prunable: int
     """How many ACLs `prune` holds, wanted or not."""
 
@@ -74,13 +70,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many ACLs a plan may delete, and how many percent of the prunable ones."""
-
     max_deletes: int = DEFAULT_MAX_DELETES
     max_delete_percent: int = DEFAULT_MAX_DELETE_PERCENT
+    """Of the prunable ACLs."""
 
     def refusal(self, plan: Plan) -> str | None:
-        """Why the plan is refused, with the way out."""
         count = len(plan.delete)
         if count > self.max_deletes:
             return (
@@ -99,22 +93,17 @@ class Limits:
 
 
 def make_plan(desired: frozenset[AclBinding], there: frozenset[AclBinding], token: str, prune: Prune) -> Plan:
-    """Creates the missing ACLs and deletes those that `prune` holds and are not desired."""
     unwanted = there - desired
     delete = [acl for acl in unwanted if prune.holds(acl)]
     return Plan(
         token=token,
         prune=prune,
-        create=_sorted(desired - there),
-        delete=_sorted(delete),
+        create=tuple(sorted(desired - there, key=sort_key)),
+        delete=tuple(sorted(delete, key=sort_key)),
         unchanged=len(desired & there),
         left_alone=len(unwanted) - len(delete),
         prunable=sum(map(prune.holds, there)),
     )
-
-
-def _sorted(acls: Iterable[AclBinding]) -> tuple[AclBinding, ...]:
-    return tuple(sorted(acls, key=sort_key))
 
 
 def save_plan(path: str, url: str, plan: Plan) -> None:

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, NamedTuple, TextIO
 
 from app.client.words import counted
 from app.core.index.table import sort_key
@@ -24,8 +24,7 @@ _LINES_SHOWN = 20
 _PROBLEMS_SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     path: str
     acls: int
 
@@ -43,7 +42,7 @@ class Wanted:
     """ACLs of more than one file: the ACL, the first file that has it, and another one."""
 
     def print_sources(self, command: str, err: TextIO) -> None:
-        """Which files were read, unless that is the one that was named."""
+        """Prints nothing if the only file is the one that was named."""
         if len(self.named) == 1 and self.sources[0].path == self.named[0]:
             return
         read = [f"{_quoted(each.path)}: {counted(each.acls)}" for each in self.sources]
@@ -148,18 +147,15 @@ def read_file(path: str, format_name: str | None) -> frozenset[AclBinding]:
 
 
 def _opened(path: str) -> IO[bytes]:
-    """The file. A pipe, which can be read only once, is read into memory."""
+    """A pipe, which can be read only once, is read into memory."""
     if path == STANDARD_INPUT:
-        return _in_memory(sys.stdin.buffer, "standard input")
-    file = Path(path).open("rb")  # noqa: SIM115 - closed by the caller, or below
-    if file.seekable():
-        return file
-    with file:
-        return _in_memory(file, f"`{path}`")
-
-
-def _in_memory(stream: IO[bytes], name: str) -> IO[bytes]:
-    raw = stream.read(MAX_STREAM_BYTES + 1)
+        name, raw = "standard input", sys.stdin.buffer.read(MAX_STREAM_BYTES + 1)
+    else:
+        file = Path(path).open("rb")  # noqa: SIM115 - closed by the caller, or below
+        if file.seekable():
+            return file
+        with file:
+            name, raw = f"`{path}`", file.read(MAX_STREAM_BYTES + 1)
     if len(raw) > MAX_STREAM_BYTES:
         raise UsageError(f"{name} is longer than {MAX_STREAM_BYTES} bytes; give a file")
     return io.BytesIO(raw)

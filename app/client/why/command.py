@@ -26,7 +26,6 @@ _EPILOG = (
 )
 
 _DENIED = 4
-_OUTPUTS = ("text", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--output",
-        choices=_OUTPUTS,
+        choices=("text", "json"),
         default="text",
         help="text to read, or JSON, which is all that the service answers (text)",
     )
@@ -110,6 +109,5 @@ def _asked(arguments: argparse.Namespace) -> Asked:
 
 
 def _access_options(flags: AccessFlags) -> list[str]:
-    """The options with which a command reaches the same service."""
     given = ((f"--{option}", getattr(flags, field)) for field, option, *_ in OPTIONS if field != "timeout")
     return [word for option, value in given if value is not None for word in (option, value)]

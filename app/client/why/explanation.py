@@ -19,13 +19,10 @@ _RULES = {
     "DefaultAllow": "no ACL is on this resource (DefaultAllow)",
     "DefaultDeny": "no ACL allows it (DefaultDeny)",
 }
-_HEADING = "bold"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`host` is an IP address."""
-
     principal: str
     operation: AclOperation
     resource_type: ResourceType
@@ -45,14 +42,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """`near_misses` come with what they lack."""
-
     is_allowed: bool
     rule: str
     acl: AclBinding | None
     matching: Sequence[AclBinding]
     matching_count: int
     near_misses: Sequence[tuple[AclBinding, str]]
+    """With what they lack."""
     smallest: AclBinding | None
     denying: Sequence[AclBinding]
     denying_count: int
@@ -135,7 +131,7 @@ def acl_text(binding: AclBinding) -> str:
 
 
 def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternType | None = None) -> str:
-    """Such as `topic:orders`. With a pattern type, says if it covers more than its name."""
+    """`topic:orders`; with a pattern type it also says whether more than that name is covered."""
     text = f"{resource_type.name.lower().replace('_', '-')}:{name}"
     if pattern_type is PatternType.PREFIXED:
         return f"{text} (PREFIXED: all names that begin so)"
@@ -155,12 +151,11 @@ def _print_way_out(page: "_Page", found: Explained, access: Sequence[str]) -> No
 
 
 def _command(action: str, binding: AclBinding, access: Sequence[str]) -> str:
-    command = command_for(action, binding, access)
-    if command is not None:
-        return command
     # ASCII, so that it can be copied as it is.
     call = "createAcls" if action == "add" else "deleteAcls"
-    return f"no command line can say it; send it to {call}: {json.dumps(binding_body(binding))}"
+    return command_for(action, binding, access) or (
+        f"no command line can say it; send it to {call}: {json.dumps(binding_body(binding))}"
+    )
 
 
 def _counted(text: str, count: int, listed: int) -> str:
@@ -168,7 +163,7 @@ def _counted(text: str, count: int, listed: int) -> str:
 
 
 class _Page:
-    """Lines that are not wrapped. No name in them reaches the terminal as a control sequence."""
+    """No name in its lines reaches the terminal as a control sequence."""
 
     def __init__(self, out: TextIO) -> None:
         self._console = coloured(out)
@@ -184,14 +179,13 @@ class _Page:
 
     def heading(self, text: str) -> None:
         self._console.print()
-        self._console.print(harmless(text), style=_HEADING)
+        self._console.print(harmless(text), style="bold")
 
 
 def command_for(action: str, binding: AclBinding, access: Sequence[str] = ()) -> str | None:
-    """`klamm acls --add ...` (or `--remove`) for this ACL, for any POSIX shell; `access` are flags for the service.
+    """`klamm acls --add ...` (or `--remove`) for a POSIX shell; `access` are flags for the service.
 
-    None if kafka-acls' flags can't say it: they trim names, and refuse operations that the resource type does not have.
-    None, too, if the line would have characters that can't be printed.
+    None if kafka-acls' flags can't say it (`beyond_kafka_acls`), or if it would have unprintable characters.
     """
     if beyond_kafka_acls(binding) is not None:
         return None

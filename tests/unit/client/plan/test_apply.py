@@ -15,6 +15,7 @@ from app.client.plan.apply import Done, carry_out
 from app.client.plan.planning import Plan, Prune, make_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from tests.scripted_server import Answer, ScriptedServer, hang_up, problem, reply
 
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
@@ -107,7 +108,10 @@ def test_long_plans_are_cut_into_calls_by_count_and_by_bytes(monkeypatch: pytest
 def test_no_call_is_larger_than_the_service_takes() -> None:
     long = "n" * 30_000
     plan = make_plan(frozenset(acl(f"{number}{long}") for number in range(500)), frozenset(), "e:1", Prune())
-    sizes = [sum(len(str(binding_body(each))) for each in some) for some in apply._calls(plan.create)]
+    sizes = [
+        sum(len(str(binding_body(each))) for each in some)
+        for some in service_module.batches(plan.create, MAX_RECORDS_PER_USER_OP)
+    ]
     assert len(sizes) == 3
     assert max(sizes) < 7 * 1024 * 1024
 
