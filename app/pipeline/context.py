@@ -19,8 +19,6 @@ from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.storage import Home
 
-_OFFSET = "offset="
-
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
@@ -29,7 +27,7 @@ class JobContext:
     console: Console
     metrics: RunMetrics
     runs: list[RunMetrics] = field(default_factory=list)
-    """The numbers of all jobs of this run, those of the job itself first."""
+    """Those of all jobs of this run, of the job itself first."""
 
     def of(self, job: str) -> "JobContext":
         metrics = RunMetrics(job)
@@ -47,7 +45,7 @@ class LocalHome:
     root: Path
 
     def snapshot(self, offset: int | None) -> int:
-        """The offset of the snapshot that will be read. Raises PipelineError if there is none."""
+        """Raises PipelineError if there is none."""
         return wanted_snapshot(str(self.root), self._offsets("snapshots"), offset)
 
     def decisions(self) -> None:
@@ -55,7 +53,6 @@ class LocalHome:
             raise nothing_ingested(str(self.root))
 
     def effective(self, offset: int) -> None:
-        """Raise NotYetError if `effective` was never run at this offset."""
         if offset not in self._offsets("effective"):
             raise not_effective_at(offset)
 
@@ -65,7 +62,7 @@ class LocalHome:
             raise nothing_exported(str(self.root))
 
     def _offsets(self, room: str) -> set[int]:
-        names = (name.removeprefix(_OFFSET) for name in self._documents(room, _OFFSET, "manifest"))
+        names = (name.removeprefix("offset=") for name in self._documents(room, "offset=", "manifest"))
         return {int(name) for name in names if name.isascii() and name.isdigit()}
 
     def _documents(self, room: str, beginning: str, inside: str = "") -> Iterator[str]:
@@ -87,17 +84,15 @@ class LocalHome:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job: each module in the folder `jobs` declares one."""
-
     name: str
     help: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[JobContext, argparse.Namespace], int]
-    """Does the work; the exit code: 0, or 1 if it found something."""
+    """The exit code: 0, or 1 if it found something."""
     check: Callable[[argparse.Namespace], object] = lambda _: None
     """Called before Spark is started; raises PipelineError for options that do not go together."""
     check_home: Callable[[argparse.Namespace, LocalHome], object] = lambda _, __: None
-    """Called before Spark is started, with a home on this machine; raises PipelineError if something is missing."""
+    """The same, for a home on this machine; raises PipelineError if something is missing."""
     database: Literal["never", "perhaps", "always"] = "never"
     """Whether it reads PostgreSQL: perhaps means that its options decide."""
     writes_home: bool = True

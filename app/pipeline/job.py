@@ -41,8 +41,6 @@ from app.pipeline.spark.session import SessionOptions, java_wanted, spark_sessio
 from app.pipeline.spark.storage import Home
 
 INTERRUPTED = 130
-"""The exit code in shells of a command that Ctrl-C has ended."""
-
 _EPILOG = (
     "Exit codes: 0 done; 1 done, and something was found (flips, a broken chain); 2 asked for wrongly; "
     "3 Spark or the database failed; 130 Ctrl-C."
@@ -50,7 +48,7 @@ _EPILOG = (
 
 
 def main(argv: Sequence[str] | None = None, service: Service | None = None, prog: str = "klamm pipeline") -> int:
-    """Runs the job that the arguments name. `service` has the database to read unless the arguments name another."""
+    """`service` has the database to read unless the arguments name another."""
     # INVARIANT: 1 means that a job has found something. Python exits with 1 if an exception escapes.
     try:
         return _main(argv, service, prog)

@@ -15,11 +15,9 @@ from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
 
+# No line that the service writes is longer: a resource name and a principal of 32,767 bytes each, escaped.
 MAX_LINE_BYTES = 1024 * 1024
-"""No line that the service writes is longer: a resource name and a principal of 32,767 bytes each, escaped."""
-
-MAX_SHOWN = 100
-"""Characters of a value that a reason quotes."""
+_MAX_SHOWN = 100
 
 Value = datetime | str | int | float | None
 DecisionRow = tuple[Value, ...]
@@ -28,9 +26,6 @@ DecisionRow = tuple[Value, ...]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z\Z", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
-_NO_LIST: list[dict[str, object]] = [{}]
-"""A line without `actions` has one, whose fields are among the others."""
-
 _RESULT_OF_RULE = {(each.result.value, each.rule_word) for each in Verdict}
 
 
@@ -42,8 +37,8 @@ class LineFault:
     reason: str
 
 
-class _WrongValueError(Exception):
-    """The text says what a value should be."""
+class _WrongLineError(Exception):
+    """Its arguments are those of the LineFault."""
 
 
 def parse_line(raw: bytes, latest: datetime | None = None) -> list[DecisionRow] | LineFault:
@@ -52,51 +47,55 @@ def parse_line(raw: bytes, latest: datetime | None = None) -> list[DecisionRow] 
     Unknown fields are ignored; one wrong action makes the line wrong. A decision later than `latest` is wrong: a clock
     that is ahead would make all other decisions look old.
     """
-    fields = _fields_of(raw)
-    if isinstance(fields, LineFault):
-        return fields
-    actions = fields.get("actions", _NO_LIST)
-    if not isinstance(actions, list) or not all(isinstance(each, dict) for each in actions):
-        return LineFault("actions", "`actions` must be a list of objects")
-    rows = []
-    for action in actions:
-        row = _decision({**fields, **action}, latest)
-        if isinstance(row, LineFault):
-            return row
-        rows.append(row)
-    return rows
+    try:
+        fields = _fields_of(raw)
+        # A line without `actions` has one action, whose fields are among the others.
+        actions = fields.get("actions", [{}])
+        if not isinstance(actions, list) or not all(isinstance(each, dict) for each in actions):
+            return LineFault("actions", "`actions` must be a list of objects")
+        return [_decision({**fields, **action}, latest) for action in actions]
+    except _WrongLineError as wrong:
+        return LineFault(*wrong.args)
 
 
-def _fields_of(raw: bytes) -> dict[str, object] | LineFault:
+def _fields_of(raw: bytes) -> dict[str, object]:
     if len(raw) > MAX_LINE_BYTES:
-        return LineFault("", f"the line is longer than {MAX_LINE_BYTES} bytes")
+        raise _WrongLineError("", f"the line is longer than {MAX_LINE_BYTES} bytes")
     try:
         fields = json.loads(raw.decode(), object_pairs_hook=unique_keys, parse_constant=_no_number)
     except UnicodeDecodeError:
-        return LineFault("", "not UTF-8")
+        raise _WrongLineError("", "not UTF-8") from None
     except json.JSONDecodeError as fault:
-        return LineFault("", f"not JSON, or only the beginning of a line: {fault.msg} (column {fault.colno})")
+        reason = f"not JSON, or only the beginning of a line: {fault.msg} (column {fault.colno})"
+        raise _WrongLineError("", reason) from None
     except (ValueError, RecursionError) as fault:
-        return LineFault("", f"not a line of the decision log: {str(fault)[:MAX_SHOWN]}")
-    return fields if isinstance(fields, dict) else LineFault("", "not a JSON object")
+        raise _WrongLineError("", f"not a line of the decision log: {str(fault)[:_MAX_SHOWN]}") from None
+    if not isinstance(fields, dict):
+        raise _WrongLineError("", "not a JSON object")
+    return fields
 
 
-def _decision(fields: Mapping[str, object], latest: datetime | None) -> DecisionRow | LineFault:
+def _decision(fields: Mapping[str, object], latest: datetime | None) -> DecisionRow:
     values = {}
-    for column, check in _CHECKS.items():
+    for column, (what, check) in _CHECKS.items():
         if column not in fields:
-            return LineFault(column, f"`{column}` is missing")
+            raise _WrongLineError(column, f"`{column}` is missing")
         try:
             values[column] = check(fields[column])
-        except _WrongValueError as wrong:
-            return LineFault(column, f"`{column}` must be {wrong}, not {_shown(fields[column])}")
+        except (ValueError, InvalidRequestException) as wrong:
+            of_what = " without halves of surrogate pairs" if isinstance(wrong, UnicodeEncodeError) else ""
+            shown = json.dumps(fields[column])
+            shown = shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}..."
+            raise _WrongLineError(column, f"`{column}` must be {what}{of_what}, not {shown}") from None
     result, rule, time = fields["result"], fields["rule"], values["time"]
     if (result, rule) not in _RESULT_OF_RULE:
-        return LineFault("rule", f"`rule` {rule} never leads to `result` {result}")
+        raise _WrongLineError("rule", f"`rule` {rule} never leads to `result` {result}")
     if (fields["acl_id"] is not None) != (rule == Rule.MATCHING_ACL.value):
-        return LineFault("acl_id", f"`acl_id` must be there if `rule` is {Rule.MATCHING_ACL.value}, and only then")
+        reason = f"`acl_id` must be there if `rule` is {Rule.MATCHING_ACL.value}, and only then"
+        raise _WrongLineError("acl_id", reason)
     if latest is not None and isinstance(time, datetime) and time > latest:
-        return LineFault("time", f"`time` is in the future ({time:%Y-%m-%d %H:%M}); set the clock of that service")
+        reason = f"`time` is in the future ({time:%Y-%m-%d %H:%M}); set the clock of that service"
+        raise _WrongLineError("time", reason)
     return tuple(values.values())
 
 
@@ -112,90 +111,77 @@ def _no_number(word: str) -> object:
     raise ValueError(f"{word} is no JSON number")
 
 
-def _shown(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
 def _time(value: object) -> datetime:
     if isinstance(value, str) and _TIME.match(value) is not None:
-        try:
-            return datetime.fromisoformat(value).astimezone(UTC)
-        except ValueError:
-            pass
-    raise _WrongValueError("a UTC time such as 2026-11-22T00:14:03.123456Z")
+        return datetime.fromisoformat(value).astimezone(UTC)
+    raise ValueError
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise _WrongValueError("a text")
-    try:
+    if isinstance(value, str):
         value.encode()
-    except UnicodeEncodeError:
-        raise _WrongValueError("a text without halves of surrogate pairs") from None
-    return value
+        return value
+    raise ValueError
 
 
 def _uuid(value: object) -> str:
     if isinstance(value, str) and _UUID.match(value.lower()) is not None:
         return value.lower()
-    raise _WrongValueError("a UUID")
+    raise ValueError
 
 
 def _host(value: object) -> str:
     if isinstance(value, str):
-        try:
-            return parse_address(value).text
-        except InvalidRequestException:
-            pass
-    raise _WrongValueError("an IP address")
+        return parse_address(value).text
+    raise ValueError
 
 
 def _share(value: object) -> float:
     if type(value) in (int, float) and 0 < value <= 1:  # type: ignore[operator]  # it is a number by now
         return float(value)  # type: ignore[arg-type]  # the same
-    raise _WrongValueError("a number above 0 and up to 1")
+    raise ValueError
 
 
-def _whole(least: int, most: int, what: str) -> Callable[[object], int]:
+def _whole(least: int, most: int) -> Callable[[object], int]:
     def check(value: object) -> int:
         if type(value) is int and least <= value <= most:
             return value
-        raise _WrongValueError(what)
+        raise ValueError
 
     return check
 
 
-def _word_of(words: Iterable[str]) -> Callable[[object], str]:
+def _word_of(words: Iterable[str]) -> tuple[str, Callable[[object], str]]:
     known = frozenset(words)
 
     def check(value: object) -> str:
         if isinstance(value, str) and value in known:
             return value
-        raise _WrongValueError(f"one of {', '.join(sorted(known))}")
+        raise ValueError
 
-    return check
+    return f"one of {', '.join(sorted(known))}", check
 
 
 def _or(nothing: Value, check: Callable[[object], Value]) -> Callable[[object], Value]:
     return lambda value: nothing if value == nothing else check(value)
 
 
-_CHECKS: dict[str, Callable[[object], Value]] = {
-    "time": _time,
-    "epoch": _or("", _uuid),
-    "offset": _whole(-1, _LONG_MAX, "a whole number from -1 on"),
-    "principal": _text,
-    "host": _host,
-    "listener_name": _or(None, _text),
-    "request_type": _or(None, _whole(-_INT_MAX, _INT_MAX, "a whole number of 32 bits or null")),
-    "client_id": _or(None, _text),
-    "caller": _or(None, _text),
+# What each column must be, and what makes its value or raises ValueError.
+_CHECKS: dict[str, tuple[str, Callable[[object], Value]]] = {
+    "time": ("a UTC time such as 2026-11-22T00:14:03.123456Z", _time),
+    "epoch": ("a UUID", _or("", _uuid)),
+    "offset": ("a whole number from -1 on", _whole(-1, _LONG_MAX)),
+    "principal": ("a text", _text),
+    "host": ("an IP address", _host),
+    "listener_name": ("a text", _or(None, _text)),
+    "request_type": ("a whole number of 32 bits or null", _or(None, _whole(-_INT_MAX, _INT_MAX))),
+    "client_id": ("a text", _or(None, _text)),
+    "caller": ("a text", _or(None, _text)),
     "operation": _word_of(AclOperation.__members__),
     "resource_type": _word_of(ResourceType.__members__),
-    "resource_name": _text,
+    "resource_name": ("a text", _text),
     "result": _word_of(result for result, _ in _RESULT_OF_RULE),
     "rule": _word_of(rule for _, rule in _RESULT_OF_RULE),
-    "acl_id": _or(None, _uuid),
-    "sampled": _share,
+    "acl_id": ("a UUID", _or(None, _uuid)),
+    "sampled": ("a number above 0 and up to 1", _share),
 }

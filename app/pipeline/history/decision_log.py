@@ -15,12 +15,7 @@ from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from app.pipeline.spark.storage import Home
 
-BATCH = StructField("batch", IntegerType())
-"""Which batch of `ingest` brought a row."""
-
-_STORED = StructType([*DECISIONS.fields, DAY, BATCH])
-_COLUMNS = (*DECISIONS.fieldNames(), DAY.name)
-_STEP = timedelta(microseconds=1)
+_STORED = StructType([*DECISIONS.fields, DAY, StructField("batch", IntegerType())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +30,8 @@ class LogWindow:
     def __str__(self) -> str:
         if self.first_time is None or self.last_time is None:
             return "no logged decision"
-        of_some = (
-            "" if self.sampled is None or self.sampled >= 1 else f" (only {self.sampled:.0%} of requests are logged)"
-        )
+        is_whole = self.sampled is None or self.sampled >= 1
+        of_some = "" if is_whole else f" (only {self.sampled:.0%} of requests are logged)"
         return f"{self.decisions} logged decisions, {self.first_time:%Y-%m-%d} to {self.last_time:%Y-%m-%d}{of_some}"
 
 
@@ -60,9 +54,9 @@ def read_decisions(
             (sf.col("day") >= sf.lit(since.astimezone(UTC).date())) & (sf.col("time") >= timestamp(since))
         )
     if until is not None:
-        last_day = (until - _STEP).astimezone(UTC).date()
+        last_day = (until - timedelta(microseconds=1)).astimezone(UTC).date()
         rows = rows.filter((sf.col("day") <= sf.lit(last_day)) & (sf.col("time") < timestamp(until)))
-    return rows.select(*_COLUMNS)
+    return rows.drop("batch")
 
 
 def nothing_ingested(home: str) -> NoDecisionsError:

@@ -27,7 +27,7 @@ _WRITTEN = StructType([*RECORDS.fields, DAY, _BATCH])
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """A stretch of records to copy, (after, through], from where and to where."""
+    """Records to copy: (after, through], from where and to where."""
 
     source: JdbcSource
     home: Home
@@ -43,7 +43,7 @@ class Copying:
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """Numbers of one batch. `offsets` are distinct; more `rows` than offsets means duplicates."""
+    """`offsets` are distinct; more `rows` than offsets means duplicates."""
 
     rows: int
     offsets: int
@@ -84,8 +84,8 @@ def take_base(spark: SparkSession, source: JdbcSource, home: Home) -> Base:
     """The state as of now, for an export of a store whose first records are gone already."""
     reading = read_table(spark, source)
     head = reading.head
-    reading.acls.write.mode("overwrite").parquet(home.room("export", "base", "acls"))
-    count = _base_acls(spark, home).count()
+    reading.acls.write.mode("overwrite").parquet(_base_room(home))
+    count = spark.read.schema(ACLS).parquet(_base_room(home)).count()
     taken_at = reading.read_at.isoformat()
     base = Base(head.cluster_id, head.epoch, head.last_offset, head.hash.hex(), count, reading.configs, taken_at)
     write_base(spark, home, base)
@@ -93,41 +93,41 @@ def take_base(spark: SparkSession, source: JdbcSource, home: Home) -> Base:
 
 
 def refuse_other_history(exported: Exported, head: Head) -> None:
-    """Raise PipelineError unless the head goes on from what was exported. The head tells the hash at its end."""
-    way_out = (
-        "export into a new --home, and keep this one as the record of the old history (or rename its folder `export`)"
-    )
-    at = exported.last_offset
-    if head.cluster_id != exported.cluster_id:
-        raise PipelineError(
-            f"the export is of cluster `{exported.cluster_id}` and the store of `{head.cluster_id}`; {way_out}"
-        )
-    if head.epoch != exported.epoch:
-        raise PipelineError(
-            f"the store has begun a new epoch, {head.epoch}, after {exported.epoch}: it was failed over or restored "
-            f"from a backup, and offsets up to {at} may mean other records now; {way_out}"
-        )
-    if head.last_offset < at:
-        raise PipelineError(
-            f"the store ends at offset {head.last_offset}, but {at} was exported: it was set back; {way_out}"
-        )
+    """Raise PipelineError unless the head, with the hash at the export's end, goes on from what was exported."""
+    at, advice = exported.last_offset, ""
     there = head.hash if head.last_offset == at else head.hash_at
-    if at > 0 and there is not None and there != exported.hash:
-        raise PipelineError(f"the store has another record at offset {at} than the one exported; {way_out}")
-    if head.log_start_offset > at + 1:
-        raise PipelineError(
-            f"the store has trimmed records {at + 1} to {head.log_start_offset - 1}, which were not exported: the "
-            f"history between is lost; {way_out}, and export more often than the store trims"
+    if head.cluster_id != exported.cluster_id:
+        why = f"the export is of cluster `{exported.cluster_id}` and the store of `{head.cluster_id}`"
+    elif head.epoch != exported.epoch:
+        why = (
+            f"the store has begun a new epoch, {head.epoch}, after {exported.epoch}: it was failed over or restored "
+            f"from a backup, and offsets up to {at} may mean other records now"
         )
+    elif head.last_offset < at:
+        why = f"the store ends at offset {head.last_offset}, but {at} was exported: it was set back"
+    elif at > 0 and there is not None and there != exported.hash:
+        why = f"the store has another record at offset {at} than the one exported"
+    elif head.log_start_offset > at + 1:
+        why = (
+            f"the store has trimmed records {at + 1} to {head.log_start_offset - 1}, which were not exported: the "
+            "history between is lost"
+        )
+        advice = ", and export more often than the store trims"
+    else:
+        return
+    raise PipelineError(
+        f"{why}; export into a new --home, and keep this one as the record of the old history (or rename its folder "
+        f"`export`){advice}"
+    )
 
 
 def exported_records(spark: SparkSession, home: Home) -> DataFrame:
-    """All exported records (schemas.RECORDS and `day`). Raises PipelineError if there are none or some are missing."""
+    """schemas.RECORDS and `day`. Raises PipelineError if there are none or some are missing."""
     return records_of(spark, home, whole_export(spark, home)).drop(_BATCH.name)
 
 
 def whole_export(spark: SparkSession, home: Home) -> Exported:
-    """What has been exported. Raises PipelineError if that is nothing, or has gaps."""
+    """Raises PipelineError if nothing has been exported, or with gaps."""
     exported = read_exported(spark, home)
     if exported is None:
         raise nothing_exported(home.root)
@@ -148,12 +148,12 @@ def damage(faults: Sequence[str]) -> str:
 
 
 def records_of(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
-    """The records of these manifests, with `day` and `batch`. Raises PipelineError if Parquet is missing."""
+    """With `day` and `batch`. Raises PipelineError if Parquet is missing."""
     return _read(spark, home, {batch.first_offset: batch.days for batch in exported.batches})
 
 
 def base_acls(spark: SparkSession, home: Home, exported: Exported) -> DataFrame | None:
-    return None if exported.base is None else _base_acls(spark, home)
+    return None if exported.base is None else spark.read.schema(ACLS).parquet(_base_room(home))
 
 
 def acls_ever(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
@@ -261,5 +261,5 @@ def _read(spark: SparkSession, home: Home, days: dict[int, Sequence[str]]) -> Da
         ) from None
 
 
-def _base_acls(spark: SparkSession, home: Home) -> DataFrame:
-    return spark.read.schema(ACLS).parquet(home.room("export", "base", "acls"))
+def _base_room(home: Home) -> str:
+    return home.room("export", "base", "acls")

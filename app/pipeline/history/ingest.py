@@ -21,14 +21,10 @@ from app.pipeline.history.schemas import DAY, DECISIONS, columns
 from app.pipeline.spark.arrow import batch_of
 from app.pipeline.spark.storage import Home, read_documents, versions, write_document
 
-LOG_FILES = "{decisions-*.jsonl,decisions-*.jsonl.gz}"
-"""Closed files of the decision log. Open ones begin with `_` and are left alone."""
-
+# How far a service's clock may be ahead of the clock here.
 _CLOCKS_APART = timedelta(days=1)
-"""How far a service's clock may be ahead of the clock here."""
-
+# Rows of one Arrow batch. Each repeats what the decisions of a line share, such as a principal of 32 KB.
 _ROWS_AT_ONCE = 1_000
-"""Rows of one Arrow batch. Each repeats what the decisions of a line share, such as a principal of 32 KB."""
 
 _FAULT_FIELDS = ("file", "column", "reason", "line")
 _NOTHING = (None,) * (len(DECISIONS.fields) + 1)
@@ -49,7 +45,8 @@ def lines_of(spark: SparkSession, folder: str, *, files_at_once: int, skip_unrea
     return (
         spark.readStream.format("text")
         .option("lineSep", "\n")
-        .option("pathGlobFilter", LOG_FILES)
+        # Open files begin with `_` and are left alone.
+        .option("pathGlobFilter", "{decisions-*.jsonl,decisions-*.jsonl.gz}")
         .option("maxFilesPerTrigger", files_at_once)
         # By default Spark ignores files that are a week older than the newest one.
         .option("maxFileAge", "36500d")
@@ -61,7 +58,7 @@ def lines_of(spark: SparkSession, folder: str, *, files_at_once: int, skip_unrea
 
 
 def parsed(lines: DataFrame) -> DataFrame:
-    """The columns of DECISIONS and day, or else file, column, reason and line of what is wrong. No blank lines."""
+    """The columns of DECISIONS and day, or else those of _FAULT_FIELDS. No blank lines."""
     raw = sf.col("value").cast("binary")
     cut = sf.when(sf.octet_length("value") > MAX_LINE_BYTES, sf.substring(raw, 1, MAX_LINE_BYTES + 1)).otherwise(raw)
     latest = datetime.fromtimestamp(time.time(), UTC) + _CLOCKS_APART
@@ -74,7 +71,7 @@ def batch_writer(root: str) -> Callable[[DataFrame, int], None]:
 
 
 def write_batch(home: Home, batch: DataFrame, number: int) -> None:
-    """Write one batch of lines: the decisions by day, the quarantine, and the manifest."""
+    """Write the decisions by day, the quarantine, and the manifest."""
     rows = parsed(batch).persist(StorageLevel.DISK_ONLY)
     try:
         good = rows.filter(sf.col("reason").isNull()).drop(*_FAULT_FIELDS).withColumn("batch", sf.lit(number))

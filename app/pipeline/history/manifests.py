@@ -98,7 +98,6 @@ _Kind = TypeVar("_Kind", Base, Batch)
 
 
 def read_exported(spark: SparkSession, home: Home) -> Exported | None:
-    """What the manifests say; None if nothing has been exported."""
     bases = read_documents(spark, _base_manifest(home))
     documents = read_documents(spark, home.room("export", "manifests", "batch=*"))
     batches = sorted((_read(Batch, document) for document in documents), key=lambda batch: batch.first_offset)

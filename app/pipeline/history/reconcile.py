@@ -15,19 +15,17 @@ from app.pipeline.history.records import record_of
 from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS, columns
 from app.pipeline.spark.arrow import batch_of, rows_in
 
+# Differences that are named; all are counted.
 SHOWN = 20
-"""Differences that are named; all are counted."""
-
-
+# Records that one task follows; the last one of each stretch also starts the next.
 _STRETCH = 65_536
-"""Records that one task follows; the last one of each stretch also starts the next."""
 
 _FOUND = columns("checked bigint, broken bigint, offset bigint, why string")
 
 
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
-    """How many records were checked, how many of them are not chained to the one before, and the first of those."""
+    """`broken` of the records are not chained to the one before; `examples` are the first of them."""
 
     checked: int
     broken: int
@@ -93,7 +91,7 @@ class _Links:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked: its numbers in words, how many differences it found, and the first of them."""
+    """One thing that was checked: its numbers in words, and how it differs."""
 
     name: str
     summary: str
@@ -108,7 +106,7 @@ def check_manifests(exported: Exported) -> Check:
 
 
 def check_batches(exported: Exported, measured: dict[int, BatchFacts]) -> Check:
-    """Whether the Parquet of each batch holds what its manifest says: dense offsets, nothing twice."""
+    """Whether each batch holds what its manifest says: dense offsets, nothing twice."""
     faults: list[str] = []
     for batch in exported.batches:
         name = f"batch={batch.first_offset}"
@@ -140,15 +138,14 @@ def check_chain(name: str, facts: ChainFacts) -> Check:
 
 
 def check_acls(folded: DataFrame, stored: DataFrame, offset: int) -> Check:
-    """Whether the ACLs that the records add up to are those of the table."""
-    rows = both(folded, stored)
-    counts = rows.agg(
-        sf.count("folded").alias("folded"),
-        sf.count("stored").alias("stored"),
-        sf.count_if(~sf.col("folded").eqNullSafe(sf.col("stored"))).alias("differences"),
-    ).first()
+    left = folded.select("id", sf.struct(*BINDING_FIELDS).alias("folded"))
+    right = stored.select("id", sf.struct(*BINDING_FIELDS).alias("stored"))
+    rows = left.join(right, "id", "full_outer")
+    differ = ~sf.col("folded").eqNullSafe(sf.col("stored"))
+    counts = rows.agg(sf.count("folded"), sf.count("stored"), sf.count_if(differ)).first()
     folded_count, stored_count, differences = (0, 0, 0) if counts is None else counts
-    examples = [] if not differences else [_difference(row) for row in differing(rows).limit(SHOWN).collect()]
+    shown = rows.where(differ).orderBy("id").limit(SHOWN).collect() if differences else []
+    examples = [_difference(row) for row in shown]
     summary = f"{folded_count} ACLs of the records, {stored_count} of the table, at offset {offset}"
     return Check("ACLs", summary, differences, examples)
 
@@ -161,18 +158,6 @@ def check_configs(folded: dict[str, str], stored: dict[str, str], offset: int) -
     ]
     summary = f"{len(folded)} properties of the records, {len(stored)} of the table, at offset {offset}"
     return Check("configs", summary, len(faults), faults[:SHOWN])
-
-
-def both(folded: DataFrame, stored: DataFrame) -> DataFrame:
-    """The ACLs of both sides by id; null where a side has none."""
-    left = folded.select("id", sf.struct(*BINDING_FIELDS).alias("folded"))
-    right = stored.select("id", sf.struct(*BINDING_FIELDS).alias("stored"))
-    return left.join(right, "id", "full_outer")
-
-
-def differing(rows: DataFrame) -> DataFrame:
-    """The rows whose sides differ, by id."""
-    return rows.where(~sf.col("folded").eqNullSafe(sf.col("stored"))).orderBy("id")
 
 
 def _difference(row: Row) -> str:

@@ -1,27 +1,24 @@
 """Records of the feed: as core's values, and folded to the state that they add up to."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import and_
 from typing import Any
 from uuid import UUID
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import AccessControlEntryRecord, ConfigRecord, Record, RemoveAccessControlEntryRecord
 from app.pipeline.history.schemas import BINDING_FIELDS
+from app.pipeline.history.source import moment
 from app.pipeline.spark.errors import PipelineError
 
 CREATED, REMOVED, CONFIGURED = (
     kind.__name__ for kind in (AccessControlEntryRecord, RemoveAccessControlEntryRecord, ConfigRecord)
 )
-"""The kinds of records that this version knows, as `kind` spells them."""
-
-_UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Only words that an ACL can have: UNKNOWN, ANY and MATCH are for filters.
 _WORDS: dict[str, tuple[str, ...]] = {
@@ -37,7 +34,7 @@ def record_of(row: Mapping[str, Any]) -> Record:
 
     Raises AttributeError, KeyError, TypeError or ValueError for one that this version can't read.
     """
-    recorded_at = _UNIX_EPOCH + timedelta(microseconds=row["recorded_micros"])
+    recorded_at = moment(row["recorded_micros"])
     offset, tx_last, actor, chained = row["offset"], row["tx_last"], row["actor"], bytes(row["hash"])
     if row["kind"] == CONFIGURED:
         name, value = row["config_name"], row["config_value"]
@@ -53,7 +50,7 @@ def record_of(row: Mapping[str, Any]) -> Record:
 
 
 def binding_of(row: Mapping[str, Any]) -> AclBinding:
-    """The seven fields of an ACL. Raises KeyError for a word that no ACL has, ValueError for a missing name."""
+    """Raises KeyError for a word that no ACL has, ValueError for a missing name."""
     if None in (row["resource_name"], row["principal"], row["host"]):
         raise ValueError("a field of the ACL is missing")
     for name, words in _WORDS.items():
@@ -64,7 +61,10 @@ def binding_of(row: Mapping[str, Any]) -> AclBinding:
 
 def refuse_unreadable(records: DataFrame) -> None:
     """Raise PipelineError for the first record that a newer version of Klamm must have written."""
-    first = records.where(_unreadable()).agg(sf.min_by(sf.struct("offset", "kind", *_WORDS), "offset")).first()
+    has_words = reduce(and_, (sf.col(name).isin(*words) for name, words in _WORDS.items()))
+    is_known = (sf.col("kind") == CONFIGURED) | (sf.col("kind").isin(CREATED, REMOVED) & has_words)
+    unreadable = records.where(~sf.coalesce(is_known, sf.lit(col=False)))
+    first = unreadable.agg(sf.min_by(sf.struct("offset", "kind", *_WORDS), "offset")).first()
     if first is not None and first[0] is not None:
         row = first[0].asDict()
         words = ", ".join(f"{name} `{row[name]}`" for name in _WORDS if row[name] is not None)
@@ -73,12 +73,6 @@ def refuse_unreadable(records: DataFrame) -> None:
             f"the record at offset {row['offset']} is {told}, which this version of Klamm can't read; "
             "run the pipeline of the version that wrote it"
         )
-
-
-def _unreadable() -> Column:
-    has_words = reduce(and_, (sf.col(name).isin(*words) for name, words in _WORDS.items()))
-    is_known = (sf.col("kind") == CONFIGURED) | (sf.col("kind").isin(CREATED, REMOVED) & has_words)
-    return ~sf.coalesce(is_known, sf.lit(col=False))
 
 
 def fold_acls(records: DataFrame, base: DataFrame | None = None) -> DataFrame:

@@ -6,32 +6,21 @@ Timestamps are UTC. Hosts of ACLs and of decisions are compared as `core.kafka.h
 import re
 from typing import Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as st
+from pyspark.sql.types import StructField, StructType
 
-_TEXTS = ArrayType(StringType(), containsNull=False)
-_TYPES: Final[dict[str, DataType]] = {
-    **{
-        each.simpleString(): each
-        for each in (
-            *(BinaryType(), BooleanType(), DateType(), DoubleType()),
-            *(IntegerType(), LongType(), StringType(), TimestampType()),
-        )
-    },
+_TEXTS = st.ArrayType(st.StringType(), containsNull=False)
+_TYPES: Final[dict[str, st.DataType]] = {
+    "bigint": st.LongType(),
+    "binary": st.BinaryType(),
+    "boolean": st.BooleanType(),
+    "date": st.DateType(),
+    "double": st.DoubleType(),
+    "int": st.IntegerType(),
+    "string": st.StringType(),
+    "timestamp": st.TimestampType(),
     "array<string>": _TEXTS,
-    "array<array<string>>": ArrayType(_TEXTS, containsNull=False),
+    "array<array<string>>": st.ArrayType(_TEXTS, containsNull=False),
 }
 _COLUMN = re.compile(r"(\w+) ([\w<>]+)( not null)?")
 
@@ -102,5 +91,5 @@ FLIPS = columns(
 )
 """Decisions of the log that a change would turn, grouped. `hosts` holds at most ten of them."""
 
-DAY = StructField("day", DateType())
+DAY = StructField("day", st.DateType())
 """The partition of records and decisions in Parquet (UTC)."""

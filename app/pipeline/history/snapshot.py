@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -16,8 +16,6 @@ from app.pipeline.history.schemas import ACLS
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home, existing, read_documents, versions, write_document
-
-_JOB = "snapshot"
 
 
 @dataclass(frozen=True)
@@ -36,14 +34,34 @@ class Snapshot:
         """What is stored of super.users and allow.everyone.if.no.acl.found, else their defaults."""
         return parse_configs({name: self.configs.get(name) for name in (SUPER_USERS, ALLOW_EVERYONE)})
 
+    def manifest(self, spark: SparkSession, job: str) -> dict[str, Any]:
+        """What every manifest says of the snapshot that its job worked on."""
+        return {
+            "job": job,
+            "cluster_id": self.cluster_id,
+            "epoch": self.epoch,
+            "offset": self.offset,
+            "as_of": self.as_of.isoformat(),
+            **versions(spark),
+        }
+
 
 def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) -> Snapshot:
-    """The snapshot saved at this offset, or the latest. Raises PipelineError if there is none."""
+    """At this offset, or the latest. Raises PipelineError if there is none."""
     saved = {document["offset"]: document for document in _manifests(spark, home)}
     wanted = wanted_snapshot(home.root, saved, offset)
     document = saved[wanted]
-    acls = _saved_acls(spark, home, wanted, document["acls"])
+    # INVARIANT: no answer is ever given from a part of the ACLs: without a DENY it could be a wrong ALLOW.
+    path = _room(home, wanted, "acls")
+    acls = existing(spark, path)
+    found = 0 if acls is None else acls.count()
+    if acls is None or found != document["acls"]:
+        raise PipelineError(
+            f"the snapshot at offset {wanted} has {found:,} of its {document['acls']:,} ACLs; remove "
+            f"`{_room(home, wanted, '').rstrip('/')}` and run `klamm pipeline snapshot --offset {wanted}` again"
+        )
     as_of = datetime.fromisoformat(document["as_of"])
+    acls = spark.read.schema(ACLS).parquet(path)
     return Snapshot(acls, document["configs"], document["cluster_id"], document["epoch"], wanted, as_of)
 
 
@@ -60,21 +78,8 @@ def wanted_snapshot(home: str, saved: Collection[int], offset: int | None) -> in
     return wanted
 
 
-def _saved_acls(spark: SparkSession, home: Home, offset: int, wanted: int) -> DataFrame:
-    # INVARIANT: no answer is ever given from a part of the ACLs: without a DENY it could be a wrong ALLOW.
-    path = _room(home, offset, "acls")
-    acls = existing(spark, path)
-    found = 0 if acls is None else acls.count()
-    if acls is None or found != wanted:
-        raise PipelineError(
-            f"the snapshot at offset {offset} has {found:,} of its {wanted:,} ACLs; remove "
-            f"`{_room(home, offset, '').rstrip('/')}` and run `klamm pipeline snapshot --offset {offset}` again"
-        )
-    return spark.read.schema(ACLS).parquet(path)
-
-
 def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
-    """Save it. One that is there already stays as it is: at one offset of one history there is one state.
+    """One that is there already stays as it is: at one offset of one history there is one state.
 
     Raises PipelineError if home has snapshots of another history.
     """
@@ -82,18 +87,10 @@ def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
         refuse_other(home, snapshot, document["cluster_id"], document["epoch"])
         if document["offset"] == snapshot.offset:
             return
-    snapshot.acls.write.mode("overwrite").parquet(_room(home, snapshot.offset, "acls"))
-    count = spark.read.schema(ACLS).parquet(_room(home, snapshot.offset, "acls")).count()
-    document = {
-        "job": _JOB,
-        "cluster_id": snapshot.cluster_id,
-        "epoch": snapshot.epoch,
-        "offset": snapshot.offset,
-        "as_of": snapshot.as_of.isoformat(),
-        "acls": count,
-        "configs": snapshot.configs,
-        **versions(spark),
-    }
+    path = _room(home, snapshot.offset, "acls")
+    snapshot.acls.write.mode("overwrite").parquet(path)
+    count = spark.read.schema(ACLS).parquet(path).count()
+    document = {**snapshot.manifest(spark, "snapshot"), "acls": count, "configs": snapshot.configs}
     write_document(spark, _room(home, snapshot.offset, "manifest"), document)
 
 
@@ -108,8 +105,7 @@ def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epoch: str) ->
 def snapshot_at(spark: SparkSession, home: Home, offset: int | None = None, time: datetime | None = None) -> Snapshot:
     """The state at an offset or a time, or at the last whole transaction of the export.
 
-    Raises PipelineError for what lies outside of the export or inside a transaction, and for an export of which Parquet
-    is missing.
+    Raises PipelineError outside of the export, inside a transaction, and if Parquet is missing.
     """
     exported = whole_export(spark, home)
     records = records_of(spark, home, exported)
@@ -187,9 +183,7 @@ def _at(records: DataFrame, exported: Exported, offset: int) -> Row | None:
 
 
 def _start_time(exported: Exported) -> datetime:
-    if exported.base is None:
-        return datetime(1970, 1, 1, tzinfo=UTC)
-    return datetime.fromisoformat(exported.base.taken_at)
+    return moment(0) if exported.base is None else datetime.fromisoformat(exported.base.taken_at)
 
 
 def _manifests(spark: SparkSession, home: Home) -> list[dict[str, Any]]:
@@ -202,10 +196,7 @@ def _room(home: Home, offset: int, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SavedResults:
-    """What one job has made of snapshots, by their offsets: first the tables, then a manifest that completes them.
-
-    A job that was killed leaves an offset that `find` ignores.
-    """
+    """What one job has made of snapshots, by their offsets: first the tables, then a manifest that completes them."""
 
     spark: SparkSession
     home: Home
@@ -215,7 +206,7 @@ class SavedResults:
         return self.home.room(self.job, "offset=*" if offset is None else f"offset={offset:020}", name)
 
     def find(self, offset: int | None) -> dict[str, Any] | None:
-        """The manifest of what was saved at this offset, or at the latest; None if there is none."""
+        """The manifest at this offset, or the latest; None if there is none, or if its job was killed."""
         documents = read_documents(self.spark, self.room(None, "manifest"))
         saved = {each["offset"]: each for each in documents if each["complete"]}
         if not saved:
@@ -223,16 +214,8 @@ class SavedResults:
         return saved.get(max(saved) if offset is None else offset)
 
     def begin(self, snapshot: Snapshot, looked_at: Mapping[str, Any]) -> dict[str, Any]:
-        """Invalidate what is saved at this offset. The manifest, with `looked_at` in it, for `complete`."""
-        manifest = {
-            "job": self.job,
-            "cluster_id": snapshot.cluster_id,
-            "epoch": snapshot.epoch,
-            "offset": snapshot.offset,
-            "as_of": snapshot.as_of.isoformat(),
-            **looked_at,
-            **versions(self.spark),
-        }
+        """Invalidate what is saved at this offset. The manifest, with `looked_at`, is for `complete`."""
+        manifest = {**snapshot.manifest(self.spark, self.job), **looked_at}
         # INVARIANT: no manifest describes tables that are being replaced.
         self._write({**manifest, "complete": False})
         return manifest

@@ -17,8 +17,10 @@ from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import JdbcSource
 
+# Records that one connection reads, in a transaction of a few seconds.
 ROWS_PER_RANGE = 250_000
-"""Records that one connection reads, in a transaction of a few seconds."""
+
+_UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _HEAD = """SELECT h.cluster_id, h.epoch::text AS epoch, h.last_offset, h.hash, h.log_start_offset, r.hash AS hash_at
 FROM acl_head_v1 AS h LEFT JOIN acl_record_v1 AS r ON r."offset" = """
@@ -41,9 +43,7 @@ FROM acl_v1"""
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Which store this is and how far it has come. `hash_at` is the hash at the offset that was asked about: None if
-    there is no such record (trimmed, never written, or 0).
-    """
+    """`hash_at` is the hash at the offset asked about: None if it has no record (trimmed, never written, or 0)."""
 
     cluster_id: str
     epoch: str
@@ -115,19 +115,18 @@ def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
 
 def tell_exported(spark: SparkSession, source: JdbcSource, exporter: str, epoch: str, through: int) -> None:
     statement = f"SELECT tell_exported('{UUID(exporter)}', '{UUID(epoch)}', {through:d}) AS told"
-    options = {**source.options(read_only=False), "dbtable": f"({statement}) AS asked"}
-    spark.read.format("jdbc").options(**options).load().collect()
+    _query(spark, source, statement, read_only=False).collect()
 
 
 def moment(micros: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    return _UNIX_EPOCH + timedelta(microseconds=micros)
 
 
 def timestamp(when: datetime) -> Column:
     """The time as a literal that does not depend on the session's zone."""
-    return sf.timestamp_micros(sf.lit((when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)))
+    return sf.timestamp_micros(sf.lit((when - _UNIX_EPOCH) // timedelta(microseconds=1)))
 
 
-def _query(spark: SparkSession, source: JdbcSource, statement: str) -> DataFrame:
-    options = {**source.options(), "dbtable": f"({statement}) AS asked"}
+def _query(spark: SparkSession, source: JdbcSource, statement: str, *, read_only: bool = True) -> DataFrame:
+    options = {**source.options(read_only=read_only), "dbtable": f"({statement}) AS asked"}
     return spark.read.format("jdbc").options(**options).load()

@@ -19,7 +19,6 @@ _TYPES: Final = {
 
 
 def batch_of(rows: Sequence[Sequence[object]], schema: StructType) -> pa.RecordBatch:
-    """The rows, or none, as a batch of this schema."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     kinds = (_TYPES[each.dataType.simpleString()] for each in schema)
     arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
@@ -27,6 +26,5 @@ def batch_of(rows: Sequence[Sequence[object]], schema: StructType) -> pa.RecordB
 
 
 def rows_in(batch: pa.RecordBatch, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
-    """The batch row by row, or only these columns of it."""
     wanted = batch.schema.names if names is None else names
     return list(zip(*(batch.column(name).to_pylist() for name in wanted), strict=True))

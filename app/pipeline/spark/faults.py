@@ -16,17 +16,18 @@ SPARK_FAILED = 3
 _CLASS = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error|Throwable): ")
 _CAUSE = re.compile(r"^(?:Caused by: |: )?((?:[\w$]+\.)+[\w$]*(?:Exception|Error)): (.*\S)", re.MULTILINE)
 _TASK = re.compile(r"^Job aborted due to stage failure: .*\(TID \d+\) \([^)]*\): ")
+# How messages of Spark's begin that do not name the cause.
 _EMPTY = re.compile(r"^(An error occurred while calling|Job aborted|Exception thrown in awaitResult|Py4J)")
-"""How messages of Spark's begin that do not name the cause."""
 _OURS = re.compile(r"^(?:[\w.]+\.)?PipelineError: (.*\S)", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
 _PYTHON = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception)(?:: .*)?)$", re.MULTILINE)
 _POSTGRES = re.compile(r"org\.postgresql\.util\.PSQLException: (.*\S)")
 _WRAPPERS = ("SparkException", "ExecutionException", "InvocationTargetException", "Py4JJavaError", "PythonException")
 _CREDENTIALS = re.compile(r"(?i)(password=|token=|secret=)[^\s&;,]+|(?<=://)([^\s/@:]+):[^\s/@]+@")
+# A shorter password would match in many words, so that masking it would reveal it.
 _LEAST_SECRET = 3
-"""A shorter password would match in many words, so that masking it would reveal it."""
 
+# By a text in the cause.
 _HINTS = (
     ("password authentication failed", "look at the user and KLAMM_PIPELINE_JDBC_PASSWORD (or its _FILE)"),
     ("no password was provided", "set KLAMM_PIPELINE_JDBC_PASSWORD or KLAMM_PIPELINE_JDBC_PASSWORD_FILE"),
@@ -36,8 +37,8 @@ _HINTS = (
     ("The server does not support SSL", "if the way is safe without TLS, add ?sslmode=disable to the URL"),
     ("SSL", "for a CA of your own add ?sslrootcert=FILE to the URL; docs/pipeline.md, Secrets and TLS"),
 )
-"""By a text in the cause."""
 
+# By a text anywhere in what Java printed.
 _HINTS_OF_ALL = (
     ("OutOfMemoryError", "give --driver-memory more"),
     ("Java heap space", "give --driver-memory more"),
@@ -52,32 +53,28 @@ _HINTS_OF_ALL = (
     ("not a Parquet file", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
     ("unresolved dependency", "without a way to Maven Central, name PostgreSQL's JDBC driver with --jdbc-jar"),
 )
-"""By a text anywhere in what Java printed."""
 
 
 def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
     """The fault as one line without secrets, and the exit code."""
-    text, status = _explained(fault, environ)
-    return one_line(text), status
-
-
-def _explained(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
+    status = SPARK_FAILED
     if isinstance(fault, UsageError):
-        return masked(str(fault), environ), fault.exit_code
-    if isinstance(fault, PySparkException | Py4JError):
-        text = _text_of(fault)
+        text, status = str(fault), fault.exit_code
+    elif isinstance(fault, PySparkException | Py4JError):
+        said = _text_of(fault)
         # A PipelineError that a worker raised arrives inside an error of Spark's.
-        if ours := _OURS.search(text):
-            return masked(ours[1], environ), PipelineError.exit_code
-        return masked(_with_hint(_cause(text), text), environ), SPARK_FAILED
-    if isinstance(fault, OSError) and fault.strerror:
-        place = f"`{fault.filename}`: " if fault.filename else ""
-        return masked(f"{place}{fault.strerror}", environ), SPARK_FAILED
-    return masked(f"{type(fault).__name__}: {_first_line(str(fault))}", environ), SPARK_FAILED
+        if ours := _OURS.search(said):
+            text, status = ours[1], PipelineError.exit_code
+        else:
+            text = _with_hint(_cause(said), said)
+    elif isinstance(fault, OSError) and fault.strerror:
+        text = f"`{fault.filename}`: {fault.strerror}" if fault.filename else fault.strerror
+    else:
+        text = f"{type(fault).__name__}: {_first_line(str(fault))}"
+    return one_line(masked(text, environ)), status
 
 
 def masked(text: str, environ: Mapping[str, str]) -> str:
-    """The text with every secret in it masked."""
     try:
         password = password_of(environ) or ""
     except PipelineError:
@@ -88,7 +85,7 @@ def masked(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _text_of(fault: PySparkException | Py4JError) -> str:
-    """All that is known of it: its own words first, then Java's stack, which names the causes."""
+    """Its own words first, then Java's stack, which names the causes."""
     try:
         message = str(fault)
     except (AssertionError, Py4JError):  # the JVM is gone, or was never there

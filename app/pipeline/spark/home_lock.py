@@ -23,16 +23,15 @@ _PROC = Path("/proc")
 _PATIENCE_S = 60.0
 _POLL_S = 0.1
 _LINE = re.compile(r"([0-9]+) ([0-9]+) ([0-9]+)")
+# Their places in a `stat` file, counted from what follows the name.
 _PARENT, _STARTED = 1, 19
-"""Their places in a `stat` file, counted from what follows the name."""
 
 
 @contextmanager
 def home_lock(home: Home, job: str) -> Iterator[None]:
     """Raise PipelineError if this job is already at work in this home. Waits for what a killed run left behind.
 
-    It only works where home is a folder of this machine. Elsewhere the scheduler has to take care of it; `reconcile`
-    finds what two exports at once may have done.
+    It only works where home is a folder of this machine; `reconcile` finds what two exports at once may have done.
     """
     folder = _folder(home, _ROOMS[job])
     if folder is None:
@@ -75,7 +74,7 @@ def _folder(home: Home, room: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A process: its id, its parent's id, and its start in clock ticks since boot. No two processes share all three."""
+    """A process; `started` is in clock ticks since boot. No two processes share all three."""
 
     pid: int
     parent: int
@@ -95,12 +94,11 @@ def children() -> list[Child]:
 
 
 def children_from(text: str) -> list[Child]:
-    """The children in these lines, as `str` writes them; other lines are ignored."""
     return [Child(*map(int, line.groups())) for line in map(_LINE.fullmatch, text.splitlines()) if line]
 
 
 def await_end(left: Iterable[Child], at: str, patience_s: float = _PATIENCE_S) -> None:
-    """Return once none of them is an orphan. Raises PipelineError, with the way out, if that takes too long."""
+    """Return once none of them is an orphan. Raises PipelineError if that takes too long."""
     deadline = time.monotonic() + patience_s
     for child in left:
         while child.is_orphan():

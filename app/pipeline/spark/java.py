@@ -13,9 +13,8 @@ from pathlib import Path
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.local_cache import cache_folder, put_file
 
+# Spark 4.3 runs on them.
 MAJORS = (17, 21, 25)
-"""The versions of Java that Spark 4.3 runs on."""
-
 _WANTED = "Java 17, 21 or 25"
 _EXTRA = "in a clone .venv/bin/pip install -e '.[spark-jvm]'"
 _TIMEOUT_S = 60.0
@@ -30,7 +29,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java to run Spark on. `home` is the JAVA_HOME that it needs; None if Spark finds it by itself."""
+    """`home` is the JAVA_HOME that Spark needs; None if Spark finds this Java by itself."""
 
     version: str
     origin: str
@@ -41,7 +40,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """The Java to use. Raises PipelineError, with what to install, if there is none that Spark runs on."""
+    """Raises PipelineError if there is no Java that Spark runs on."""
     if environ.get("JAVA_HOME"):
         return _from_java_home(environ["JAVA_HOME"])
     on_path = shutil.which("java", path=environ.get("PATH", ""))

@@ -13,8 +13,8 @@ USER_VARIABLE = "KLAMM_PIPELINE_JDBC_USER"
 PASSWORD_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD"  # noqa: S105 - a name, no password
 PASSWORD_FILE_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD_FILE"  # noqa: S105 - the same
 
+# The names of our sessions in the database: those that read, and those that note how far an export has come.
 READER, TELLER = "klamm-pipeline", "klamm-pipeline tells"
-"""What the database calls our sessions: those that read, and those that note how far an export has come."""
 
 _SECRETS = frozenset({"password", "sslpassword", "user"})
 _EXPECTED = f"expected {JDBC_SCHEME}host:port/database"
@@ -24,19 +24,16 @@ _ROOT_AT_HOME = Path("~/.postgresql/root.crt")
 
 @dataclass(frozen=True, slots=True)
 class JdbcSource:
-    """A database to read. The password is only an option of the reader, which Spark redacts in its plans."""
+    """The password is only an option of the reader, which Spark redacts in its plans."""
 
     url: str
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Further ones of the driver, such as sslmode; there may be secrets among them."""
+    """Further options of the driver; there may be secrets among them."""
 
     def options(self, *, read_only: bool = True) -> dict[str, str]:
-        """What `spark.read.format("jdbc").options(...)` takes, besides what to read; the URL's own options override it.
-
-        Sessions are read-only, except for `tell_exported`.
-        """
+        """What `spark.read.format("jdbc").options(...)` takes, besides what to read."""
         options = {
             "url": self.url,
             "driver": "org.postgresql.Driver",
@@ -63,7 +60,7 @@ class JdbcSource:
 def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> JdbcSource:
     """The database that flags or variables name; else, under `klamm pipeline`, the service's own.
 
-    Files are read anew each time. Raises PipelineError if none is named, or if it can't be used.
+    Raises PipelineError if none is named, or if it can't be used.
     """
     url = arguments.jdbc_url or environ.get(URL_VARIABLE)
     if not url:
@@ -81,7 +78,7 @@ def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Jd
 
 
 def password_of(environ: Mapping[str, str]) -> str | None:
-    """The password, without the line end of its file. Raises PipelineError if the file can't be read."""
+    """Raises PipelineError if the password's file can't be read."""
     given, name = environ.get(PASSWORD_VARIABLE), environ.get(PASSWORD_FILE_VARIABLE)
     if given is not None and name is not None:
         raise PipelineError(f"{PASSWORD_VARIABLE} and {PASSWORD_FILE_VARIABLE} are both set; give one of them")
@@ -95,7 +92,6 @@ def password_of(environ: Mapping[str, str]) -> str | None:
 
 
 def check_url(url: str, where: str) -> None:
-    """Raise PipelineError for a URL that holds a password or leads nowhere; none of it gets into the text."""
     # INVARIANT: no part of the URL gets into a text, because a typing error can make any part of it the password.
     if url.startswith(("postgresql://", "postgres://")):
         raise PipelineError(f"{where} is a URL of libpq's kind; {_EXPECTED}, user and password apart from it")

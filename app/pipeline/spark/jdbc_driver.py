@@ -7,7 +7,7 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -19,19 +19,18 @@ JAR = "postgresql-42.7.8.jar"
 SHA256 = "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7"
 JAR_VARIABLE = "KLAMM_PIPELINE_JDBC_JAR"
 
+# A dependency that the driver declares: annotations for compilers.
 _NOT_NEEDED = "org.checkerframework:checker-qual"
-"""A dependency that the driver declares: annotations for compilers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The driver of a session: a jar, or (None) one that Spark has to fetch."""
+    """`jar` is None if Spark has to fetch it."""
 
     origin: str
     jar: str | None = None
 
     def options(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Spark's settings for it."""
         if self.jar is not None:
             return {"spark.jars": self.jar}
         settings = {"spark.jars.packages": COORDINATES, "spark.jars.excludes": _NOT_NEEDED}
@@ -40,15 +39,15 @@ class Driver:
 
 
 def find_driver(named: str | None, environ: Mapping[str, str], carried: Path | None = None) -> Driver:
-    """The driver: the jar that is named, else the installed package's own, else the cache's, else to be fetched.
+    """The jar that is named, else the installed package's own (`carried`), else the cache's, else one to be fetched.
 
-    `carried` is where the package's own would be. Raises PipelineError if the jar that is named or carried is none.
+    Raises PipelineError if the jar that is named or carried is none.
     """
     if named:
         return Driver("--jdbc-jar", _named(named, "--jdbc-jar"))
     if environ.get(JAR_VARIABLE):
         return Driver(JAR_VARIABLE, _named(environ[JAR_VARIABLE], JAR_VARIABLE))
-    own = _carried() if carried is None else carried
+    own = carried or Path(str(files("app.pipeline") / "jars" / JAR))
     if own.is_file():
         if _sum(own) != SHA256:
             raise PipelineError(f"`{own}` is not the driver that Klamm was built with; install Klamm anew")
@@ -65,7 +64,7 @@ def find_driver(named: str | None, environ: Mapping[str, str], carried: Path | N
 def keep_driver(jars: str, environ: Mapping[str, str]) -> None:
     """Keep what Spark has fetched for the next start. `jars` is the session's spark.jars.
 
-    Raises PipelineError if the driver among them is not the one that it must be: the session must not be used then.
+    Raises PipelineError for a driver with another checksum: the session must not be used then.
     """
     fetched = [Path(unquote(urlsplit(each).path)) for each in jars.split(",") if each.strip().endswith(JAR)]
     for jar in fetched:
@@ -91,13 +90,8 @@ def _named(jar: str, where: str) -> str:
     return str(path)
 
 
-def _carried() -> Path:
-    with as_file(files("app.pipeline") / "jars" / JAR) as path:
-        return path
-
-
 def _kept(environ: Mapping[str, str]) -> Path | None:
-    """Its place in the cache; None without a cache, which only costs a download."""
+    """None without a cache, which only costs a download."""
     try:
         return cache_folder(environ, "jdbc") / JAR
     except PipelineError:

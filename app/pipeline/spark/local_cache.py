@@ -11,7 +11,7 @@ _WRITABLE_BY_OTHERS = 0o022
 
 
 def cache_folder(environ: Mapping[str, str], *names: str) -> Path:
-    """A folder in $XDG_CACHE_HOME/klamm (~/.cache/klamm), made for this user alone if it is not there.
+    """A folder in $XDG_CACHE_HOME/klamm (~/.cache/klamm), for this user alone.
 
     Raises PipelineError if it can't be made, or if somebody else could put files into it: programs are run from it.
     """

@@ -10,62 +10,48 @@ from pathlib import Path
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.session import is_submitted
 
-_READ = ("resources", "teams")
-_FOLDERS = ("decisions",)
-_REPLACED = ("output",)
-"""Options whose file is replaced by a new one, which must not happen to a device."""
-
-_METRICS = "metrics_file"
-
+# Variables that may make a plain path one of another file system.
 _ELSEWHERE = ("SPARK_REMOTE", "HADOOP_CONF_DIR", "SPARK_CONF_DIR")
-"""Variables that may make a plain path one of another file system."""
-
+# What Spark takes for a URL, or for a pattern.
 _NO_PLAIN_PATH = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
-"""What Spark takes for a URL, or for a pattern."""
-
-_DEFAULT_FILE_SYSTEM = "fs.defaultFS"
 
 
 def check_files(arguments: argparse.Namespace, home: str, environ: Mapping[str, str], *, writes_home: bool) -> None:
-    """Raise PipelineError, with the flag, for a file that can't be read or written, and for a home that can't be one.
+    """Raise PipelineError for a file that can't be read or written, and for a home that can't be one.
 
     What Spark reads is looked at only where its file system is this machine's.
     """
     for name, value in vars(arguments).items():
-        if isinstance(value, Path) and name != _METRICS:
-            _check_written(_flag(name), value, is_replaced=name in _REPLACED)
+        if isinstance(value, Path) and name != "metrics_file":
+            # Only `output` is replaced by a new file, which must not happen to a device.
+            _check_written(f"--{name.replace('_', '-')}", value, is_replaced=name == "output")
     if not _is_local(arguments, environ):
         return
-    _check_metrics(arguments)
-    for name in (*_READ, *_FOLDERS):
+    if (metrics := arguments.metrics_file) is not None:
+        # Unset while it is checked: after a refusal nothing must be written there.
+        arguments.metrics_file = None
+        _check_written("--metrics-file", metrics, is_replaced=True)
+        arguments.metrics_file = metrics
+    for name in ("resources", "teams", "decisions"):
         path = getattr(arguments, name, None)
         if path is not None and not _NO_PLAIN_PATH.search(path):
-            _check_read(_flag(name), path, is_folder=name in _FOLDERS)
+            _check_read(f"--{name}", path, is_folder=name == "decisions")
     folder = local_folder(arguments, home, environ)
     if folder is not None:
         _check_home(folder, writes=writes_home)
 
 
 def local_folder(arguments: argparse.Namespace, home: str, environ: Mapping[str, str]) -> Path | None:
-    """The home's folder; None if it may be on another file system than this machine's."""
+    """None if the home may be on another file system than this machine's."""
     return Path(home) if _is_local(arguments, environ) and not _NO_PLAIN_PATH.search(home) else None
 
 
 def _is_local(arguments: argparse.Namespace, environ: Mapping[str, str]) -> bool:
     if is_submitted(environ) or arguments.remote or any(environ.get(name) for name in _ELSEWHERE):
         return False
-    if any(_DEFAULT_FILE_SYSTEM in each for each in arguments.conf):
+    if any("fs.defaultFS" in each for each in arguments.conf):
         return False
     return arguments.master is None or arguments.master.startswith("local")
-
-
-def _check_metrics(arguments: argparse.Namespace) -> None:
-    path: Path | None = arguments.metrics_file
-    if path is not None:
-        # Unset while it is checked: after a refusal nothing must be written there.
-        arguments.metrics_file = None
-        _check_written(_flag(_METRICS), path, is_replaced=True)
-        arguments.metrics_file = path
 
 
 def _check_written(flag: str, path: Path, *, is_replaced: bool) -> None:
@@ -104,14 +90,9 @@ def _check_home(home: Path, *, writes: bool) -> None:
 
 
 def _mode(flag: str, path: Path) -> int | None:
-    """The mode of what is there; None if nothing is."""
     try:
         return path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise PipelineError(f"{flag}: `{path}`: {error.strerror}; name another one") from None
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

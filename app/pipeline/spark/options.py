@@ -4,8 +4,9 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -16,10 +17,7 @@ from app.pipeline.spark.jdbc import PASSWORD_FILE_VARIABLE, PASSWORD_VARIABLE, U
 from app.pipeline.spark.jdbc_driver import JAR_VARIABLE
 from app.pipeline.spark.session import SessionOptions, is_submitted, java_wanted
 
-INT_MAX = (1 << 31) - 1
-"""The highest number that Spark counts with."""
-LONG_MAX = (1 << 63) - 1
-"""The highest offset."""
+INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 HOME_VARIABLE = "KLAMM_PIPELINE_HOME"
 VARIABLES = (HOME_VARIABLE, URL_VARIABLE, USER_VARIABLE, PASSWORD_VARIABLE, PASSWORD_FILE_VARIABLE, JAR_VARIABLE)
@@ -32,9 +30,7 @@ _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]*)?\])?|local-cluster\[[0-9, ]+\]|(spark|k8s)://\S+|yarn"
 )
 _SECRET_SETTING = re.compile(r"(?i)secret|password|token|access[._]?key|credential")
-
-
-_EPOCH, _STEP = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_FIRST_YEAR = 1970
 _T = TypeVar("_T")
 
 
@@ -52,7 +48,7 @@ def _text(text: str) -> str:
 
 
 def checked(parse: Callable[[str], _T]) -> Callable[[str], _T]:
-    """A `type` for an argument: what `parse` refuses with a PipelineError is refused with the argument's name."""
+    """A `type` for an argument: a PipelineError of `parse` is reported with the argument's name."""
 
     def read(text: str) -> _T:
         try:
@@ -68,20 +64,18 @@ def checked(parse: Callable[[str], _T]) -> Callable[[str], _T]:
 
 
 def parse_time(text: str) -> datetime:
-    """A time with its zone, in UTC. Raises PipelineError, also for one without a zone, which is ambiguous."""
+    """In UTC. Raises PipelineError, also for a time without a zone, which is ambiguous."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise PipelineError(f"`{text}` is no time; write it as 2026-11-22T12:00:00Z") from None
     if time.tzinfo is None:
         raise PipelineError(f"`{text}` names no zone; add Z for UTC, or an offset as in {text}+01:00")
-    try:
+    with suppress(OverflowError):
         time = time.astimezone(UTC)
-    except OverflowError:
-        time = _EPOCH - _STEP
-    if time < _EPOCH:
-        raise PipelineError(f"`{text}` is not of the years 1970 to 9999 in UTC, of which times are known")
-    return time
+        if time.year >= _FIRST_YEAR:
+            return time
+    raise PipelineError(f"`{text}` is not of the years 1970 to 9999 in UTC, of which times are known")
 
 
 class Service(Protocol):
@@ -144,7 +138,6 @@ def home_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:
 
 
 def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -> SessionOptions:
-    """How the session of these arguments is made. Raises PipelineError if they contradict each other."""
     if arguments.remote and arguments.master:
         raise PipelineError("--remote and --master are both given; Spark runs at one of them")
     if arguments.remote and not re.match(r"sc://[^/;\s]", arguments.remote):

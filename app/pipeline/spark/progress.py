@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Console:
     """Steps go to `steps` (standard error), what was asked for to `results` (standard output).
 
-    On a terminal the step under way has a spinner and its time; elsewhere each step is a line.
+    On a terminal the current step has a spinner and its time; elsewhere each step is a line.
     """
 
     def __init__(
@@ -38,21 +38,20 @@ class Console:
 
     @property
     def is_lively(self) -> bool:
-        """Whether steps are shown on a terminal while they last."""
         return self._progress is not None
 
     def on_stage(self, text: str) -> None:
-        """How far Spark has come in the step under way; shown on a terminal only."""
+        """Shown on a terminal only."""
         if self._progress is not None and self._progress.tasks:
             self._progress.update(self._progress.task_ids[-1], stage=text)
 
     def of(self, job: str) -> "Console":
-        """The console of another job in this run. Spark's stages are still reported to the first one only."""
+        """The console of another job in this run. Spark's stages still go to the first one only."""
         return Console(job, quiet=self._quiet, steps=self._steps, results=self._results, clock=self._clock)
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Print that this begins, and how long it took: `reading offsets 1 to 1,000,000 ... 4.2 s`."""
+        """Print that it begins, and how long it took: `reading offsets 1 to 1,000,000 ... 4.2 s`."""
         began = self._clock()
         if self._quiet:
             yield
@@ -116,7 +115,7 @@ class Console:
 
 
 def _progress_on(stream: TextIO) -> "Progress | None":
-    """Spinners for steps; None without rich, which spark-submit may not have brought."""
+    """None without rich, which spark-submit may not have brought."""
     try:
         from rich.console import Console as Terminal  # noqa: PLC0415 - see above
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - see above

@@ -12,21 +12,20 @@ from app.formats.arguments import one_line
 from app.formats.csv_cells import marked
 from app.pipeline.spark.errors import PipelineError
 
-OUTPUTS = ("table", "json", "csv")
-
 Value = str | int | Sequence[str] | None
 Row = Sequence[Value]
 
+# The widest a column is padded to where no terminal wraps it; longer texts exceed it.
 _WIDEST = 60
-"""The widest a column is padded to where no terminal wraps it; longer texts exceed it."""
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", choices=OUTPUTS, default="table", help="how rows are printed (default: table)")
+    choices = ("table", "json", "csv")
+    parser.add_argument("--output", choices=choices, default="table", help="how rows are printed (default: table)")
 
 
 def lines_of(columns: Sequence[str], rows: Iterable[Row], output: str) -> Iterator[str]:
-    """The rows as lines without line ends, in one of OUTPUTS."""
+    """The rows as lines without line ends; `output` is table, json or csv."""
     if output == "json":
         return (json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows)
     if output == "csv":
@@ -35,7 +34,7 @@ def lines_of(columns: Sequence[str], rows: Iterable[Row], output: str) -> Iterat
 
 
 def csv_line(fields: Sequence[str]) -> str:
-    """One record of CSV (RFC 4180); texts that a spreadsheet would run are marked (`app.formats.csv_cells`)."""
+    """One record (RFC 4180) in which texts that a spreadsheet would run are marked."""
     line = io.StringIO(newline="")
     # With another line end the writer would leave line feeds in fields unquoted.
     csv.writer(line, lineterminator="\r\n").writerow([marked(each) for each in fields])
@@ -51,7 +50,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def terminal_table(columns: Sequence[str], rows: Iterable[Row], stream: TextIO) -> Iterator[str] | None:
-    """The rows as the lines of a table that fits the terminal; None if the stream is none, or without rich."""
+    """The lines of a table that fits the terminal; None if the stream is none, or without rich."""
     if not stream.isatty():
         return None
     try:

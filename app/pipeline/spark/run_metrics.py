@@ -28,7 +28,7 @@ _FOUND_SOMETHING = 1
 
 
 class RunMetrics:
-    """The numbers of one job's run. Names of counts are words with `_` between them: records_read, rows_written."""
+    """The numbers of one job's run. Counts are named by words with `_` between them: records_read, rows_written."""
 
     def __init__(self, job: str, clock: Callable[[], float] = time.time) -> None:
         self.job = job
@@ -60,7 +60,7 @@ class RunMetrics:
 
 
 def write_metrics(path: Path, runs: Sequence[RunMetrics]) -> None:
-    """Write the file in Prometheus' text format, at once or not at all. Raises PipelineError if it can't be written.
+    """Write the file in Prometheus' text format, atomically. Raises PipelineError if it can't be written.
 
     When a job last succeeded is taken over from the file that was there.
     """

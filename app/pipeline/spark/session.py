@@ -16,6 +16,7 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.java import Java, find_java
 from app.pipeline.spark.jdbc_driver import Driver, keep_driver
 
+# What every job relies on, wherever it runs; besides Spark's ANSI mode, which is on by default.
 _RUNTIME: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
@@ -24,12 +25,11 @@ _RUNTIME: Mapping[str, str] = {
     # Rows that core works on at once in a worker: fast, and bounded even with the longest names.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
-"""What every job relies on, wherever it runs; besides Spark's ANSI mode, which is on by default."""
 
 _KEPT_LINES = 200
 _CLASS = re.compile(r'^(Exception in thread "[^"]*" )?((?:[\w$]+\.)+[\w$]*(?:Exception|Error): )?')
+# An update of Spark's progress bar, or the blanks that erase it.
 _BAR = re.compile(r"\r?\[Stage (\d+):[=> ]*\((\d+) \+ \d+\) / (\d+)\][^\r\n]*|\r +\r")
-"""An update of Spark's progress bar, or the blanks that erase it."""
 _MEANINGFUL = re.compile(r"(Error|Exception|[Uu]nresolved|[Ii]nvalid|[Uu]nrecognized|not found|refused)")
 _STDERR = 2
 _LONGEST_LINE = 10_000
@@ -56,7 +56,7 @@ class SessionOptions:
 
 
 def is_submitted(environ: Mapping[str, str]) -> bool:
-    """Whether spark-submit runs this process. It has already decided where and with what the job runs."""
+    """Whether spark-submit runs this process, and has decided where and with what the job runs."""
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
@@ -65,14 +65,11 @@ def java_wanted(options: SessionOptions, environ: Mapping[str, str]) -> bool:
 
 
 def spark_session(options: SessionOptions) -> SparkSession:
-    """The session, made or found. Raises PipelineError where there is no Java that Spark runs on."""
-    builder = SparkSession.builder.appName(options.app_name)
-    for name, value in _RUNTIME.items():
-        builder = builder.config(name, value)
+    """Raises PipelineError where there is no Java that Spark runs on."""
+    builder = SparkSession.builder.appName(options.app_name).config(map=dict(_RUNTIME))
     if options.shuffle_partitions is not None:
         builder = builder.config("spark.sql.shuffle.partitions", options.shuffle_partitions)
-    for name, value in options.settings.items():
-        builder = builder.config(name, value)
+    builder = builder.config(map=dict(options.settings))
     if not java_wanted(options, os.environ):
         return (builder if options.remote is None else builder.remote(options.remote)).getOrCreate()
     java = options.java or find_java(os.environ)
@@ -80,9 +77,14 @@ def spark_session(options: SessionOptions) -> SparkSession:
         os.environ["JAVA_HOME"] = str(java.home)
     # Spark's workers would take whatever `python3` is on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for name, value in _of_this_machine(options).items():
-        builder = builder.config(name, value)
-    return _verified(_started(builder, options), options)
+    spark = _started(builder.config(map=dict(_of_this_machine(options))), options)
+    if options.driver is not None and options.driver.jar is None:
+        try:
+            keep_driver(spark.conf.get("spark.jars", "") or "", os.environ)
+        except BaseException:
+            spark.stop()
+            raise
+    return spark
 
 
 def _of_this_machine(options: SessionOptions) -> dict[str, str]:
@@ -111,18 +113,7 @@ def _started(builder: SparkSession.Builder, options: SessionOptions) -> SparkSes
     except PySparkException as fault:
         if "JAVA_GATEWAY_EXITED" not in str(fault):
             raise
-        reason = output.last_words() or "see above"
-        raise PipelineError(f"Spark does not start: {reason}") from None
-
-
-def _verified(spark: SparkSession, options: SessionOptions) -> SparkSession:
-    if options.driver is not None and options.driver.jar is None:
-        try:
-            keep_driver(spark.conf.get("spark.jars", "") or "", os.environ)
-        except BaseException:
-            spark.stop()
-            raise
-    return spark
+        raise PipelineError(f"Spark does not start: {output.last_words() or 'see above'}") from None
 
 
 class _JvmOutput:
@@ -135,7 +126,7 @@ class _JvmOutput:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Let processes that are started in here write to a pipe instead of this process' standard error."""
+        """Processes that are started in here write to a pipe instead of this process' standard error."""
         sys.stderr.flush()
         ours = os.dup(_STDERR)
         reading, writing = os.pipe()
@@ -150,7 +141,7 @@ class _JvmOutput:
             os.close(ours)
 
     def last_words(self) -> str:
-        """The line that most likely says why the JVM did not start; empty if it wrote none. Call it after its end."""
+        """The line that most likely says why the JVM did not start, or nothing. Call it after its end."""
         if self._reader is not None:
             self._reader.join(_READ_S)
         lines = [line.strip() for line in self._lines if line.strip() and not line.lstrip().startswith("at ")]

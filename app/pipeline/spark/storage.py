@@ -28,7 +28,7 @@ class Home:
 
 
 def write_document(spark: SparkSession, path: str, document: Mapping[str, Any]) -> None:
-    """Write one JSON object, replacing what was there."""
+    """Replaces what was there."""
     row = spark.createDataFrame([(json.dumps(document, sort_keys=True),)], "value string")
     row.coalesce(1).write.mode("overwrite").text(path)
 
@@ -36,29 +36,28 @@ def write_document(spark: SparkSession, path: str, document: Mapping[str, Any]) 
 def read_documents(spark: SparkSession, path: str) -> list[dict[str, Any]]:
     """Every JSON object in the folders that this path (with wildcards) names; none if there is no such folder.
 
-    Raises PipelineError, with the file, for what is none: half a file, or somebody else's.
+    Raises PipelineError, with the file, for what is none.
     """
     frame = existing(spark, path, "text")
     if frame is None:
         return []
-    return [_document(*row) for row in frame.select("value", "_metadata.file_path").collect()]
-
-
-def _document(text: str, file: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        raise PipelineError(
-            f"`{file}` is damaged, it holds no whole JSON object; restore it, or remove its folder and run the job "
-            "again that wrote it"
-        )
-    return document
+    documents = []
+    for text, file in frame.select("value", "_metadata.file_path").collect():
+        try:
+            document = json.loads(text)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise PipelineError(
+                f"`{file}` is damaged, it holds no whole JSON object; restore it, or remove its folder and run the job "
+                "again that wrote it"
+            )
+        documents.append(document)
+    return documents
 
 
 def existing(spark: SparkSession, path: str, kind: str = "parquet") -> DataFrame | None:
-    """The table at this path, or None if nothing has been written there."""
+    """None if nothing has been written there."""
     try:
         return spark.read.format(kind).load(path)
     except AnalysisException as fault:
