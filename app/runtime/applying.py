@@ -8,8 +8,7 @@ from app.core.records import Record
 from app.runtime.collection import collection_paused
 from app.runtime.pace import run_through
 
-AT_ONCE = 64
-"""So many records take about a millisecond; more are prepared beside the image first."""
+AT_ONCE = 64  # so many records take about a millisecond; more are prepared beside the image first
 
 
 class ImageLostException(Exception):
@@ -21,9 +20,8 @@ async def apply_in_steps(
 ) -> AuthorizerImage:
     """The image after the transaction; `seen` gets it in the very step of the loop in which readers first see it.
 
-    Raises PoisonedRecordException with nothing changed, ImageLostException, or any other fault with nothing changed.
-    A cancellation before the change leaves the image as it was, too. The image must be the newest of its index, and
-    this the only change under way.
+    The image must be the newest of its index, and this the only change under way. Raises ImageLostException, or
+    PoisonedRecordException and other faults with nothing changed; a cancellation leaves the image as it was, too.
     """
     if len(transaction) <= AT_ONCE:
         after = _changed(lambda: image.apply(transaction))

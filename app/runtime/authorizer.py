@@ -45,7 +45,7 @@ _REFUSED = "cluster authorization failed"
 
 
 class ExplainedCaller(NamedTuple):
-    """Whom an explanation is about; it decides nothing, so no right to speak for that principal is needed."""
+    """It decides nothing, so no right to speak for that principal is needed."""
 
     principal: str
     client_address: ClientAddress
@@ -91,7 +91,7 @@ class Authorizer:
     async def start(self, request: StartRequest, wait_s: float) -> list[tuple[str, bool]]:
         """Each listener's readiness, once all are ready or the wait is over (KIP-504); it may be repeated.
 
-        Raises InconsistentClusterIdException as soon as the store's cluster is known to be another one.
+        Raises InconsistentClusterIdException.
         """
         self._check_cluster_id(request)
         names = [endpoint.listener_name for endpoint in request.endpoints]
@@ -121,20 +121,15 @@ class Authorizer:
     async def decide_each(
         self, context: RequestContext, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
     ) -> tuple[list[A], Token | None]:
-        """Answers of one state, and its token. Raises what `authorization` does."""
         return await decide_each(self._loader, lambda: self.authorization(context), questions, answer)
 
     async def by_resource_type(
         self, context: RequestContext, operation: int, resource_type: int
     ) -> tuple[Verdict, Token | None]:
-        """Raises what `authorization` does; InvalidRequestException (ANY, UNKNOWN); OffsetNotAvailableException."""
         return await by_resource_type(self._loader, lambda: self.authorization(context), operation, resource_type)
 
     def check_super_user(self, context: RequestContext) -> None:
-        """Raises ClusterAuthorizationException for a present super user whom the sender may not speak for.
-
-        For those who wait before the decision; `authorization` checks again.
-        """
+        """`authorization` checks it as well; this is for those who wait before the decision."""
         if context.principal in self._loader.image.config.super_users:
             context.check_super_user()
 
@@ -145,7 +140,6 @@ class Authorizer:
         return caller
 
     def has_reached(self, at_least: str | None) -> bool:
-        """Whether `wait_for` would return, or raise, without any wait."""
         if at_least is None:
             return True
         try:
@@ -155,10 +149,8 @@ class Authorizer:
         return not self._loader.image.loading_complete or self._purgatory.has_passed(token)
 
     async def wait_for(self, at_least: str | None) -> None:
-        """Waits until the image is at this token.
-
-        Raises InvalidRequestException, TokenEpochMismatchException, AuthorizerNotReadyException before the first
-        load, OffsetNotAvailableException if the image does not get there within the request timeout.
+        """Raises InvalidRequestException, TokenEpochMismatchException, AuthorizerNotReadyException before the first
+        load, OffsetNotAvailableException if the image does not reach the token within the request timeout.
         """
         if at_least is None:
             return
@@ -181,7 +173,6 @@ class Authorizer:
         """Why `about` is allowed or denied each action, all at the token's offset.
 
         Without DESCRIBE on the cluster a caller may ask only about its own principal, and sees no ACLs of others.
-        Raises ClusterAuthorizationException, with the same text whoever was asked about; AuthorizerNotReadyException.
         """
 
         def permission() -> tuple[Authorization, bool]:
@@ -203,9 +194,9 @@ class Authorizer:
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
         """Kafka's createAcls (KIP-140); returns when the ACLs are durable and visible here. ApiExceptions pass through.
 
-        `if_unchanged_since` is a token: nothing is written unless the store is at it. Raises
-        SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and before
-        any look-up; InvalidRequestException for a malformed token; then as `Updates` says.
+        `if_unchanged_since` is a token: nothing is written unless the store is at it. Whether the caller may do this is
+        checked before any look-up. Raises SecurityDisabledException, AuthorizerNotReadyException,
+        ClusterAuthorizationException, InvalidRequestException for a malformed token; then as `Updates` says.
         """
         self._check_cluster_right(context, AclOperation.ALTER)
         timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
@@ -218,7 +209,7 @@ class Authorizer:
         timeout_s: float | None,
         if_unchanged_since: str | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
-        """Kafka's deleteAcls (KIP-140): the ACLs that each filter removed; otherwise like `create_acls`."""
+        """Kafka's deleteAcls (KIP-140): the ACLs that each filter removed."""
         self._check_cluster_right(context, AclOperation.ALTER)
         guard = _guard(if_unchanged_since)
         return await self._updates.delete_acls(filters, context.principal, self._timeout(timeout_s), guard)
@@ -226,7 +217,7 @@ class Authorizer:
     async def alter_configs(
         self, context: RequestContext, changes: Sequence[ConfigChange], timeout_s: float | None
     ) -> tuple[list[ApiException | None], Token]:
-        """Kafka's alterConfigs: None for each change that is in force; the value None restores the start-up one."""
+        """Kafka's alterConfigs: None for each change that is in force."""
         self._check_loaded()
         self._check_right(context, AclOperation.ALTER_CONFIGS)
         return await self._updates.alter_configs(changes, context.principal, self._timeout(timeout_s))
@@ -234,7 +225,7 @@ class Authorizer:
     async def acls(
         self, context: RequestContext, acl_filter: AclBindingFilter, limit: int, cursor: str | None
     ) -> AclPage:
-        """DescribeAcls (KIP-140), sorted and in pages; refusals are those of `create_acls`."""
+        """DescribeAcls (KIP-140), sorted and in pages."""
         self._check_cluster_right(context, AclOperation.DESCRIBE)
         return await list_acls(self._loader, acl_filter, limit, cursor)
 

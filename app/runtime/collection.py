@@ -15,8 +15,8 @@ _RECORDS_TO_SPARE = 10_000
 class Collector:
     """Runs full collections once a minute in place of the interpreter, which would begin one amid any request.
 
-    What the feed adds to the image is frozen every 10,000 records, so that a full collection, one a minute, walks over
-    little. Whatever else is frozen then and turns to cyclic garbage later is never freed.
+    What the feed adds to the image is frozen every 10,000 records, so that a full collection walks over little.
+    Whatever else is frozen then and turns to cyclic garbage later is never freed.
     """
 
     def __init__(self, metrics: Metrics, look_s: float = 1.0, every_s: float = 60.0) -> None:
@@ -54,7 +54,7 @@ class Collector:
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pauses garbage collection: a full one over a growing image stops the process for 100 ms and more."""
+    """A full collection over a growing image stops the process for 100 ms and more."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

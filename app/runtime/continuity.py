@@ -8,7 +8,6 @@ from app.core.records import FeedPoll, Record
 
 
 def position_of(image: AuthorizerImage) -> FeedPosition | None:
-    """None before the first load."""
     return None if image.epoch is None else FeedPosition(image.epoch, image.offset, image.hash)
 
 
@@ -32,7 +31,7 @@ def lost_history(
 
 
 def _hash_at(offset: int, image: AuthorizerImage, poll: FeedPoll) -> bytes | None:
-    """The hash of the store's record at the offset, if this poll has seen it."""
+    """None if this poll has not seen the store's record at the offset."""
     if offset == poll.head.last_offset:
         return poll.head.hash
     if offset == image.offset:
@@ -42,7 +41,7 @@ def _hash_at(offset: int, image: AuthorizerImage, poll: FeedPoll) -> bytes | Non
 
 
 def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:
-    """Why the feed does not continue the image; None if it does."""
+    """Why the feed does not continue the image."""
     head = poll.head
     if head.epoch != image.epoch:
         return "the store is of another epoch"

@@ -25,7 +25,7 @@ Authorize = Callable[[], Authorization]
 
 
 async def at_one_offset(image: Callable[[], object], begin: Callable[[], Generator[None, None, T]]) -> T | None:
-    """What the steps return, with turns for others in between; None if the image in use changes all the time."""
+    """What the steps return, with turns for others in between; None if the image changes all the time."""
     for _ in range(_ATTEMPTS):
         pace, begun_on, steps = Pace(), image(), begin()
         # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
@@ -40,7 +40,7 @@ async def at_one_offset(image: Callable[[], object], begin: Callable[[], Generat
 
 
 def at_once(steps: Generator[None, None, T], *, most_steps: int = 1_000, most_s: float = inf) -> T | None:
-    """What the steps return; None if they are more than these, or take longer."""
+    """None if the steps are more than these, or take longer."""
     ends_at = perf_counter() + most_s
     for _ in range(most_steps):
         try:
@@ -56,10 +56,7 @@ def at_once(steps: Generator[None, None, T], *, most_steps: int = 1_000, most_s:
 async def decide_each(
     loader: Loader, authorize: Authorize, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
 ) -> tuple[list[A], Token | None]:
-    """An answer a question, all of one state, whose token comes with them; in short steps if it takes long.
-
-    Where the store changes all the time it is done in one step. Raises what `authorize` and `answer` raise.
-    """
+    """Answers of one state, whose token comes with them; in one step where the store changes all the time."""
 
     def steps() -> Generator[None, None, list[A]]:
         authorization, answers = authorize(), list[A]()
@@ -79,11 +76,9 @@ async def decide_each(
 async def by_resource_type(
     loader: Loader, authorize: Authorize, operation: int, resource_type: int
 ) -> tuple[Verdict, Token | None]:
-    """Answer authorizeByResourceType (KIP-504), with the token of the state that it was decided on.
+    """Kafka's authorizeByResourceType (KIP-504); it waits only where the caller has thousands of patterns.
 
-    It waits only where the caller has thousands of patterns. Raises what `authorize` and
-    `Authorization.by_resource_type` raise, and OffsetNotAvailableException if the store changes all the time and it
-    takes too long to look at one state of it.
+    Raises OffsetNotAvailableException if the store changes all the time and one state takes too long to look at.
     """
     verdict = await at_one_offset(lambda: loader.image, lambda: authorize().by_resource_type(operation, resource_type))
     if verdict is None:
@@ -97,5 +92,5 @@ async def by_resource_type(
 
 
 def by_resource_type_at_once(authorization: Authorization, operation: int, resource_type: int) -> Verdict | None:
-    """The same in one step of the event loop; None if that would take long."""
+    """None if that would take long."""
     return at_once(authorization.by_resource_type(operation, resource_type), most_steps=_MOST_STEPS_AT_ONCE)

@@ -63,25 +63,17 @@ async def explain_all(
 
 async def _near_misses(loader: Loader, question: Question, permission: Permission, pace: Pace) -> list[NearMiss]:
     while True:
-        found = await _near_misses_in(loader.image, loader, question, permission, pace)
-        if found is not None:
-            return found
-
-
-async def _near_misses_in(
-    image: AuthorizerImage, loader: Loader, question: Question, permission: Permission, pace: Pace
-) -> list[NearMiss] | None:
-    """None if a fresh image took the place of the one that was searched."""
-    authorization, of_others = permission()
-    search = near_misses_of(image, authorization, question, of_others=of_others)
-    if search is None:
-        return []
-    for _ in search.steps():
-        await pace.breathe()
-        # INVARIANT: an index that is not in use any more is never looked at, it may be half dismantled.
-        if loader.image.index is not image.index:
-            return None
-    return search.found()
+        image, (authorization, of_others) = loader.image, permission()
+        search = near_misses_of(image, authorization, question, of_others=of_others)
+        if search is None:
+            return []
+        for _ in search.steps():
+            await pace.breathe()
+            # INVARIANT: an index that is not in use any more is never looked at, it may be half dismantled.
+            if loader.image.index is not image.index:
+                break
+        else:
+            return search.found()
 
 
 def _explaining(

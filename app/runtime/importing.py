@@ -22,8 +22,7 @@ from app.core.token import Token
 from app.runtime.deadlines import bounded, stop
 from app.runtime.ports import BulkStore
 
-_SLICE = 100
-"""Bindings that are made ready in one step: about a millisecond, for which an answer of PostgreSQL waits."""
+_SLICE = 100  # bindings that are made ready in one step: about a millisecond, for which an answer of PostgreSQL waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +36,7 @@ class ImportOptions:
     until they have caught up."""
     write_timeout_s: float = 30.0
     """For one batch; past it the outcome is unknown. The store's own limits should come first."""
-    give_up_s: float = 60.0
-    """Of nothing but failures."""
+    give_up_s: float = 60.0  # of nothing but failures
     first_backoff_s: float = 0.1
     max_backoff_s: float = 2.0
     close_timeout_s: float = 2.5
@@ -48,21 +46,15 @@ class ImportOptions:
 
 @dataclass(slots=True)
 class ImportCounts:
-    """How far an import has come; changed in place."""
+    """Changed in place."""
 
-    read: int = 0
-    """Bindings whose batch is in the store: the sum of the next three."""
+    read: int = 0  # bindings whose batch is in the store: the sum of the next three
     created: int = 0
-    there: int = 0
-    """ACLs that were in the store before this import met them."""
-    repeated: int = 0
-    """Bindings that had come before in the same import."""
-    token: Token | None = None
-    """Where the feed stood after the last batch."""
-    trouble: str | None = None
-    """Why the present batch has to be tried again."""
-    interrupted: bool = False
-    """Whether the import was stopped before its end."""
+    there: int = 0  # ACLs that were in the store before this import met them
+    repeated: int = 0  # bindings that had come before in the same import
+    token: Token | None = None  # where the feed stood after the last batch
+    trouble: str | None = None  # why the present batch has to be tried again
+    interrupted: bool = False  # whether the import was stopped before its end
 
 
 @dataclass(slots=True)
@@ -72,7 +64,7 @@ class _Batch:
 
 
 class Importer:
-    """One import; `counts` can be read at any time, and `report` is called whenever they have changed."""
+    """`counts` can be read at any time, and `report` is called whenever they have changed. `run` is called once."""
 
     def __init__(
         self,
@@ -90,23 +82,19 @@ class Importer:
         self._stopped = asyncio.Event()
         self._own = OffsetRanges()
         self._known = KnownHistory()
-        self._next_at = 0.0
-        """The clock's time before which the next batch would be too fast."""
+        self._next_at = 0.0  # the clock's time before which the next batch would be too fast
 
     @property
     def stopping(self) -> bool:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Ends the import after the present batch."""
         self._stopped.set()
 
     async def run(self, bindings: Iterable[AclBinding]) -> None:
-        """Writes all of the bindings, which must be valid. To be called once.
-
-        Raises StoreUnavailableException or RequestTimedOutException at once for the first batch, later after
+        """Raises StoreUnavailableException or RequestTimedOutException at once for the first batch, later after
         `give_up_s` of nothing else; TokenEpochMismatchException if the store's history changed meanwhile; and whatever
-        `bindings` raises.
+        `bindings`, which must be valid, raises.
         """
         source = iter(bindings)
         following = asyncio.create_task(self._next(source))
@@ -200,7 +188,7 @@ class OffsetRanges:
         self._ends: list[int] = []
 
     def add(self, offsets: Sequence[int]) -> None:
-        """Adds these, in any order; those below an offset that is in already are ignored."""
+        """Those below an offset that is in already are ignored."""
         for offset in sorted(offsets):
             if self._ends and offset == self._ends[-1]:
                 self._ends[-1] = offset + 1

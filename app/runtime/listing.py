@@ -24,10 +24,7 @@ _MAX_CODE = 127
 
 @dataclass(frozen=True, slots=True)
 class AclPage:
-    """Some ACLs in list order; `next_cursor` is None on the last page.
-
-    All changes up to `token` are in it; changes made while it was searched may be, too.
-    """
+    """All changes up to `token` are in it; changes made while it was searched may be, too."""
 
     acls: list[StandardAcl]
     next_cursor: str | None
@@ -35,7 +32,6 @@ class AclPage:
 
 
 async def list_acls(loader: Loader, acl_filter: AclBindingFilter, limit: int, cursor: str | None) -> AclPage:
-    """Raises InvalidRequestException for a limit out of range and for a cursor that is none."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidRequestException(f"`limit` must be from 1 to {MAX_LIMIT}")
     after = None if cursor is None else decode_cursor(cursor)
@@ -66,13 +62,11 @@ async def _page(loader: Loader, acl_filter: AclBindingFilter, limit: int, after:
 
 
 def encode_cursor(key: SortKey) -> str:
-    """The cursor of a page that begins behind this place; opaque to callers."""
     text = json.dumps(key, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
 
 
 def decode_cursor(cursor: str) -> SortKey:
-    """Raises InvalidRequestException for what `encode_cursor` has not made."""
     key = _decoded(cursor)
     if key is None or encode_cursor(key) != cursor:
         raise InvalidRequestException("`cursor` is not one of this service; send a `next_cursor` from an earlier reply")

@@ -75,7 +75,6 @@ class Loader:
         self._task = asyncio.create_task(self._run(), name="klamm-loader")
 
     def nudge(self) -> None:
-        """Polls the feed now."""
         self._wake_up.nudge()
 
     async def close(self) -> None:
@@ -105,7 +104,7 @@ class Loader:
                     await self._wake_up.wait(self._poll_within_s())
 
     async def _step(self) -> bool:
-        """Loads or polls once. Returns whether there is more to do at once."""
+        """Whether there is more to do at once."""
         self._loading = self._reload is not None and self._options.clock() >= self._reload_at
         if self._loading:
             options = self._options
@@ -146,7 +145,6 @@ class Loader:
         return False
 
     async def _poll(self, image: AuthorizerImage) -> FeedPoll:
-        """Raises _FeedMismatchException if the feed does not continue this image."""
         self._metrics.feed_polls += 1
         known, options = self._still_known(), self._options
         try:
@@ -219,9 +217,8 @@ class Loader:
         self._current(equal_at)
 
     async def _caught_up(self, image: AuthorizerImage) -> tuple[AuthorizerImage, float]:
-        """The image at the head as of when the snapshot was built, and the time of that poll.
-
-        So a load that took long neither becomes ready with an old state nor takes the offset back.
+        """The image at the head as of when the snapshot was built, and the time of that poll: so a load that took long
+        neither becomes ready with an old state nor takes the offset back.
         """
         equal_at = self._options.clock()
         poll = await self._poll(image)
@@ -256,7 +253,7 @@ class Loader:
         self._purgatory.reached(image)
 
     def _fault(self, fault: Exception, why: str) -> float:
-        """Records a failed step. Returns the seconds to wait before the next one."""
+        """Returns the seconds to wait before the next step."""
         if self._loading:
             self._metrics.image_load_failures += 1
         else:

@@ -36,15 +36,13 @@ _STOPPING = "the service is shutting down; the update was not written"
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What came of a mutation, and the token of a state that holds it (for a guarded one: the first that does)."""
+    """The token is of a state that holds the outcome (for a guarded mutation: the first that does)."""
 
     outcome: Outcome
     token: Token
 
 
 class _Pending:
-    """A caller's mutation, from the queue to its answer."""
-
     __slots__ = ("answer", "in_flight", "mutation", "number", "weight")
 
     def __init__(self, number: int, mutation: Mutation, answer: asyncio.Future[Committed]) -> None:
@@ -67,8 +65,6 @@ class _Pending:
 
 
 class Mutator:
-    """A bounded queue and one task that empties it, a group at a time."""
-
     def __init__(self, store: AclStore, known: KnownHistory, metrics: Metrics, options: RuntimeOptions) -> None:
         self._store = store
         self._known = known
@@ -91,9 +87,7 @@ class Mutator:
         self._task = asyncio.create_task(self._run(), name="klamm-mutator")
 
     async def submit(self, mutation: Mutation, timeout_s: float) -> Committed:
-        """Waits until the mutation is durable.
-
-        Raises what the store refuses it with; OverloadedException at once if the queue is full;
+        """Waits until the mutation is durable. Raises what the store refuses it with; OverloadedException;
         StoreUnavailableException if it was not written; RequestTimedOutException if its outcome is unknown.
         """
         self._loop = self._loop or asyncio.get_running_loop()
@@ -102,7 +96,9 @@ class Mutator:
         try:
             return await answered(pending.answer, timeout_s)
         except TimeoutError:
-            raise self._timed_out(pending) from None
+            if pending.in_flight:
+                raise RequestTimedOutException(_UNKNOWN) from None
+            raise StoreUnavailableException(f"the update was not written: {self._why_waiting}") from None
         finally:
             # Also when the caller was cancelled: what is not in flight yet won't be written.
             self._dequeue(pending)
@@ -132,11 +128,6 @@ class Mutator:
         if too_heavy or len(self._queue) >= options.max_queued_mutations:
             raise OverloadedException("too many updates are waiting; this one was not written, try again shortly")
         self._enqueue([pending])
-
-    def _timed_out(self, pending: _Pending) -> ApiException:
-        if pending.in_flight:
-            return RequestTimedOutException(_UNKNOWN)
-        return StoreUnavailableException(f"the update was not written: {self._why_waiting}")
 
     def _enqueue(self, arrivals: Sequence[_Pending]) -> None:
         for pending in arrivals:

@@ -15,17 +15,13 @@ class RuntimeOptions:
     """authorizer.enabled: without it every action is allowed and the ACL calls answer SECURITY_DISABLED."""
     request_timeout_s: float = 5.0
     """How long a caller waits for a write or for `at_least`, unless it asks for another time."""
-    max_request_timeout_s: float = 300.0
-    """The longest that it may ask for."""
-    poll_s: float = 1.0
-    """The feed is polled this often even without a hint."""
-    poll_records: int = 1_000
-    """Records wanted in one poll."""
+    max_request_timeout_s: float = 300.0  # the longest that it may ask for
+    poll_s: float = 1.0  # the feed is polled this often even without a hint
+    poll_records: int = 1_000  # records wanted in one poll
     max_step_records: int = 100_000
     """The last step of a larger transaction would hold up the loop for 100 ms and more (20,000 records: 20 ms): a
     fresh snapshot, built in slices, brings it instead."""
-    poll_timeout_s: float = 2.0
-    """For one poll of the feed."""
+    poll_timeout_s: float = 2.0  # for one poll of the feed
     snapshot_timeout_s: float = 35.0
     """Each next part of a snapshot; the store may have to sort all ACLs before the first."""
     write_timeout_s: float = 30.0
@@ -38,12 +34,10 @@ class RuntimeOptions:
     max_group_mutations: int = 500
     max_group_bindings: int = 10_000
     """A group holds no more bindings, filters and changes than this, unless a single mutation does."""
-    max_group_deletes: int = 10
-    """Each may remove 10,000 ACLs: together they stay within `max_step_records`."""
+    max_group_deletes: int = 10  # each may remove 10,000 ACLs: together they stay within `max_step_records`
     max_queued_mutations: int = 5_000
     max_queued_bindings: int = 200_000
-    max_delayed_operations: int = 10_000
-    """How many requests may wait for an offset at once."""
+    max_delayed_operations: int = 10_000  # how many requests may wait for an offset at once
     drain_timeout_s: float = 2.5
     """What each of the four waits of closing may take; together they stay near 10 s even if all of them hang."""
     load_turn: Callable[[float], AbstractAsyncContextManager[object]] = nullcontext

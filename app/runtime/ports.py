@@ -16,8 +16,6 @@ from app.core.records import FeedHead, FeedPoll
 
 
 class SnapshotReader(Protocol):
-    """Head, stored configuration and all ACLs, read in one snapshot of the database."""
-
     @property
     def head(self) -> FeedHead: ...
 
@@ -49,8 +47,6 @@ class ChangeFeed(Protocol):
 
 
 class AclStore(Protocol):
-    """Where updates become durable."""
-
     async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
         """Writes all of them in one transaction, in order; a later one sees the earlier.
 
@@ -68,8 +64,6 @@ class AclStore(Protocol):
 
 
 class BulkStore(Protocol):
-    """Where the batches of an import go."""
-
     async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
         """Writes the batch in one transaction. The ACLs come by their natural keys; those that exist are left alone.
 

@@ -32,14 +32,11 @@ class Purgatory:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def has_passed(self, token: Token) -> bool:
-        """Whether the image has reached this token, and is not known to be of a lost history."""
         return token.epoch == self._epoch and token.offset <= self._offset
 
     async def wait_for(self, token: Token, timeout_s: float) -> None:
-        """Returns when the image has reached this token.
-
-        Raises TimeoutError at the deadline, TokenEpochMismatchException once a poll has confirmed that the store is of
-        another epoch or the image has changed to yet another, OverloadedException if too many wait.
+        """Raises TimeoutError at the deadline, TokenEpochMismatchException once a poll has confirmed that the store is
+        of another epoch or the image has changed to yet another, OverloadedException if too many wait.
         """
         if self.has_passed(token):
             return
@@ -52,10 +49,8 @@ class Purgatory:
             raise TimeoutError
 
     async def wait_for_own(self, token: Token, timeout_s: float) -> None:
-        """The same for an update that this process has committed.
-
-        Its epoch may be new to the image, and the bound does not apply: the mutator has its own.
-        Raises TimeoutError, or RequestTimedOutException if the store has moved on to yet another epoch.
+        """The same for an update that this process has committed: its epoch may be new to the image, and the bound does
+        not apply, as the mutator has its own. Raises TimeoutError, RequestTimedOutException if the store has moved on.
         """
         if self.has_passed(token):
             return
@@ -66,7 +61,6 @@ class Purgatory:
             )
 
     def reached(self, image: AuthorizerImage) -> None:
-        """Wakes those who are due with this image; if its epoch is new, all who wait for another one."""
         if image.epoch is None:
             self._epoch, self._offset = None, -1
             return
@@ -80,11 +74,10 @@ class Purgatory:
         self._count_size()
 
     def askers(self) -> int:
-        """Marks those who wait now, for `confirmed`."""
         return next(self._numbers)
 
     def confirmed(self, image: AuthorizerImage, askers: int) -> None:
-        """The store was seen to continue this image, by a poll that began after these asked: other epochs are over."""
+        """The store continues this image, by a poll that began after `askers` was called: other epochs are over."""
         self.reached(image)
         for epoch in [each for each in self._heaps if each != self._epoch]:
             heap = self._heaps.pop(epoch)
@@ -101,7 +94,6 @@ class Purgatory:
             self._epoch, self._offset = None, -1
 
     async def drained(self, timeout_s: float) -> None:
-        """Returns when nobody waits any more, or at the deadline."""
         waiting = [future for heap in self._heaps.values() for _, _, future in heap if not future.done()]
         if waiting:
             await asyncio.wait(waiting, timeout=timeout_s)

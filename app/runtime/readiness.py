@@ -16,24 +16,16 @@ _MAX_LISTENERS = 64
 
 
 class State(Enum):
-    STARTING = "STARTING"
-    """Nothing runs yet."""
-    LOADING = "LOADING"
-    """No image yet: super users only."""
-    READY = "READY"
-    """The image follows the head."""
-    LAGGING = "LAGGING"
-    """The last good image serves on, but it is not known to follow the head; `checks` says why."""
-    FENCED = "FENCED"
-    """The image is older than max.staleness.ms: super users only."""
-    DRAINING = "DRAINING"
-    """Still answering, but takes no new callers."""
+    STARTING = "STARTING"  # nothing runs yet
+    LOADING = "LOADING"  # no image yet: super users only
+    READY = "READY"  # the image follows the head
+    LAGGING = "LAGGING"  # the last good image serves on, but it is not known to follow the head; `checks` says why
+    FENCED = "FENCED"  # the image is older than max.staleness.ms: super users only
+    DRAINING = "DRAINING"  # still answering, but takes no new callers
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One listener of a broker that starts its authorizer (KIP-504)."""
-
     listener_name: str
     security_protocol: str
     host: str
@@ -42,7 +34,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """What a broker says of itself at start (KIP-504 AuthorizerServerInfo); `cluster_id` None means unchecked."""
+    """KIP-504's AuthorizerServerInfo; `cluster_id` None means unchecked."""
 
     cluster_id: str | None
     broker_id: int
@@ -51,7 +43,7 @@ class StartRequest:
 
 
 class Readiness:
-    """Readiness of the process and of each listener. `started` stays true once a load has been completed."""
+    """`started` stays true once a load has been completed."""
 
     def __init__(self, startup: AuthorizerConfig, clock: Callable[[], float]) -> None:
         self.started = False
@@ -91,7 +83,6 @@ class Readiness:
         self._tell()
 
     def register(self, listeners: Iterable[str]) -> None:
-        """Shows these listeners in `checks`; the latest 64 are kept."""
         for name in listeners:
             self._listeners.pop(name, None)
             self._listeners[name] = None
@@ -130,7 +121,7 @@ class Readiness:
         return state in (State.READY, State.LAGGING)
 
     def checks(self) -> list[tuple[str, bool, str]]:
-        """Name, whether it passes, and details. The process is ready if all pass."""
+        """Name, whether it passes, and details."""
         state = self.state
         trouble = self._trouble or "none"
         age = f"last known to equal the head {self.age_s:.1f} s ago"
@@ -152,7 +143,6 @@ class Readiness:
         return checks
 
     async def wait_until_ready(self, listeners: Sequence[str], timeout_s: float) -> None:
-        """Returns when all of these listeners are ready, when the process drains, or at the deadline."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not self._draining and not all(map(self.ready, listeners)):

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from app.core.kafka.errors import StoreUnavailableException
 from app.runtime.deadlines import bounded, stop
@@ -14,10 +15,12 @@ _LOG = logging.getLogger(__name__)
 class Retention:
     """Calls `trim`, which returns the number of records it removed, until nothing is left; then rests.
 
-    Every replica may run one: the second finds nothing. A follower that is left behind reloads.
+    Every replica may run one. A follower that is left behind reloads.
     """
 
-    def __init__(self, trim: Callable[[], Awaitable[int]], options: RuntimeOptions, every_s: float = 60.0) -> None:
+    def __init__(
+        self, trim: Callable[[], Coroutine[Any, Any, int]], options: RuntimeOptions, every_s: float = 60.0
+    ) -> None:
         self._trim = trim
         self._options = options
         self._every_s = every_s
@@ -36,12 +39,9 @@ class Retention:
             # Replicas spread, so that they rarely meet at the head's lock.
             await asyncio.sleep(self._options.jitter(self._every_s / 2, self._every_s))
             try:
-                while removed := await bounded(self._once(), self._options.write_timeout_s):
+                while removed := await bounded(self._trim(), self._options.write_timeout_s):
                     _LOG.info("records_trimmed", extra={"records": removed})
             except (StoreUnavailableException, TimeoutError) as fault:
                 _LOG.warning("records_not_trimmed", extra={"why": str(fault) or "no answer in time"})
             except Exception:  # noqa: BLE001 - logged with its cause; the task lives on
                 _LOG.exception("retention_failed")
-
-    async def _once(self) -> int:
-        return await self._trim()

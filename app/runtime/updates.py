@@ -35,8 +35,7 @@ from app.runtime.purgatory import Purgatory
 T = TypeVar("T")
 R = TypeVar("R")
 
-ConfigChange = tuple[str, str | None]
-"""A property and its new value; None returns it to the start-up value."""
+ConfigChange = tuple[str, str | None]  # a property and its new value; None returns it to the start-up value
 
 
 class Updates:
@@ -62,7 +61,7 @@ class Updates:
         timeout_s: float,
         guard: Token | None = None,
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
-        """The id of each ACL. Raises PolicyViolationException for more than 10,000 new ones in one call.
+        """Raises PolicyViolationException for more than 10,000 new ACLs in one call.
 
         With a guard nothing is written unless the store is at that token: raises InvalidUpdateVersionException, or
         TokenEpochMismatchException. The token returned is then the state right after this call.
@@ -81,7 +80,7 @@ class Updates:
         timeout_s: float,
         guard: Token | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
-        """What each filter removed. Raises InvalidRequestException for more than 10,000 removals in one call."""
+        """Raises InvalidRequestException for more than 10,000 removals in one call."""
         checked = await _checked(filters, validate_filter)
         valid = _valid(checked)
         if not valid and guard is None:
@@ -102,7 +101,7 @@ class Updates:
     async def _write(
         self, mutation: Mutation, kind: type[T], timeout_s: float, request: str | None = None
     ) -> tuple[T, Token]:
-        """The mutation's outcome once it is durable and visible here; its times are counted under `request`."""
+        """The mutation's outcome once it is visible here; its times are counted under `request`."""
         began_at = self._clock()
         committed = await self._mutator.submit(mutation, timeout_s)
         committed_at = self._clock()

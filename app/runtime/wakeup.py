@@ -26,11 +26,10 @@ class WakeUp:
         self._backoff = Backoff(_FIRST_REST_S, _LONGEST_REST_S)
 
     def nudge(self) -> None:
-        """Wakes the loader now: a caller waits for an offset, and the hint may be lost."""
+        """For a caller that waits for an offset: the hint may be lost."""
         self._nudged.set()
 
     def found_records(self) -> None:
-        """Notes that the last poll brought records."""
         self._idle_hints = 0
         self._backoff.reset()
 
@@ -40,7 +39,11 @@ class WakeUp:
         Hints that keep coming at once and without news (no listening connection can be opened) are followed by ever
         longer rests, which a nudge ends.
         """
-        hint = self._waiting_for_hint(within_s)
+        if self._hint is None:
+            self._hint = asyncio.create_task(self._feed.wait(within_s), name="klamm-hint")
+            self._hint_began = asyncio.get_running_loop().time()
+            self._hint_within_s = within_s
+        hint = self._hint
         nudge = asyncio.create_task(self._nudged.wait(), name="klamm-nudge")
         try:
             await asyncio.wait({hint, nudge}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
@@ -54,13 +57,6 @@ class WakeUp:
     async def close(self) -> None:
         if self._hint is not None:
             await stop(self._hint)
-
-    def _waiting_for_hint(self, within_s: float) -> asyncio.Task[None]:
-        if self._hint is None:
-            self._hint = asyncio.create_task(self._feed.wait(within_s), name="klamm-hint")
-            self._hint_began = asyncio.get_running_loop().time()
-            self._hint_within_s = within_s
-        return self._hint
 
     async def _settle(self, hint: asyncio.Task[None]) -> float:
         """Clears away a wait that has ended, or that hangs. Returns the rest that is due, in seconds."""

@@ -24,32 +24,24 @@ _jitter = random.SystemRandom()
 
 @dataclass(frozen=True, slots=True)
 class StoreTimeouts:
-    """How long the store waits for PostgreSQL, in seconds."""
+    """In seconds."""
 
     connect_s: float = 2.0
-    answer_s: float = 1.5
-    """For statements without work: BEGIN, a heartbeat."""
-    heartbeat_s: float = 1.5
-    """Between two heartbeats of the listening connection; they find a half-open one."""
+    answer_s: float = 1.5  # for statements without work: BEGIN, a heartbeat
+    heartbeat_s: float = 1.5  # between two heartbeats of the listening connection; they find a half-open one
     statement_s: float = 5.0
-    lock_s: float = 2.0
-    """How long a writer waits for another writer."""
-    idle_in_transaction_s: float = 5.0
-    """After this the server frees the lock of a writer that stopped in the middle."""
+    lock_s: float = 2.0  # how long a writer waits for another writer
+    idle_in_transaction_s: float = 5.0  # after this the server frees the lock of a writer that stopped in the middle
     idle_session_s: float = 60.0
     """After this the server ends an abandoned session of a connection that was opened for one piece of work."""
-    unacknowledged_s: float = 30.0
-    """After this the server drops a peer that does not acknowledge what it was sent."""
-    transaction_s: float = 15.0
-    """For one group of updates, from its first statement until COMMIT is sent."""
-    snapshot_s: float = 600.0
-    """For one whole snapshot, however slow its reader is."""
-    slice_s: float = 30.0
-    """For the next piece of a snapshot; PostgreSQL may have to sort all ACLs before the first."""
+    unacknowledged_s: float = 30.0  # after this the server drops a peer that does not acknowledge what it was sent
+    transaction_s: float = 15.0  # for one group of updates, from its first statement until COMMIT is sent
+    snapshot_s: float = 600.0  # for one whole snapshot, however slow its reader is
+    slice_s: float = 30.0  # for the next piece of a snapshot; PostgreSQL may have to sort all ACLs before the first
 
     @property
     def reply_s(self) -> float:
-        """For the reply to a statement: the server's own limit should come first, as its error says more."""
+        """The server's own limit should come first, as its error says more."""
         return self.statement_s + self.answer_s
 
     @property
@@ -103,7 +95,7 @@ async def connect(
 
 
 async def close_gently(connection: Connection, timeouts: StoreTimeouts) -> None:
-    """Closes properly, so that PostgreSQL does not log a broken connection; raises nothing if that fails."""
+    """Closes properly, so that PostgreSQL does not log a broken connection. Never raises."""
     try:
         await connection.close(timeout=timeouts.answer_s)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
@@ -111,7 +103,7 @@ async def close_gently(connection: Connection, timeouts: StoreTimeouts) -> None:
 
 
 class KeptConnection:
-    """One connection for one purpose: opened when first needed, used by one task at a time, replaced after a fault."""
+    """One connection: opened when first needed, used by one task at a time, replaced after a fault."""
 
     def __init__(
         self,
@@ -143,7 +135,9 @@ class KeptConnection:
             try:
                 yield await self._usable()
             except BaseException:
-                self._drop()
+                if self._connection is not None:
+                    self._connection.terminate()
+                    self._connection = None
                 raise
             finally:
                 self._turn.release()
@@ -189,8 +183,3 @@ class KeptConnection:
                 connection.terminate()
                 raise
         return connection
-
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None

@@ -14,6 +14,7 @@ from app.store.tls import answer_to_tls_fault
 
 # PgBouncer's words, of every version; it names the first that it doesn't know, alone.
 _UNSUPPORTED_PARAMETER = re.compile(r"unsupported startup parameter(?: in options)?: ([A-Za-z_][A-Za-z0-9_.]{0,62})\Z")
+_ERRNO = re.compile(r"\[Errno ([0-9]{1,4})\]")
 _BETWEEN_TRANSACTIONS = (
     "a pooler in front of PostgreSQL gives its session to others between two transactions; let `database.url` lead to "
     "PostgreSQL itself, or set pool_mode = session there; see docs/database.md, Poolers"
@@ -131,13 +132,9 @@ def _answer_to_network(fault: BaseException) -> str:
     if isinstance(fault, socket.gaierror):
         return _UNKNOWN_HOST
     # The event loop's fault for several addresses that failed in turn has the numbers in its text only.
-    numbers = {fault.errno} if isinstance(fault, OSError) and fault.errno else _numbers_in(str(fault))
-    answers = {_ANSWERS_BY_ERRNO.get(number, _UNREACHABLE) for number in numbers}
+    numbers = [fault.errno] if isinstance(fault, OSError) and fault.errno else _ERRNO.findall(str(fault))
+    answers = {_ANSWERS_BY_ERRNO.get(int(number), _UNREACHABLE) for number in numbers}
     return answers.pop() if len(answers) == 1 else _UNREACHABLE
-
-
-def _numbers_in(text: str) -> set[int]:
-    return {int(number) for number in re.findall(r"\[Errno ([0-9]{1,4})\]", text)}
 
 
 def answer_to(sqlstate: str) -> str:

@@ -69,8 +69,7 @@ _LACKING = text(
 ) AS privileges WHERE NOT is_held ORDER BY role, object"""
 )
 
-_NOT_OURS_TO_GRANT = ("25006", "42501")
-"""On a standby; by a role that does not own the object."""
+_NOT_OURS_TO_GRANT = ("25006", "42501")  # on a standby; by a role that does not own the object
 
 
 def grant(connection: Connection) -> None:

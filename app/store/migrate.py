@@ -42,11 +42,10 @@ _CODES: dict[str, type[IntEnum]] = {
 
 
 async def migrate(url: DatabaseUrl, *, cluster_id: str | None = None) -> None:
-    """Applies what is missing, and grants what the group roles lack (`app.store.grants`).
+    """Applies what is missing, and grants what the group roles lack. It needs a direct connection, not a pooler's.
 
     `cluster_id` is the id of a store that is created here (else a random one).
     Raises StoreUnavailableException, or InconsistentClusterIdException if the store has another cluster's id.
-    Needs a direct connection: a pooler in transaction mode loses the lock that keeps two processes apart.
     """
 
     def upgrade(connection: Connection) -> None:
@@ -100,7 +99,6 @@ async def _run_locked(url: DatabaseUrl, work: Callable[[Connection], None]) -> N
 
 @asynccontextmanager
 async def _bare_faults() -> AsyncIterator[None]:
-    """Unwraps what asyncpg raised from SQLAlchemy's exceptions."""
     try:
         yield
     except DBAPIError as fault:
@@ -140,7 +138,7 @@ def _config(connection: Connection, cluster_id: str | None = None) -> Config:
 
 
 def _name_codes(connection: Connection) -> None:
-    """Adds the names that this version knows and the views do not; an older replica never removes one."""
+    """Adds the names that the views lack; an older replica never removes one."""
     known = {(row.field, row.code) for row in connection.execute(select(code_name.c.field, code_name.c.code))}
     missing = [
         {"field": field, "code": int(code), "name": code.name}

@@ -21,8 +21,7 @@ from app.core.records import (
 
 T = TypeVar("T")
 
-SLICE = 200
-"""Items of a few microseconds each: a slice takes a millisecond or two."""
+SLICE = 200  # items of a few microseconds each: a slice takes a millisecond or two
 
 BINDING_COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -58,8 +57,6 @@ RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
 
 
 class Row(Protocol):
-    """A row as asyncpg hands it over."""
-
     def __getitem__(self, column: str, /) -> Any:  # noqa: ANN401 - a column may have any type
         ...
 
@@ -79,8 +76,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MEANINGS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _NO_BINDING = (None,) * len(BINDING_COLUMNS)
 
-binding_values = attrgetter(*BINDING_COLUMNS)
-"""The values of a binding in the order of BINDING_COLUMNS."""
+binding_values = attrgetter(*BINDING_COLUMNS)  # the values of a binding in the order of BINDING_COLUMNS
 
 
 def insert_statement(table: str, columns: Mapping[str, str], constants: Sequence[str]) -> str:
@@ -114,10 +110,7 @@ def record_values(record: Record, record_hash: bytes) -> tuple[Any, ...]:
 
 
 def acl_rows(lines: Sequence[str]) -> list[AclRow]:
-    """The ACLs in these lines of COPY's text format: the id in hexadecimal digits, then the binding.
-
-    Raises ValueError or KeyError for what is not an ACL.
-    """
+    """From COPY's text format: the id in hexadecimal digits, then the binding. Raises ValueError or KeyError."""
     rows: list[AclRow] = []
     for line in lines:
         acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = line.split("\t")
@@ -170,7 +163,7 @@ def head_of(row: Row) -> FeedHead:
 
 
 def record_of(row: Row) -> Record:
-    """Raises PoisonedRecordException for a record that this version can't read."""
+    """Raises PoisonedRecordException."""
     offset = row["offset"]
     frame = {name: row[name] for name in ("offset", "tx_last", "recorded_at", "actor", "hash")}
     try:
@@ -187,7 +180,10 @@ def record_of(row: Row) -> Record:
 
 
 class OrderCheck:
-    """Checks that rows which come in pieces are whole transactions that follow an offset without a hole."""
+    """Checks that rows which come in pieces are whole transactions that follow an offset without a hole.
+
+    Raises PoisonedRecordException.
+    """
 
     def __init__(self, after: int, last_offset: int) -> None:
         self._after = after
@@ -196,7 +192,6 @@ class OrderCheck:
         self._tx_last = after
 
     def check(self, rows: Sequence[Row]) -> None:
-        """Raises PoisonedRecordException for the first row that is out of order."""
         for row in rows:
             expected = self._expected
             if row["offset"] != expected:
@@ -210,7 +205,6 @@ class OrderCheck:
             self._expected += 1
 
     def check_end(self) -> None:
-        """Raises PoisonedRecordException if more rows had to follow."""
         if self._expected <= max(self._tx_last, min(self._last_offset, self._after + 1)):
             raise _hole(self._expected)
 

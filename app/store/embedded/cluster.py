@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,16 +17,14 @@ DATABASE = "klamm"
 _INITDB_TIMEOUT_S = 300.0
 _PREDECESSOR_TIMEOUT_S = 15.0
 _POLL_S = 0.02
+# What has no C.UTF-8 (older macOS) differs from it in letter case only, which Klamm never asks PostgreSQL about.
+_LOCALE = "C.UTF-8" if sys.platform == "linux" else "C"
 
 _log = logging.getLogger(__name__)
 
 
 def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
-    """Makes the cluster if there is none; else checks that these binaries may use it.
-
-    Raises EmbeddedPostgresError: initdb's own refusal, data of another major version, a lost password, a server that
-    still runs there.
-    """
+    """Makes the cluster if there is none; else checks that these binaries may use it. Raises EmbeddedPostgresError."""
     if not folder.cluster.exists():
         _initialize(folder, launcher, binaries)
         return
@@ -56,7 +55,7 @@ def _take_over(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> No
 
 def _change_password(folder: DataFolder, maker: Launcher, binaries: Binaries) -> None:
     statement = f"ALTER ROLE {USER} PASSWORD '{folder.new_password()}'"
-    _in_single_user_mode("changing the password", statement, folder.cluster, (maker, binaries))
+    _in_single_user_mode("changing the password", statement, folder.cluster, maker, binaries)
     folder.keep_new_password()
 
 
@@ -76,7 +75,7 @@ def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> N
             maker.reach(unfinished) as (cluster, cluster_fds),
             maker.reach(folder.password_file) as (password, password_fds),
         ):
-            options = ["-U", USER, "-A", "scram-sha-256", f"--pwfile={password}", "-E", "UTF8", f"--locale={_locale()}"]
+            options = ["-U", USER, "-A", "scram-sha-256", f"--pwfile={password}", "-E", "UTF8", f"--locale={_LOCALE}"]
             command = [binaries.program("initdb"), "-D", cluster, *options]
             made = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=(*cluster_fds, *password_fds))
     finally:
@@ -99,19 +98,12 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _locale() -> str:
-    # What has no C.UTF-8 (older macOS) differs from it in letter case only, which Klamm never asks PostgreSQL about.
-    return "C.UTF-8" if os.uname().sysname == "Linux" else "C"
-
-
 def _create_database(path: Path, maker: Launcher, binaries: Binaries) -> None:
     what = f"making the database `{DATABASE}`"
-    _in_single_user_mode(what, f"CREATE DATABASE {DATABASE}", path, (maker, binaries))
+    _in_single_user_mode(what, f"CREATE DATABASE {DATABASE}", path, maker, binaries)
 
 
-def _in_single_user_mode(what: str, statement: str, path: Path, means: tuple[Launcher, Binaries]) -> None:
-    """Without a port and a password, in the database `postgres`."""
-    maker, binaries = means
+def _in_single_user_mode(what: str, statement: str, path: Path, maker: Launcher, binaries: Binaries) -> None:
     with maker.reach(path) as (cluster, descriptors):
         command = [binaries.program("postgres"), "--single", "-D", cluster, "postgres"]
         done = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=descriptors, text_in=f"{statement};\n")
@@ -120,7 +112,6 @@ def _in_single_user_mode(what: str, statement: str, path: Path, means: tuple[Lau
 
 
 def _gist(stderr: str) -> str:
-    """The line that says what went wrong."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     return next((line for line in lines if "error:" in line.lower() or "FATAL:" in line), lines[-1] if lines else "")
 
@@ -152,7 +143,7 @@ def _await_end_of_predecessor(cluster: Path) -> None:
 
 
 def _processes_in(cluster: Path) -> list[int]:
-    """PostgreSQL's processes, whose working folder is the cluster. Linux only, elsewhere none are found."""
+    """PostgreSQL's processes, whose working folder is the cluster; none are found elsewhere than on Linux."""
     home = cluster.stat()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):

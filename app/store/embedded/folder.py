@@ -7,6 +7,7 @@
 <data dir>/postgres/         PostgreSQL's own data folder (the cluster)
 """
 
+import errno
 import fcntl
 import os
 import secrets
@@ -17,15 +18,16 @@ from pathlib import Path
 from typing import IO
 
 from app.store.embedded.process import EmbeddedPostgresError
-from app.store.embedded.way import walk_to_own_folder
 
 LOOPBACK = "127.0.0.1"
 _LOG_LIMIT_BYTES = 16 * 1024 * 1024
 _LOG_TAIL_BYTES = 16 * 1024
+_LINKS_AT_MOST = 40
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_OTHER_PLACE = "name another folder with --data-dir"
 
 
-class FolderHeldError(EmbeddedPostgresError):
-    """Another process uses the folder."""
+class FolderHeldError(EmbeddedPostgresError): ...
 
 
 class DataFolder:
@@ -40,8 +42,7 @@ class DataFolder:
     def hold(self) -> None:
         """Makes the folder if need be and takes its lock until `release` or the end of this process.
 
-        Raises EmbeddedPostgresError if it can't be made or written, if it or something in it is a symbolic link or
-        another user's, or if another process holds it.
+        Raises EmbeddedPostgresError, FolderHeldError if another process holds it.
         """
         try:
             # For root others may pass, but not list: PostgreSQL runs under another account. All files here are 0600.
@@ -75,7 +76,6 @@ class DataFolder:
             self._lock = None
 
     def make_password(self) -> None:
-        """Makes a password unless there is one; it must exist before the cluster."""
         if not self.password():
             self._write_password("password")
 
@@ -95,7 +95,7 @@ class DataFolder:
             return ""
 
     def port(self) -> int:
-        """The port of the last start while it is free, else another free one, which is then remembered."""
+        """The port of the last start while it is free, else another one, which is then remembered."""
         with suppress(FileNotFoundError, ValueError):
             remembered = int(self._read("port"))
             if port_is_free(remembered):
@@ -177,3 +177,102 @@ def port_is_free(port: int) -> bool:
         except (OSError, OverflowError):
             return False
     return True
+
+
+def walk_to_own_folder(path: Path, mode: int) -> None:
+    """Walks to the folder from the root, step by step, and makes what is missing.
+
+    INVARIANT: after the walk the path may be used safely: no step of it is another user's to change, now or later. Each
+    folder above it belongs to root or to this process' user and is writable by nobody else, or is sticky, as /tmp is,
+    where nobody else can move ours.
+    Raises EmbeddedPostgresError for a path that is not safe, OSError for what the system refuses.
+    """
+    at = os.open("/", _FOLDER)
+    here = Path("/")
+    todo = list(reversed(path.absolute().parts[1:]))
+    links = 0
+    try:
+        while todo:
+            name = todo.pop()
+            _check_parent(here, os.fstat(at), name)
+            target = _link(at, here / name, is_last=not todo)
+            if target is None:
+                at, here = _step(at, here / name, mode if not todo else 0o755), here / name
+                continue
+            links += 1
+            if links > _LINKS_AT_MOST:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(here / name))
+            todo += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+            if target.is_absolute():
+                os.close(at)
+                at, here = os.open("/", _FOLDER), Path("/")
+        _check_own(path, os.fstat(at))
+    finally:
+        os.close(at)
+
+
+def _link(at: int, path: Path, *, is_last: bool) -> Path | None:
+    """The target if this is a link. Raises EmbeddedPostgresError for another user's."""
+    try:
+        facts = os.stat(path.name, dir_fd=at, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISLNK(facts.st_mode):
+        return None
+    target = Path(os.readlink(path.name, dir_fd=at))
+    if is_last:
+        raise EmbeddedPostgresError(
+            f"`{path}` is a symbolic link; name the folder that it leads to (`{target}`) with --data-dir"
+        )
+    if facts.st_uid not in (0, os.geteuid()):
+        raise EmbeddedPostgresError(
+            f"`{path}` is a symbolic link of user id {facts.st_uid}, who can make it lead anywhere; {_OTHER_PLACE}"
+        )
+    return target
+
+
+def _step(at: int, path: Path, mode: int) -> int:
+    """Opens the folder of this name and closes its parent."""
+    try:
+        try:
+            found = os.open(path.name, _FOLDER, dir_fd=at)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(path.name, mode, dir_fd=at)
+            found = os.open(path.name, _FOLDER, dir_fd=at)
+    except OSError as fault:
+        raise OSError(fault.errno, fault.strerror, str(path)) from None
+    os.close(at)
+    return found
+
+
+def _check_parent(path: Path, facts: os.stat_result, name: str) -> None:
+    if facts.st_uid not in (0, os.geteuid()):
+        raise EmbeddedPostgresError(
+            f"`{path}` belongs to user id {facts.st_uid}, who could put another folder in the place of `{name}`; "
+            f"run Klamm as that user, or {_OTHER_PLACE}"
+        )
+    if _others_write(facts) and not facts.st_mode & stat.S_ISVTX:
+        raise EmbeddedPostgresError(
+            f"others may write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}), and could put another folder in "
+            f"the place of `{name}`; take that right from them (chmod go-w), or {_OTHER_PLACE}"
+        )
+
+
+def _check_own(path: Path, facts: os.stat_result) -> None:
+    if facts.st_uid != os.geteuid():
+        raise EmbeddedPostgresError(
+            f"`{path}` belongs to user id {facts.st_uid}, not to {os.geteuid()}, which runs Klamm; "
+            f"run Klamm as that user, or {_OTHER_PLACE}"
+        )
+    if _others_write(facts):
+        raise EmbeddedPostgresError(
+            f"others may write to `{path}` (mode {stat.S_IMODE(facts.st_mode):04o}); see that nothing in it is theirs, "
+            f"and take that right from them (chmod go-w), or {_OTHER_PLACE}"
+        )
+
+
+def _others_write(facts: os.stat_result) -> bool:
+    """Whether others than its owner, root and this user's own group may write there."""
+    by_group = facts.st_mode & stat.S_IWGRP and facts.st_gid not in (0, os.getegid())
+    return bool(by_group or facts.st_mode & stat.S_IWOTH)

@@ -19,8 +19,7 @@ _PR_SET_PDEATHSIG = 1
 # PostgreSQL refuses to run as root, and initdb under a user id without a name; one of these accounts exists on
 # practically every system.
 UNPRIVILEGED = ("nobody", "postgres", "daemon")
-SHARED = ("nobody",)
-"""Accounts that other programs use as well; earlier versions gave them their data."""
+SHARED = ("nobody",)  # accounts that other programs use as well; earlier versions gave them their data
 
 OWN_IDS = range(60_706, 61_184)
 """User ids that no distribution and no part of systemd assigns; below 65,536, as containers map no others."""
@@ -44,8 +43,7 @@ class Account:
     def choose(cls, cluster: Path) -> Self | None:
         """The owner of the cluster if it exists, else a user id of its own; None when Klamm is not root.
 
-        A cluster of `nobody`, as earlier versions had it, gets another owner: other programs use that account as well.
-        Raises EmbeddedPostgresError if the cluster belongs to a user that this process can't become.
+        A cluster of `nobody`, as earlier versions had it, gets another owner. Raises EmbeddedPostgresError.
         """
         owner = cluster.stat().st_uid if cluster.exists() else None
         if os.geteuid() != 0:
@@ -60,10 +58,7 @@ class Account:
 
     @classmethod
     def for_making(cls, names: Sequence[str] = UNPRIVILEGED) -> Self:
-        """A named account, as initdb needs one, preferably one that runs nothing at present.
-
-        Raises EmbeddedPostgresError if there is none.
-        """
+        """A named account, as initdb needs one, preferably one that runs nothing. Raises EmbeddedPostgresError."""
         accounts = [cls(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in _entries(names)]
         if not accounts:
             raise EmbeddedPostgresError(
@@ -106,7 +101,7 @@ def _entries(names: Sequence[str]) -> Iterator[pwd.struct_passwd]:
 
 
 def _ids_at_work() -> set[int]:
-    """The real, effective and saved user ids of all processes. Linux only, elsewhere none are found."""
+    """The real, effective and saved user ids of all processes; none are found elsewhere than on Linux."""
     found: set[int] = set()
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):  # it has just ended
@@ -118,12 +113,9 @@ def _ids_at_work() -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Runs PostgreSQL's programs, as `account` or (None) as the caller's own user."""
-
     account: Account | None
 
     def for_making(self, names: Sequence[str] = UNPRIVILEGED) -> "Launcher":
-        """A launcher that can make a cluster: under an account with a name, one of these if Klamm runs as root."""
         return self if self.account is None else Launcher(Account.for_making(names))
 
     @contextmanager
@@ -150,7 +142,6 @@ class Launcher:
             os.close(descriptor)
 
     def closed_parent(self, path: Path) -> Path | None:
-        """The first folder above `path` that the account may not enter, if any."""
         if self.account is None:
             return None
         for parent in reversed(path.parents):
@@ -161,10 +152,7 @@ class Launcher:
         return None
 
     def own(self, path: Path) -> None:
-        """Gives `path`, and all below it, to the account that PostgreSQL runs under; `path` itself last.
-
-        Raises EmbeddedPostgresError if there is no such account in this container.
-        """
+        """Gives `path`, and all below it, to the account; `path` itself last. Raises EmbeddedPostgresError."""
         if self.account is None:
             return
         ids = (self.account.uid, self.account.gid)
@@ -181,7 +169,6 @@ class Launcher:
             ) from None
 
     def take_back(self, path: Path) -> None:
-        """Gives `path` to the user that runs Klamm."""
         if self.account is not None:
             os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
 

@@ -79,7 +79,6 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """postgresql://klamm:PASSWORD@127.0.0.1:PORT/klamm. Raises RuntimeError unless started."""
         if not self._dsn:
             raise RuntimeError("the embedded PostgreSQL is not started")
         return self._dsn
@@ -89,11 +88,7 @@ class EmbeddedPostgres:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self) -> str:
-        """Makes the cluster if the folder is new and starts the server; returns its DSN once it takes connections.
-
-        Raises EmbeddedPostgresError, with nothing left running: no usable binaries, a folder that another process holds
-        or another major version has written, or PostgreSQL's own refusal.
-        """
+        """The DSN of a server that takes connections. Raises EmbeddedPostgresError, with nothing left running."""
         if self._process is not None:
             raise RuntimeError("the embedded PostgreSQL is started already")
         self._folder.hold()
@@ -119,7 +114,7 @@ class EmbeddedPostgres:
             self._folder.release()
 
     def keep_alive(self) -> None:
-        """Restarts the server on its port if it has ended by itself. To be called about once a second.
+        """Restarts the server on its port if it has ended by itself. It must be called about once a second.
 
         It does not wait until the server is ready; tries that fail get rarer.
         """
@@ -153,7 +148,7 @@ class EmbeddedPostgres:
             return launcher.spawn(command, descriptors=descriptors, log=log)
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> bool:
-        """True once it takes connections, False if it has ended. Raises EmbeddedPostgresError if it takes too long."""
+        """False if it has ended. Raises EmbeddedPostgresError if it takes too long."""
         deadline = time.monotonic() + self._start_timeout_s
         while process.poll() is None:
             if self._is_ready(process.pid):

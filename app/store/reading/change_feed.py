@@ -20,8 +20,7 @@ from app.store.writing.journal import renounce
 
 _log = logging.getLogger(__name__)
 
-_ROWS_AT_ONCE = 1_000
-"""What a driver decodes in one step of the event loop: a few milliseconds."""
+_ROWS_AT_ONCE = 1_000  # what a driver decodes in one step of the event loop: a few milliseconds
 
 # One statement is one snapshot of the database. Offsets are dense, so the stretch to read is known beforehand: what
 # fits the limit, or the whole first transaction.
@@ -69,8 +68,6 @@ _TRIM = "SELECT trim_acl_record($1)"
 
 
 class PostgresChangeFeed:
-    """Runtime's `ChangeFeed`: polls, LISTEN and snapshots, each over a connection of their own."""
-
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
         self._url = url
         self._timeouts = timeouts or StoreTimeouts()
@@ -80,44 +77,30 @@ class PostgresChangeFeed:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:
-        """Head, configs and all ACLs of one offset. Raises StoreUnavailableException."""
         with self._outages.logged():
             async with open_snapshot(self._url, self._timeouts) as snapshot:
                 yield snapshot
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
-        """The head, the hash at this offset, and whole transactions after it: about `limit` records, at least one.
-
-        If this offset was never written here or what follows it is trimmed, there are no records: the asker needs a
-        snapshot. Raises StoreUnavailableException, or PoisonedRecordException for a hole in the feed and for
-        a record that this version can't read.
-        """
+        """If this offset was never written here or what follows it is trimmed, there are no records."""
         with self._outages.logged():
-            return await self._poll(applied_offset, limit)
-
-    async def _poll(self, applied_offset: int, limit: int) -> FeedPoll:
-        async with self._polls.lease() as connection:
-            rows: list[Row] = list(await connection.fetch(_POLL, applied_offset, limit, GENESIS_HASH, _ROWS_AT_ONCE))
-            if not rows:
-                raise NotMigratedError
-            rows += await _rest_of_transaction(connection, rows[-1])
-        head, hash_at = head_of(rows[0]), rows[0]["hash_at"]
-        # The head comes alone, with an empty record beside it, if there is nothing after the offset.
-        found = rows if rows[0]["offset"] is not None else []
-        if hash_at is None or applied_offset + 1 < head.log_start_offset:
-            return FeedPoll(head, hash_at, ())
-        return FeedPoll(head, hash_at, await _records(found, OrderCheck(applied_offset, head.last_offset)))
+            async with self._polls.lease() as connection:
+                found = await connection.fetch(_POLL, applied_offset, limit, GENESIS_HASH, _ROWS_AT_ONCE)
+                if not found:
+                    raise NotMigratedError
+                rows: list[Row] = [*found, *await _rest_of_transaction(connection, found[-1])]
+            head, hash_at = head_of(rows[0]), rows[0]["hash_at"]
+            if hash_at is None or applied_offset + 1 < head.log_start_offset:
+                return FeedPoll(head, hash_at, ())
+            # The head comes alone, with an empty record beside it, if there is nothing after the offset.
+            records = [] if rows[0]["offset"] is None else rows
+            return FeedPoll(head, hash_at, await _records(records, OrderCheck(applied_offset, head.last_offset)))
 
     async def renounce(self, lost: FeedPosition) -> None:
-        """Begins a new epoch unless the store continues this position, or is of a later epoch already.
-
-        A standby and a role that may not write change nothing. Raises StoreUnavailableException.
-        """
         async with self._connected("epoch") as connection:
             await renounce(connection, lost)
 
     async def wait(self, timeout_s: float) -> None:
-        """Returns when there may be something to poll (NOTIFY, a lost or new connection), or after the timeout."""
         await self._listener.wait(timeout_s)
 
     async def trim(
@@ -153,7 +136,6 @@ class PostgresChangeFeed:
             return 0 if end is None else int(await connection.fetchval(_TRIM, end))
 
     async def close(self) -> None:
-        """Ends all connections and wakes the waiter."""
         await self._listener.close()
         await self._polls.close()
 
@@ -168,7 +150,6 @@ class PostgresChangeFeed:
 
 
 async def _rest_of_transaction(connection: Connection, last: Row) -> list[Row]:
-    """What follows this row in its transaction; less if it is not there any more."""
     rows: list[Row] = []
     while last["offset"] is not None and last["offset"] < last["tx_last"]:
         more = await connection.fetch(_REST, last["offset"], last["tx_last"], _ROWS_AT_ONCE)

@@ -29,7 +29,6 @@ class FeedListener:
         self._closed = False
 
     async def wait(self, timeout_s: float) -> None:
-        """Returns when there may be news, also since the last wait, or after the timeout."""
         if self._task is None and not self._closed:
             self._task = asyncio.create_task(self._keep_listening(), name="klamm feed listener")
         await _is_set_within(self._wake, timeout_s)
@@ -55,7 +54,7 @@ class FeedListener:
             await asyncio.sleep(self._backoff.next_s())
 
     async def _listen(self) -> None:
-        """Listens until the connection is lost; a half-open one is found by the heartbeat."""
+        """A half-open connection is found by the heartbeat."""
         connection = await connect(self._url, self._timeouts, "listener", STAYS)
         lost = asyncio.Event()
         try:

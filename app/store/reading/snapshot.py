@@ -12,11 +12,9 @@ from app.store.engine import Connection, StoreTimeouts, close_gently, connect
 from app.store.faults import NotMigratedError, translated_faults
 from app.store.rows import BINDING_COLUMNS, acl_rows, head_of
 
-ROWS_PER_SLICE = 500
-"""About a millisecond to parse."""
+ROWS_PER_SLICE = 500  # about a millisecond to parse
 
-_PIECES_WAITING = 4
-"""Pieces (up to 256 KiB each) that wait for the reader before COPY is held back."""
+_PIECES_WAITING = 4  # pieces (up to 256 KiB each) that wait for the reader before COPY is held back
 
 _HEAD = "SELECT cluster_id, epoch, last_offset, hash AS head_hash, log_start_offset FROM acl_head"
 # A snapshot takes as long as its reader does; it holds no lock that a writer waits for.
@@ -36,8 +34,6 @@ _ACLS = _select_acls()
 
 
 class PostgresSnapshot:
-    """Head, configs and all ACLs of one offset. It is runtime's `SnapshotReader`."""
-
     def __init__(
         self,
         connection: Connection,
@@ -55,10 +51,7 @@ class PostgresSnapshot:
         self._is_left = False
 
     async def slices(self) -> AsyncIterator[Sequence[AclRow]]:
-        """The ACLs in the order of their sort keys, at most 500 at once. To be called once.
-
-        Raises StoreUnavailableException, or PoisonedRecordException for a row that this version can't read.
-        """
+        """To be called once. Raises StoreUnavailableException, PoisonedRecordException."""
         self._copying = asyncio.create_task(self._copy(), name="klamm snapshot")
         rest = b""
         while (piece := await self._next_piece()) is not None:
@@ -69,7 +62,6 @@ class PostgresSnapshot:
                 await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        """Ends COPY if the reader left early."""
         if self._copying is not None and not self._copying.done():
             self._is_left = True
             # In this order: asyncpg stumbles over rows that arrive after a COPY was cancelled.
@@ -110,7 +102,6 @@ class PostgresSnapshot:
 
 @asynccontextmanager
 async def open_snapshot(url: DatabaseUrl, timeouts: StoreTimeouts) -> AsyncIterator[PostgresSnapshot]:
-    """One REPEATABLE READ transaction over a connection of its own, for as long as the block lasts."""
     # Its reader may hold COPY back for as long as it builds; a peer that takes nothing is not gone, then.
     patience = {"tcp_user_timeout": str(round(timeouts.snapshot_s * 1000))}
     connection = await connect(url, timeouts, "snapshot", patience)

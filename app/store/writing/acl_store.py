@@ -25,15 +25,12 @@ _KEPT = "SELECT natural_key, id, created_offset FROM acl WHERE natural_key = ANY
 
 
 class PostgresAclStore:
-    """Writes groups of updates."""
-
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
         self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "writer")
         # A database that can be read may still be full, or read-only.
         self._outages = OutageLog(url, lambda extra: _log.warning("updates_in_trouble", extra=extra))
 
     async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:
-        """Writes the whole group in one transaction; faults are those of `FeedWriter.transaction`."""
         with self._outages.logged():
             async with self._feed.transaction(known) as transaction:
                 group = Group(transaction.connection, transaction.head)
@@ -48,17 +45,12 @@ class PostgresAclStore:
 
 
 class PostgresBulkStore:
-    """Writes batches of ACLs through COPY."""
+    """Writes batches through COPY."""
 
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
         self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "import")
 
     async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
-        """Writes the batch in one transaction; faults are those of `FeedWriter.transaction`.
-
-        The ACLs come by their natural keys; those that are in the store already are left alone. A batch whose outcome
-        is unknown may be given again, with the same ids.
-        """
         async with self._feed.transaction(known) as transaction:
             rows = await transaction.connection.fetch(_KEPT, list(acls))
             kept = {row["natural_key"]: (row["id"].bytes, row["created_offset"]) for row in rows}

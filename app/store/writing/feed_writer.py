@@ -20,8 +20,6 @@ from app.store.writing.journal import UNKNOWN_SERVER, LockedHead, ServerIdentity
 
 _log = logging.getLogger(__name__)
 
-_READ_ONLY = "25006"
-
 # The file name is asked for the timeline as pg_control_checkpoint() lags behind for a while after a promotion.
 _IDENTITY = """SELECT system_identifier, pg_walfile_name(pg_current_wal_lsn()) AS wal_file FROM pg_control_system()"""
 
@@ -33,19 +31,14 @@ _DURABLE = (
 
 @dataclass(slots=True)
 class FeedTransaction:
-    """A transaction that holds the head's lock."""
-
     connection: Connection
     head: LockedHead
 
     def extend(self, records: int, chained: bytes) -> None:
-        """Notes that so many records were appended, the last one with this hash."""
         self.head = replace(self.head, last_offset=self.head.last_offset + records, hash=chained)
 
 
 class FeedWriter:
-    """Transactions under the head's lock, over one connection that is replaced after a fault."""
-
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts, purpose: str) -> None:
         self._timeouts = timeouts
         self._kept = KeptConnection(url, timeouts, purpose, self._prepare)
@@ -79,7 +72,7 @@ class FeedWriter:
 
     async def _prepare(self, connection: Connection) -> None:
         if await connection.fetchval("SELECT pg_is_in_recovery()"):
-            raise StoreUnavailableException(answer_to(_READ_ONLY))
+            raise StoreUnavailableException(answer_to("25006"))
         await connection.execute(_DURABLE)
         self._identity = await self._read_identity(connection)
 

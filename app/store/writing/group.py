@@ -62,7 +62,7 @@ class Group:
         self._ids_to_come = _random_ids()
 
     async def apply(self, mutations: Iterable[Mutation]) -> list[Outcome | ApiException]:
-        """Returns an outcome or a refusal for each, in order; a later mutation sees the earlier ones."""
+        """A later mutation sees the earlier ones."""
         outcomes: list[Outcome | ApiException] = []
         creates: list[CreateAcls] = []
         for mutation in mutations:
@@ -100,7 +100,7 @@ class Group:
         return outcomes
 
     async def _breathe(self, items: int) -> None:
-        """Gives the event loop a turn after every SLICE items, where they come in lists of any length."""
+        """Gives the event loop a turn after every SLICE items, in whatever lists they come."""
         self._worked += items
         if self._worked >= SLICE:
             self._worked = 0
@@ -114,7 +114,6 @@ class Group:
         return keys
 
     async def _ids(self, keys: Iterable[bytes]) -> dict[bytes, UUID]:
-        """The ids of the ACLs that are there already."""
         wanted = list(keys)
         ids: dict[bytes, UUID] = {}
         for start in range(0, len(wanted), _ROWS_PER_STATEMENT):
@@ -143,7 +142,7 @@ class Group:
         return CreateAclsOutcome(results)
 
     async def _draft_creates(self, new: Mapping[bytes, StandardAcl], actor: str) -> list[tuple[object, ...]]:
-        """Drafts the records and returns the rows for `acl`."""
+        """Returns the rows for `acl`."""
         rows: list[tuple[object, ...]] = []
         async for some in in_slices(list(new.items())):
             for key, acl in some:

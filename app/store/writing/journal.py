@@ -4,7 +4,7 @@ A new epoch begins here and nowhere else: where the store may hand out offsets a
 in another cluster, and wherever the head does not continue what the process has seen.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,8 +19,7 @@ from app.store.engine import Connection
 from app.store.faults import NotMigratedError
 from app.store.rows import RECORD_COLUMNS, in_slices, insert_statement, record_values
 
-CHANNEL = "klamm_feed"
-"""NOTIFY carries `<epoch>:<offset>` here; a hint only."""
+CHANNEL = "klamm_feed"  # NOTIFY carries `<epoch>:<offset>` here; a hint only
 
 _ROWS_PER_STATEMENT = 500
 _CONSTANTS = ("tx_last", "recorded_at")
@@ -65,8 +64,7 @@ class LockedHead:
     hash: bytes
     identity: ServerIdentity
     recorded_at: datetime
-    begins_epoch: bool
-    """Whether the epoch is a new one, which is not in the store yet."""
+    begins_epoch: bool  # whether the epoch is a new one, which is not in the store yet
 
     @property
     def position(self) -> FeedPosition:
@@ -104,7 +102,6 @@ async def lock_head(
 
 
 async def renounce(connection: Connection, lost: FeedPosition) -> None:
-    """See `PostgresChangeFeed.renounce`."""
     # After a promotion the first writer sees by itself that it is on another timeline.
     with suppress(asyncpg.ReadOnlySQLTransactionError, asyncpg.InsufficientPrivilegeError):
         async with connection.transaction(isolation="read_committed"):
@@ -125,7 +122,6 @@ async def _continuity(connection: Connection, head: LockedHead, known: FeedPosit
 
 
 async def move_head(connection: Connection, head: LockedHead) -> None:
-    """Writes the head; listeners are notified when the transaction commits."""
     server = head.identity
     await connection.execute(
         _MOVE_HEAD, head.epoch, head.last_offset, head.hash, server.system_identifier, server.timeline, CHANNEL
@@ -133,36 +129,26 @@ async def move_head(connection: Connection, head: LockedHead) -> None:
 
 
 async def append(connection: Connection, head: LockedHead, drafts: Sequence[Record], *, by_copy: bool = False) -> bytes:
-    """Appends the drafts as one transaction of the feed, by COPY if they are many. Returns the last one's hash.
+    """Appends the drafts as one transaction, by COPY if they are many. Returns the last one's hash.
 
     A draft is a record that has its offset already, but neither the end of its transaction nor its hash.
     """
     tx_last = head.last_offset + len(drafts)
-    waiting: list[tuple[Any, ...]] = []
     chained = head.hash
-    async for rows in _chained(head, drafts):
-        waiting += rows
-        chained = rows[-1][-1]
-        if len(waiting) >= _ROWS_PER_STATEMENT and not by_copy:
-            await connection.execute(_APPEND, *map(list, zip(*waiting, strict=True)), tx_last, head.recorded_at)
-            waiting.clear()
-    if by_copy:
-        records = [(*row, tx_last, head.recorded_at) for row in waiting]
-        columns = (*RECORD_COLUMNS, *_CONSTANTS)
-        await connection.copy_records_to_table("acl_record", records=records, columns=columns)
-    elif waiting:
-        await connection.execute(_APPEND, *map(list, zip(*waiting, strict=True)), tx_last, head.recorded_at)
-    return chained
-
-
-async def _chained(head: LockedHead, drafts: Sequence[Record]) -> AsyncIterator[list[tuple[Any, ...]]]:
-    """The drafts' rows, a slice at a time; the last field of each is its hash."""
-    tx_last = head.last_offset + len(drafts)
-    chained = head.hash
+    rows: list[tuple[Any, ...]] = []
     async for some in in_slices(drafts):
-        rows: list[tuple[Any, ...]] = []
         for draft in some:
             record = replace(draft, tx_last=tx_last)
             chained = record_hash(chained, record)
             rows.append(record_values(record, chained))
-        yield rows
+        is_last = record.offset == tx_last
+        if not by_copy and (is_last or len(rows) >= _ROWS_PER_STATEMENT):
+            await connection.execute(_APPEND, *map(list, zip(*rows, strict=True)), tx_last, head.recorded_at)
+            rows.clear()
+    if by_copy:
+        await connection.copy_records_to_table(
+            "acl_record",
+            records=[(*row, tx_last, head.recorded_at) for row in rows],
+            columns=(*RECORD_COLUMNS, *_CONSTANTS),
+        )
+    return chained

@@ -47,12 +47,10 @@ _CONDITIONS = {
     "permission_type": "a.permission_type = f.permission_type",
 }
 
-_INDEXED = frozenset({"resource_name", "covering", "principal"})
-"""Conditions that an index serves."""
+_INDEXED = frozenset({"resource_name", "covering", "principal"})  # conditions that an index serves
 
 
 def _shape(wanted: AclBindingFilter) -> tuple[str, ...]:
-    """Which conditions this filter puts."""
     given = {
         "resource_type": wanted.resource_type is not ResourceType.ANY,
         "resource_name": wanted.resource_name is not None and wanted.pattern_type is not PatternType.MATCH,
@@ -93,7 +91,7 @@ async def select_matches(
     filters: Sequence[AclBindingFilter],
     at_most: int,
 ) -> list[list[StandardAcl]] | None:
-    """One list of ACLs a filter, each in sort order; None if there are more than `at_most` in all lists together."""
+    """One list of ACLs a filter, each sorted; None if there are more than `at_most` in all lists together."""
     by_shape: defaultdict[tuple[str, ...], list[tuple[int, AclBindingFilter]]] = defaultdict(list)
     async for some in in_slices(list(enumerate(filters))):
         for position, wanted in some:
