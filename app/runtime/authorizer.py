@@ -45,7 +45,7 @@ _REFUSED = "cluster authorization failed"
 
 
 class ExplainedCaller(NamedTuple):
-    """It decides nothing, so no right to speak for that principal is needed."""
+    """Whom an explanation is about; it decides nothing, so no right to speak for that principal is needed."""
 
     principal: str
     client_address: ClientAddress
@@ -81,7 +81,7 @@ class Authorizer:
 
     @property
     def image(self) -> AuthorizerImage:
-        """The image in use. Read it once per request, so that the whole answer is of one offset."""
+        """To be read once per request, so that the whole answer is of one offset."""
         return self._loader.image
 
     def open(self) -> None:
@@ -89,9 +89,9 @@ class Authorizer:
         self._mutator.open()
 
     async def start(self, request: StartRequest, wait_s: float) -> list[tuple[str, bool]]:
-        """Each listener's readiness, once all are ready or the wait is over (KIP-504); it may be repeated.
+        """Each listener's readiness, once all are ready or the wait is over (KIP-504).
 
-        Raises InconsistentClusterIdException.
+        Raises InconsistentClusterIdException as soon as the store's cluster is known to be another one.
         """
         self._check_cluster_id(request)
         names = [endpoint.listener_name for endpoint in request.endpoints]
@@ -101,7 +101,6 @@ class Authorizer:
         return [(name, self.readiness.ready(name)) for name in names]
 
     async def close(self) -> None:
-        """Lets updates in flight end and become visible, then stops following. Each step is bounded."""
         self.readiness.draining()
         await self._mutator.close()
         await self._purgatory.drained(self._options.drain_timeout_s)
@@ -140,6 +139,7 @@ class Authorizer:
         return caller
 
     def has_reached(self, at_least: str | None) -> bool:
+        """Whether `wait_for` would return, or raise, without any wait."""
         if at_least is None:
             return True
         try:
@@ -173,6 +173,7 @@ class Authorizer:
         """Why `about` is allowed or denied each action, all at the token's offset.
 
         Without DESCRIBE on the cluster a caller may ask only about its own principal, and sees no ACLs of others.
+        Raises ClusterAuthorizationException, with the same text whoever was asked about; AuthorizerNotReadyException.
         """
 
         def permission() -> tuple[Authorization, bool]:
@@ -194,9 +195,9 @@ class Authorizer:
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
         """Kafka's createAcls (KIP-140); returns when the ACLs are durable and visible here. ApiExceptions pass through.
 
-        `if_unchanged_since` is a token: nothing is written unless the store is at it. Whether the caller may do this is
-        checked before any look-up. Raises SecurityDisabledException, AuthorizerNotReadyException,
-        ClusterAuthorizationException, InvalidRequestException for a malformed token; then as `Updates` says.
+        `if_unchanged_since` is a token: nothing is written unless the store is at it. Raises
+        SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and before
+        any look-up; InvalidRequestException for a malformed token; then as `Updates` says.
         """
         self._check_cluster_right(context, AclOperation.ALTER)
         timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
@@ -209,7 +210,6 @@ class Authorizer:
         timeout_s: float | None,
         if_unchanged_since: str | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
-        """Kafka's deleteAcls (KIP-140): the ACLs that each filter removed."""
         self._check_cluster_right(context, AclOperation.ALTER)
         guard = _guard(if_unchanged_since)
         return await self._updates.delete_acls(filters, context.principal, self._timeout(timeout_s), guard)
@@ -217,7 +217,6 @@ class Authorizer:
     async def alter_configs(
         self, context: RequestContext, changes: Sequence[ConfigChange], timeout_s: float | None
     ) -> tuple[list[ApiException | None], Token]:
-        """Kafka's alterConfigs: None for each change that is in force."""
         self._check_loaded()
         self._check_right(context, AclOperation.ALTER_CONFIGS)
         return await self._updates.alter_configs(changes, context.principal, self._timeout(timeout_s))
@@ -225,7 +224,6 @@ class Authorizer:
     async def acls(
         self, context: RequestContext, acl_filter: AclBindingFilter, limit: int, cursor: str | None
     ) -> AclPage:
-        """DescribeAcls (KIP-140), sorted and in pages."""
         self._check_cluster_right(context, AclOperation.DESCRIBE)
         return await list_acls(self._loader, acl_filter, limit, cursor)
 

@@ -1,6 +1,8 @@
 """Whether a poll of the feed continues an image, and which transactions it brought."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from app.core.continuity import Continuity, FeedPosition, continuity
 from app.core.image import AuthorizerImage
@@ -31,7 +33,6 @@ def lost_history(
 
 
 def _hash_at(offset: int, image: AuthorizerImage, poll: FeedPoll) -> bytes | None:
-    """None if this poll has not seen the store's record at the offset."""
     if offset == poll.head.last_offset:
         return poll.head.hash
     if offset == image.offset:
@@ -41,7 +42,7 @@ def _hash_at(offset: int, image: AuthorizerImage, poll: FeedPoll) -> bytes | Non
 
 
 def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:
-    """Why the feed does not continue the image."""
+    """None if the feed continues the image."""
     head = poll.head
     if head.epoch != image.epoch:
         return "the store is of another epoch"
@@ -57,10 +58,5 @@ def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:
 
 
 def transactions_of(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    start = 0
-    while start < len(records):
-        end = start + 1
-        while end < len(records) and records[end].tx_last == records[start].tx_last:
-            end += 1
-        yield records[start:end]
-        start = end
+    for _, transaction in groupby(records, attrgetter("tx_last")):
+        yield list(transaction)

@@ -12,10 +12,7 @@ _abandoned: set[asyncio.Task[Any]] = set()
 
 
 async def bounded(work: Coroutine[Any, Any, T], seconds: float) -> T:
-    """Raises TimeoutError when the work takes longer.
-
-    A half-open connection may swallow a cancellation too, so work that does not end is left behind, not waited for.
-    """
+    """Work that does not end after its cancellation, as on a half-open connection, is left behind."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({task}, timeout=seconds)

@@ -79,7 +79,6 @@ async def _near_misses(loader: Loader, question: Question, permission: Permissio
 def _explaining(
     image: AuthorizerImage, rights: tuple[Authorization, bool], question: Question, near: Sequence[NearMiss]
 ) -> Explaining:
-    """The explanation to be made, by what `permission` has just given against this image."""
     authorization, of_others = rights
     # INVARIANT: the asker sees what it may see at the offset of the answer, whatever it might when it was searched.
     if not of_others:

@@ -46,8 +46,6 @@ class ImportOptions:
 
 @dataclass(slots=True)
 class ImportCounts:
-    """Changed in place."""
-
     read: int = 0  # bindings whose batch is in the store: the sum of the next three
     created: int = 0
     there: int = 0  # ACLs that were in the store before this import met them
@@ -114,7 +112,7 @@ class Importer:
                 await bounded(self._store.close(), self._options.close_timeout_s)
 
     async def _next(self, source: Iterator[AclBinding]) -> _Batch:
-        """The next batch, empty at the end; in steps, so that the store's answers are read meanwhile."""
+        """The next batch, empty at the end."""
         batch = _Batch()
         while batch.read < self._options.batch_acls:
             some = list(islice(source, min(_SLICE, self._options.batch_acls - batch.read)))
@@ -129,7 +127,7 @@ class Importer:
         return batch
 
     async def _write(self, batch: _Batch) -> bool:
-        """Returns False if the import was stopped before the batch was written."""
+        """False if the import was stopped before the batch was written."""
         failing_since: float | None = None
         while not self._stopped.is_set():
             try:
@@ -188,7 +186,6 @@ class OffsetRanges:
         self._ends: list[int] = []
 
     def add(self, offsets: Sequence[int]) -> None:
-        """Those below an offset that is in already are ignored."""
         for offset in sorted(offsets):
             if self._ends and offset == self._ends[-1]:
                 self._ends[-1] = offset + 1

@@ -34,8 +34,7 @@ _LOST = "the store has lost what this process has seen of it"
 _UNEXPECTED = "unexpected fault, see the log"
 
 
-class _FeedMismatchException(Exception):
-    """The feed does not continue this image: a fresh snapshot has to be loaded."""
+class _FeedMismatchException(Exception): ...
 
 
 class Loader:
@@ -104,7 +103,6 @@ class Loader:
                     await self._wake_up.wait(self._poll_within_s())
 
     async def _step(self) -> bool:
-        """Whether there is more to do at once."""
         self._loading = self._reload is not None and self._options.clock() >= self._reload_at
         if self._loading:
             options = self._options
@@ -173,7 +171,7 @@ class Loader:
         return None if self.known.is_lost else self.known.position
 
     async def _renounce(self) -> None:
-        """Begins a new epoch in the store once history was lost, so that no token means two states; retried later."""
+        """Begins a new epoch in the store once history was lost, so that no token means two states."""
         if self._lost is None:
             return
         lost, self._lost = self._lost, None
@@ -253,7 +251,6 @@ class Loader:
         self._purgatory.reached(image)
 
     def _fault(self, fault: Exception, why: str) -> float:
-        """Returns the seconds to wait before the next step."""
         if self._loading:
             self._metrics.image_load_failures += 1
         else:

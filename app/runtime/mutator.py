@@ -104,7 +104,6 @@ class Mutator:
             self._dequeue(pending)
 
     async def close(self) -> None:
-        """Lets the group in flight end, refuses the rest, closes the store."""
         self._closing = True
         for pending in list(self._queue.values()):
             self._dequeue(pending)
@@ -190,7 +189,7 @@ class Mutator:
         return group
 
     async def _write(self, group: list[_Pending]) -> bool:
-        """Writes the group and answers its callers. If the store is not reached: queues it again and returns False."""
+        """Returns False if the store was not reached; the group is queued again then."""
         # INVARIANT: a write that was given up reads no further mutations, even if it comes back to life.
         with closing(self._mutations_of(group)) as mutations:
             try:
@@ -224,7 +223,7 @@ class Mutator:
         self._metrics.mutator_mutations_written += len(group)
 
     async def _write_one_by_one(self, group: Sequence[_Pending]) -> bool:
-        """After a fault of one of them: nothing was committed, and it must not affect the others."""
+        """Nothing was committed, and the mutation at fault must not affect the others."""
         self._metrics.mutator_group_failures += 1
         if len(group) == 1:
             group[0].refuse(

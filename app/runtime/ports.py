@@ -22,8 +22,7 @@ class SnapshotReader(Protocol):
     @property
     def configs(self) -> Mapping[str, str]: ...
 
-    def slices(self) -> AsyncIterator[Sequence[AclRow]]:
-        """All ACLs in the order of lists, some hundred at a time."""
+    def slices(self) -> AsyncIterator[Sequence[AclRow]]: ...
 
 
 class ChangeFeed(Protocol):

@@ -99,7 +99,6 @@ class Purgatory:
             await asyncio.wait(waiting, timeout=timeout_s)
 
     def close(self) -> None:
-        """Ends every wait as if its deadline had come."""
         self._closed = True
         for heap in self._heaps.values():
             _wake(heap)
@@ -128,7 +127,6 @@ class Purgatory:
             raise TimeoutError
 
     def _purge(self) -> None:
-        """Drops entries of callers that have left, once they are the majority."""
         if self._metrics.purgatory_size < _PURGE_AT + 2 * self._metrics.purgatory_num_delayed_operations:
             return
         for epoch, heap in list(self._heaps.items()):

@@ -96,7 +96,6 @@ class Readiness:
 
     @property
     def fenced(self) -> bool:
-        """Whether the image is too old for anyone but super users (max.staleness.ms, off by default)."""
         limit = self._config.max_staleness_ms
         return limit is not None and self.age_s * 1000 > limit
 
@@ -111,9 +110,8 @@ class Readiness:
         return State.READY if self._trouble is None else State.LAGGING
 
     def ready(self, listener: str | None = None) -> bool:
-        """Whether this listener may take connections; None asks for the process.
-
-        Listeners in early.start.listeners need no image: callers there are super users or get a 503.
+        """None asks for the process. Listeners in early.start.listeners need no image: callers there are super users
+        or get a 503.
         """
         state = self.state
         if listener is not None and listener in self._config.early_start_listeners:
@@ -121,7 +119,6 @@ class Readiness:
         return state in (State.READY, State.LAGGING)
 
     def checks(self) -> list[tuple[str, bool, str]]:
-        """Name, whether it passes, and details."""
         state = self.state
         trouble = self._trouble or "none"
         age = f"last known to equal the head {self.age_s:.1f} s ago"

@@ -95,7 +95,7 @@ async def connect(
 
 
 async def close_gently(connection: Connection, timeouts: StoreTimeouts) -> None:
-    """Closes properly, so that PostgreSQL does not log a broken connection. Never raises."""
+    """Never raises."""
     try:
         await connection.close(timeout=timeouts.answer_s)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
@@ -143,7 +143,6 @@ class KeptConnection:
                 self._turn.release()
 
     async def close(self) -> None:
-        """A lease that has not ended sees the connection break."""
         self._closed = True
         connection, self._connection = self._connection, None
         if connection is None:

@@ -81,7 +81,6 @@ class OutageLog:
 
     @contextmanager
     def logged(self) -> Iterator[None]:
-        """Logs a StoreUnavailableException of the block, unless the block before failed as well."""
         try:
             yield
         except StoreUnavailableException as fault:

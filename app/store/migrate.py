@@ -138,7 +138,6 @@ def _config(connection: Connection, cluster_id: str | None = None) -> Config:
 
 
 def _name_codes(connection: Connection) -> None:
-    """Adds the names that the views lack; an older replica never removes one."""
     known = {(row.field, row.code) for row in connection.execute(select(code_name.c.field, code_name.c.code))}
     missing = [
         {"field": field, "code": int(code), "name": code.name}

@@ -96,12 +96,10 @@ async def in_slices(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
 
 
 def acl_values(acl: StandardAcl, key: bytes, offset: int, actor: str) -> tuple[Any, ...]:
-    """In the order of ACL_COLUMNS."""
     return (acl.id, *binding_values(acl.binding), key, offset, actor)
 
 
 def record_values(record: Record, record_hash: bytes) -> tuple[Any, ...]:
-    """In the order of RECORD_COLUMNS."""
     kind = type(record).__name__
     if isinstance(record, ConfigRecord):
         return (record.offset, kind, None, *_NO_BINDING, record.name, record.value, record.actor, record_hash)
@@ -163,7 +161,6 @@ def head_of(row: Row) -> FeedHead:
 
 
 def record_of(row: Row) -> Record:
-    """Raises PoisonedRecordException."""
     offset = row["offset"]
     frame = {name: row[name] for name in ("offset", "tx_last", "recorded_at", "actor", "hash")}
     try:

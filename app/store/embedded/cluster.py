@@ -24,7 +24,6 @@ _log = logging.getLogger(__name__)
 
 
 def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
-    """Makes the cluster if there is none; else checks that these binaries may use it. Raises EmbeddedPostgresError."""
     if not folder.cluster.exists():
         _initialize(folder, launcher, binaries)
         return

@@ -40,14 +40,10 @@ class DataFolder:
         self._log_start = 0
 
     def hold(self) -> None:
-        """Makes the folder if need be and takes its lock until `release` or the end of this process.
-
-        Raises EmbeddedPostgresError, FolderHeldError if another process holds it.
-        """
+        """Takes the lock until `release` or the end of this process. Raises EmbeddedPostgresError, FolderHeldError."""
         try:
             # For root others may pass, but not list: PostgreSQL runs under another account. All files here are 0600.
             walk_to_own_folder(self.path, 0o700 if os.geteuid() else 0o711)
-            self._refuse_bare_cluster()
             self._refuse_what_is_not_ours()
             lock = self._open_private("lock", "a+")
         except OSError as error:
@@ -80,7 +76,6 @@ class DataFolder:
             self._write_password("password")
 
     def new_password(self) -> str:
-        """A password that replaces the one on file with `keep_new_password`."""
         self._write_password("password.new")
         return self._read("password.new").strip()
 
@@ -95,7 +90,6 @@ class DataFolder:
             return ""
 
     def port(self) -> int:
-        """The port of the last start while it is free, else another one, which is then remembered."""
         with suppress(FileNotFoundError, ValueError):
             remembered = int(self._read("port"))
             if port_is_free(remembered):
@@ -116,19 +110,16 @@ class DataFolder:
         return os.fdopen(descriptor, "ab")
 
     def last_words(self) -> str:
-        """The server's last fatal line since the log was opened, else its last line."""
         with (self.path / "postgresql.log").open("rb") as log:
             log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
             lines = log.read().decode(errors="replace").splitlines()
         return next((line for line in reversed(lines) if "FATAL:" in line or "PANIC:" in line), "".join(lines[-1:]))
 
-    def _refuse_bare_cluster(self) -> None:
+    def _refuse_what_is_not_ours(self) -> None:
         if (self.path / "PG_VERSION").exists():
             raise EmbeddedPostgresError(
                 f"`{self.path}` is a data folder of PostgreSQL itself; name a folder of Klamm's own with --data-dir"
             )
-
-    def _refuse_what_is_not_ours(self) -> None:
         for name in (*self._ours, self.cluster.name, f"{self.cluster.name}.new"):
             path = self.path / name
             try:
@@ -212,7 +203,6 @@ def walk_to_own_folder(path: Path, mode: int) -> None:
 
 
 def _link(at: int, path: Path, *, is_last: bool) -> Path | None:
-    """The target if this is a link. Raises EmbeddedPostgresError for another user's."""
     try:
         facts = os.stat(path.name, dir_fd=at, follow_symlinks=False)
     except FileNotFoundError:

@@ -28,7 +28,7 @@ _INSTEAD = "run Klamm as a normal user, or set KLAMM_DATABASE_URL to a PostgreSQ
 
 
 class EmbeddedPostgresError(Exception):
-    """The embedded PostgreSQL can't run; the text is for the operator and says the way out."""
+    """The text is for the operator and says the way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,6 @@ class Launcher:
 
         Root's folders are often closed to others (0700). Instead of opening them up, this hands the open folder to the
         child: a name below /proc/self/fd leads straight to it, whatever the modes of its parents are.
-        Raises EmbeddedPostgresError on other systems than Linux.
         """
         closed = self.closed_parent(path)
         if closed is None:
@@ -152,7 +151,6 @@ class Launcher:
         return None
 
     def own(self, path: Path) -> None:
-        """Gives `path`, and all below it, to the account; `path` itself last. Raises EmbeddedPostgresError."""
         if self.account is None:
             return
         ids = (self.account.uid, self.account.gid)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Self
 
 from app.core.backoff import Backoff
@@ -72,9 +72,7 @@ class EmbeddedPostgres:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self.stop()
 
     @property
@@ -88,7 +86,7 @@ class EmbeddedPostgres:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self) -> str:
-        """The DSN of a server that takes connections. Raises EmbeddedPostgresError, with nothing left running."""
+        """Returns the DSN. Raises EmbeddedPostgresError, with nothing left running."""
         if self._process is not None:
             raise RuntimeError("the embedded PostgreSQL is started already")
         self._folder.hold()
@@ -104,7 +102,6 @@ class EmbeddedPostgres:
         return self._dsn
 
     def stop(self) -> None:
-        """Stops the server by a fast shutdown, after a while by an immediate one, and releases the folder."""
         process, self._process = self._process, None
         try:
             if process is not None:
@@ -114,10 +111,7 @@ class EmbeddedPostgres:
             self._folder.release()
 
     def keep_alive(self) -> None:
-        """Restarts the server on its port if it has ended by itself. It must be called about once a second.
-
-        It does not wait until the server is ready; tries that fail get rarer.
-        """
+        """Restarts the server if it has ended by itself, without waiting for it. To be called about once a second."""
         now = time.monotonic()
         if self._respawn is None or self._process is None or self._process.poll() is None or now < self._revive_at:
             return
@@ -148,7 +142,7 @@ class EmbeddedPostgres:
             return launcher.spawn(command, descriptors=descriptors, log=log)
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> bool:
-        """False if it has ended. Raises EmbeddedPostgresError if it takes too long."""
+        """False if it has ended."""
         deadline = time.monotonic() + self._start_timeout_s
         while process.poll() is None:
             if self._is_ready(process.pid):

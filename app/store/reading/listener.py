@@ -54,7 +54,6 @@ class FeedListener:
             await asyncio.sleep(self._backoff.next_s())
 
     async def _listen(self) -> None:
-        """A half-open connection is found by the heartbeat."""
         connection = await connect(self._url, self._timeouts, "listener", STAYS)
         lost = asyncio.Event()
         try:

@@ -45,8 +45,6 @@ class PostgresAclStore:
 
 
 class PostgresBulkStore:
-    """Writes batches through COPY."""
-
     def __init__(self, url: DatabaseUrl, timeouts: StoreTimeouts | None = None) -> None:
         self._feed = FeedWriter(url, timeouts or StoreTimeouts(), "import")
 

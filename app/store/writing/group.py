@@ -62,7 +62,6 @@ class Group:
         self._ids_to_come = _random_ids()
 
     async def apply(self, mutations: Iterable[Mutation]) -> list[Outcome | ApiException]:
-        """A later mutation sees the earlier ones."""
         outcomes: list[Outcome | ApiException] = []
         creates: list[CreateAcls] = []
         for mutation in mutations:
@@ -79,7 +78,6 @@ class Group:
         return outcomes
 
     async def _create(self, run: Sequence[CreateAcls]) -> list[Outcome | ApiException]:
-        """Neighbouring createAcls, looked up and inserted together."""
         keys = [await self._keys(mutation) for mutation in run]
         ids = await self._ids({key for some in keys for key in some})
         outcomes: list[Outcome | ApiException] = []
@@ -142,7 +140,6 @@ class Group:
         return CreateAclsOutcome(results)
 
     async def _draft_creates(self, new: Mapping[bytes, StandardAcl], actor: str) -> list[tuple[object, ...]]:
-        """Returns the rows for `acl`."""
         rows: list[tuple[object, ...]] = []
         async for some in in_slices(list(new.items())):
             for key, acl in some:
@@ -187,7 +184,6 @@ class Group:
         return None if mutation.guard is None else guard_refusal(mutation.guard, self._token())
 
     def _token(self) -> Token:
-        """The state after all that is drafted so far."""
         return Token(self._head.epoch, self._next_offset() - 1)
 
     def _next_offset(self) -> int:
