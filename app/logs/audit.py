@@ -16,7 +16,6 @@ import msgspec
 from app.core.authorize import Verdict
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclOperation, ResourceType
-from app.logs.api_keys import API_KEY_NAMES, request_name
 from app.logs.json_text import LogFormat, json_content, written_bytes
 from app.logs.lines import REPEATED_BYTES, LineLog, json_stamp
 from app.metrics.declared import Metrics
@@ -39,6 +38,26 @@ _SHOWN_OF_LONG = 64
 # C0 and C1 controls, DEL, line and paragraph separator, and the marks that reorder text on a screen.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
+_API_KEY_NAMES = """
+Produce Fetch ListOffsets Metadata LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown OffsetCommit OffsetFetch
+FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup DescribeGroups ListGroups SaslHandshake ApiVersions
+CreateTopics DeleteTopics DeleteRecords InitProducerId OffsetForLeaderEpoch AddPartitionsToTxn AddOffsetsToTxn EndTxn
+WriteTxnMarkers TxnOffsetCommit DescribeAcls CreateAcls DeleteAcls DescribeConfigs AlterConfigs AlterReplicaLogDirs
+DescribeLogDirs SaslAuthenticate CreatePartitions CreateDelegationToken RenewDelegationToken ExpireDelegationToken
+DescribeDelegationToken DeleteGroups ElectLeaders IncrementalAlterConfigs AlterPartitionReassignments
+ListPartitionReassignments OffsetDelete DescribeClientQuotas AlterClientQuotas DescribeUserScramCredentials
+AlterUserScramCredentials Vote BeginQuorumEpoch EndQuorumEpoch DescribeQuorum AlterPartition UpdateFeatures Envelope
+FetchSnapshot DescribeCluster DescribeProducers BrokerRegistration BrokerHeartbeat UnregisterBroker
+DescribeTransactions ListTransactions AllocateProducerIds ConsumerGroupHeartbeat ConsumerGroupDescribe
+ControllerRegistration GetTelemetrySubscriptions PushTelemetry AssignReplicasToDirs ListConfigResources
+DescribeTopicPartitions ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge AddRaftVoter
+RemoveRaftVoter UpdateRaftVoter InitializeShareGroupState ReadShareGroupState WriteShareGroupState
+DeleteShareGroupState ReadShareGroupStateSummary StreamsGroupHeartbeat StreamsGroupDescribe DescribeShareGroupOffsets
+AlterShareGroupOffsets DeleteShareGroupOffsets StreamsGroupTopologyDescriptionUpdate UnregisterController
+"""
+API_KEY_NAMES = tuple(_API_KEY_NAMES.split())
+"""The names of Kafka's requests by API key, as `ApiKeys.name` of Kafka 4.4.0 spells them."""
+
 
 class AuditEntry(msgspec.Struct, gc=False):
     """One decided action. `acl` is None unless the rule is MatchingAcl."""
@@ -53,8 +72,6 @@ class AuditEntry(msgspec.Struct, gc=False):
 
 
 class AuditSource(msgspec.Struct, gc=False):
-    """What an audit line shows of a request's context."""
-
     principal: str
     host: str
     request_type: int | None
@@ -75,11 +92,9 @@ _Request = tuple[AuditSource, Sequence[AuditEntry]]
 
 
 class AuditLog(LineLog[_Request]):
-    """Writes decided actions, chosen by their level before, in one of two layouts. `write` gets whole lines.
+    """Writes decided actions in one of two layouts; what can't be written is lost and counted."""
 
-    What can't be written is lost and counted: a standard output that is gone does not come back.
-    """
-
+    # A standard output that is gone does not come back.
     retries = False
 
     def __init__(
@@ -96,13 +111,13 @@ class AuditLog(LineLog[_Request]):
         self._metrics = metrics
         self._layout = _json_lines if form == "JSON" else _kafka_lines
         self._line_bytes = len("".join(self._layout(0.0, _WIDEST_SOURCE, [_WIDEST_ENTRY], slice(1))).encode())
-        """Of a line all of whose names are empty."""
+        """The bytes of a line whose names are all empty."""
 
     def log(self, source: AuditSource, entries: Sequence[AuditEntry]) -> None:
         self._put((source, entries), len(entries), self._room(source, entries))
 
     def _room(self, source: AuditSource, entries: Sequence[AuditEntry]) -> int:
-        """How many bytes the lines of these take at most."""
+        """Bytes that their lines take at most."""
         principal = written_bytes(source.principal)
         again = min(principal, REPEATED_BYTES)
         ids = (source.request_id, source.trace_id, source.caller)
@@ -141,12 +156,6 @@ class AuditLog(LineLog[_Request]):
         _LOG.warning("audit_written_again", extra={"lines_lost_so_far": self._metrics.audit_lines_failed})
 
 
-def audit_message(source: AuditSource, entry: AuditEntry) -> str:
-    """The message of Kafka's StandardAuthorizer, control characters escaped."""
-    [line] = _lines(source, [entry], slice(1), _printable, ("", "", ""))
-    return line.removeprefix(_LEVEL_NAMES[entry.level])
-
-
 def _kafka_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry], part: slice) -> Iterator[str]:
     """Kafka's log4j layout: [%d] %p %m (%c)%n."""
     seconds = int(time_s)
@@ -155,7 +164,7 @@ def _kafka_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntr
 
 
 def _json_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry], part: slice) -> Iterator[str]:
-    """Kafka's sentence as it is, character by character, escaped as JSON has it."""
+    """Kafka's sentence, escaped as JSON has it."""
     seconds = int(time_s)
     stamp = f'{json_stamp(seconds)}{int((time_s - seconds) * 1000):03d}Z","level":"'
     end = '"' if source.request_id is None else f'","request_id":"{json_content(source.request_id)}"'
@@ -174,10 +183,7 @@ def _lines(
     shown: Callable[[str], str],
     around: tuple[str, str, str],
 ) -> Iterator[str]:
-    """A line for each of these actions; what they share is worded once.
-
-    `shown` is how a layout shows what others have named; `around` stands before and after the level, and at the end.
-    """
+    """`shown` escapes names; `around` stands before and after the level, and at the end."""
     stamp, before, end = around
     principal = shown(source.principal)
     # None if the principal may be repeated as it is.
@@ -194,6 +200,13 @@ def _lines(
             f"{_OPERATIONS[entry.operation]}{where}{_RESOURCE_TYPES[entry.resource_type]}"
             f"{shown(entry.resource_name)}{request}{entry.resource_reference_count} based on rule {rule}{end}"
         )
+
+
+def request_name(api_key: int | None) -> str:
+    """The number itself where Kafka 4.4.0 has no name for it, as AclAuthorizer printed it; or `null`."""
+    if api_key is None:
+        return "null"
+    return API_KEY_NAMES[api_key] if 0 <= api_key < len(API_KEY_NAMES) else str(api_key)
 
 
 def _short(principal: str) -> str:

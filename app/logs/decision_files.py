@@ -31,8 +31,6 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBounds:
-    """Where the files are, when one is closed, and how much of the closed ones is kept."""
-
     folder: Path
     rotate_bytes: int
     rotate_s: float
@@ -40,8 +38,6 @@ class FileBounds:
 
 
 class _OpenFile:
-    """A file that this process alone writes."""
-
     __slots__ = ("_descriptor", "opened_at", "path", "size")
 
     def __init__(self, path: Path, descriptor: int, opened_at: float) -> None:
@@ -54,7 +50,7 @@ class _OpenFile:
         return _is_at(self.path, self._descriptor)
 
     def append(self, lines: bytes) -> None:
-        """Writes all of this, or raises OSError: then the file ends as before, unless the disk refuses even that."""
+        """Raises OSError; then the file ends as before, unless the disk refuses even that."""
         rest = memoryview(lines)
         try:
             while rest:
@@ -90,12 +86,12 @@ class DecisionFiles:
         self._left_over = True
         """Whether there may be files that nobody writes to and nobody has closed."""
         self._closed_bytes = bounds.retention_bytes
-        """How much was closed since the last look at all closed files; enough to look, at first."""
+        """Bytes closed since the last look at all closed files; at first enough to look."""
         self._deleted = 0
         self._may_tell = OncePerMinute(clock)
 
     def append(self, lines: bytes) -> None:
-        """Writes whole lines, to a new file if none is open. Raises OSError if they are not written."""
+        """Writes whole lines. Raises OSError if they are not written."""
         file = self._file
         if file is not None and not file.is_there():
             # It may come back with its folder.
@@ -113,7 +109,7 @@ class DecisionFiles:
             raise
 
     def tidy_s(self) -> float | None:
-        """In how many seconds `tidy` has something to do; None means not before the next line."""
+        """Seconds until `tidy` has something to do; None means not before the next line."""
         if self._left_over:
             return 0.0
         return None if self._file is None else max(0.0, self._ends_in_s(self._file))
@@ -132,7 +128,7 @@ class DecisionFiles:
             self._delete_oldest()
 
     def finish(self) -> None:
-        """Closes the open file. Raises OSError if it can't be renamed, which a later `tidy` does."""
+        """Raises OSError if the open file can't be renamed, which a later `tidy` does."""
         file, self._file = self._file, None
         if file is None:
             return
@@ -270,7 +266,7 @@ def _rename(source: Path, target: Path) -> None:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Whether this process has the lock now, until it ends. Raises OSError where there are no locks."""
+    """Takes the lock if it is free. Raises OSError where there are no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -27,8 +27,6 @@ LONGEST_LINE = 1024 * 1024
 
 
 class Asked(Protocol):
-    """An action in the words of the request."""
-
     operation: str
     resource_type: str
     resource_name: str
@@ -67,7 +65,7 @@ class Decided(NamedTuple):
 
 
 class DecisionLog(LineLog[Decided]):
-    """Writes the decisions of a share of the requests, `sample`, each of which is drawn by itself."""
+    """Writes the decisions of a share of the requests, `sample`."""
 
     retries = True
 
@@ -88,7 +86,7 @@ class DecisionLog(LineLog[Decided]):
         self._draw = random.Random().random  # noqa: S311 - a sample, not a secret
 
     def wants_next(self) -> bool:
-        """Whether the next request is in the sample; to be asked once for each."""
+        """Whether the next request is in the sample; ask once for each."""
         return self._sample >= 1.0 or self._draw() < self._sample
 
     def take(self, decided: Decided) -> None:
@@ -172,7 +170,7 @@ def _action(action: Asked, verdict: Verdict, acl_id: bytes | None) -> str:
 
 
 def _lists(bodies: Sequence[str], room: int) -> Iterator[str]:
-    """The actions as JSON objects, as many in a text as there is room for."""
+    """JSON objects, as many in a text as there is room for."""
     some: list[str] = []
     size = _REQUEST_BYTES
     for body in bodies:
@@ -190,7 +188,7 @@ def _text(value: str | UnsetType | None) -> str:
 
 
 def _size(decided: Decided) -> int:
-    """As many bytes as its lines take at most, or about what it takes in memory if that is more."""
+    """The bytes that its lines take at most, or about what it takes in memory if that is more."""
     _, asker, actions, _, _ = decided
     head = _REQUEST_BYTES
     kept = 0

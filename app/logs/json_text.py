@@ -23,15 +23,13 @@ def json_string(text: str) -> str:
 
 
 def json_content(text: str) -> str:
-    """The JSON string without its quotes; a text without escapes costs next to nothing."""
+    """The JSON string without its quotes."""
     return text if text.isprintable() and '"' not in text and "\\" not in text else json_string(text)[1:-1]
 
 
 def written_bytes(text: str) -> int:
-    r"""How many bytes the text takes in a log: exact where nothing is escaped, else at most so many.
-
-    A byte of UTF-8 becomes six at most (`\u007f`). The event loop calls this, so it costs next to nothing.
-    """
+    """Bytes that the text takes in a log: exact where nothing is escaped, else at most so many."""
+    # The event loop calls this, so it costs next to nothing.
     if text.isprintable() and '"' not in text and "\\" not in text:
         return len(text) if text.isascii() else len(text.encode())
     return _LONGEST_ESCAPE * len(text.encode("utf-8", "surrogatepass"))

@@ -16,7 +16,6 @@ REPEATED_BYTES = 1024
 """What a request's lines have in common stands in each of them only if it takes no more than this."""
 
 MAX_LINES = 100
-"""How many lines are written at once."""
 
 _MAX_BYTES = 64 * 1024
 """No further request is added to what is written at once when it is so much."""
@@ -30,8 +29,6 @@ Request = TypeVar("Request")
 
 
 class OncePerMinute:
-    """Limits what is logged of trouble that goes on."""
-
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._next = float("-inf")
@@ -53,16 +50,16 @@ class LineLog(ABC, Generic[Request]):
     """
 
     retries: ClassVar[bool]
-    """Whether lines that can't be written wait for the next attempt, or are lost."""
+    """Whether lines that can't be written wait for the next attempt; else they are lost."""
 
     def __init__(self, name: str, *, capacity: int, linger_s: float) -> None:
         self._capacity = capacity
         self._linger_s = linger_s
         self._queue: SimpleQueue[tuple[float, Request, int, int] | None] = SimpleQueue()
-        """When each request was taken, its number of lines, and the bytes that they take at most; None wakes up."""
+        """Time, request, its number of lines, and the bytes that they take at most; None wakes the thread."""
         self._pending: deque[tuple[float, Request, int, int]] = deque()
         self._lines_through = 0
-        """How many lines of the first pending request are written already."""
+        """Lines of the first pending request that are written already."""
         self._closing = Event()
         self._backoff = Backoff(_FIRST_RETRY_S, _LAST_RETRY_S, random.uniform)
         self._failing = self._failure_told = False
@@ -76,7 +73,7 @@ class LineLog(ABC, Generic[Request]):
         self._thread.start()
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """Write what waits and stop. Returns whether that was done in time; it blocks, so not for the event loop."""
+        """Write what waits and stop. Returns whether that was done in time. It blocks: not for the event loop."""
         self._closing.set()
         self._queue.put(None)
         if self._thread.is_alive():
@@ -101,7 +98,7 @@ class LineLog(ABC, Generic[Request]):
         """Called when lines are written, and whenever `_tidy_s` is over."""
 
     def _tidy_s(self) -> float | None:
-        """In how many seconds there is something to tidy; None: not before the next line."""
+        """Seconds until there is something to tidy; None means not before the next line."""
         return None
 
     def _finish(self) -> None:

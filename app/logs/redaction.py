@@ -11,7 +11,7 @@ from app.formats.database_url import DatabaseUrl
 
 MASK = "***"
 LONGEST_TEXT = 64 * 1024
-"""The longest text that is logged, in characters."""
+"""In characters."""
 
 _MARGIN = 32 * 1024
 _SHORTEST_SECRET = 4
@@ -32,10 +32,9 @@ _NAMES = re.compile(r"(?i:authorization|password|passwd|passphrase|secret|creden
 
 
 class _Concealed:
-    """The secrets of this process, in every spelling that a text may have them in, longest first."""
+    """The secrets of this process in every spelling, longest first."""
 
-    def __init__(self) -> None:
-        self.spellings: tuple[str, ...] = ()
+    spellings: tuple[str, ...] = ()
 
     def add(self, secret: str) -> None:
         spellings = {
@@ -50,9 +49,6 @@ class _Concealed:
         kept = spellings.union(self.spellings)
         # INVARIANT: replaced as a whole, for another thread may be reading.
         self.spellings = tuple(sorted(kept, key=lambda each: (-len(each), each)))
-
-    def clear(self) -> None:
-        self.spellings = ()
 
 
 _concealed = _Concealed()
@@ -78,7 +74,7 @@ def conceal_url(url: DatabaseUrl) -> None:
 
 def reveal_all() -> None:
     """Forget every secret; for tests."""
-    _concealed.clear()
+    _concealed.spellings = ()
 
 
 def is_secret_by_name(field: str) -> bool:
@@ -86,7 +82,7 @@ def is_secret_by_name(field: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """The text without secrets, and without what is beyond 64 Ki characters of it."""
+    """The text without secrets, cut to 64 Ki characters."""
     if len(text) <= LONGEST_TEXT:
         return _masked(text)
     # INVARIANT: a secret that the cut makes unrecognisable lies in the margin, which is dropped.
@@ -123,7 +119,7 @@ def _without_password(run: re.Match[str]) -> str:
 
 
 def _without_jwt(run: re.Match[str]) -> str:
-    """Masks what begins with a JWT's header and has two more parts, the last of which may be empty."""
+    """A JWT has a header and two more parts, the last of which may be empty."""
     parts = run[0].split(".")
     for at, part in enumerate(parts[:-2]):
         begins = part.find("eyJ")

@@ -22,7 +22,6 @@ from app.logs.json_text import LogFormat, json_string
 from app.logs.redaction import MASK, is_secret_by_name, redacted
 
 LIBRARY_MESSAGE = "library_message"
-"""The event of a library's line, whose text is its field `message`."""
 
 _LOG = logging.getLogger(__name__)
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
@@ -129,7 +128,7 @@ class JsonFormatter(logging.Formatter):
         return "{" + ",".join([f"{json_string(name)}:{_json(value)}" for name, value in members.items()]) + "}"
 
     def _fields(self, record: logging.LogRecord) -> Iterator[tuple[str, object]]:
-        """Name and value of what follows the event: the call's own fields, then worker and request."""
+        """The call's own fields, then worker and request."""
         if not _is_ours(record):
             yield "message", redacted(_message(record))
         for name, value in vars(record).items():
@@ -181,7 +180,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _shown(name: str, value: object) -> object:
-    """A field's value: numbers and truth values stay, everything else becomes text without secrets."""
+    """Numbers and truth values stay; everything else becomes text without secrets."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):

@@ -24,6 +24,7 @@ SHUTDOWN_TIMEOUT_S = 2.0
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"})
 _HEADERS_VARIABLES = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+_ATTRIBUTES_VARIABLE = "OTEL_RESOURCE_ATTRIBUTES"
 _LOUD = ("opentelemetry.sdk._shared_internal", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 _FIRST_SERVER_ERROR = 500
 # Machines ask these every few seconds, which would bury the traces of callers.
@@ -65,7 +66,9 @@ class Tracing:
         _conceal_credentials()
         for name in _LOUD:
             logging.getLogger(name).addFilter(_SELDOM)
-        attributes = {"service.version": version} | ({} if _is_named() else {"service.name": "klamm"})
+        attributes = {"service.version": version}
+        if "OTEL_SERVICE_NAME" not in os.environ and "service.name=" not in os.environ.get(_ATTRIBUTES_VARIABLE, ""):
+            attributes["service.name"] = "klamm"
         self._provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
         try:
             self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -82,10 +85,7 @@ class Tracing:
 
 
 class TracedRequests:
-    """An ASGI application with a server span around each request except probes, which already has its mark.
-
-    No span shows a principal, a header or a body.
-    """
+    """Makes a server span around each request except probes. No span shows a principal, a header or a body."""
 
     def __init__(self, app: Application, tracing: Tracing) -> None:
         from opentelemetry.trace import SpanKind  # noqa: PLC0415 - not even loaded while tracing is off
@@ -165,14 +165,10 @@ def _parent(scope: Scope) -> "Context":
 
 
 def _join_trace(span: "Span") -> None:
-    """A request without a trace is answered, and logged, under the one that begins here."""
+    """A request without a trace joins the one that begins here."""
     mark, context = REQUEST_MARK.get(), span.get_span_context()
     if mark is not None and mark.traceparent is None and context.is_valid:
         mark.traceparent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 1:02x}"
-
-
-def _is_named() -> bool:
-    return "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
 
 
 def _conceal_credentials() -> None:

@@ -9,6 +9,7 @@ series.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -41,15 +42,13 @@ OPERATIONS = (
     "docs",
     "other",
 )
-"""The operations of the API by operationId; `other` is a request that reached none of them."""
+"""By operationId; `other` is a request that reached none of them."""
 
 UPDATES = ("createAcls", "deleteAcls")
 
 ADMISSION_POOLS = ("decisions", "lists", "updates", "waiting", "probes")
-"""The pools of `app.rest.http.admission`."""
 
 DECISION_LOG_REASONS = ("buffer", "disk")
-"""Why the decision log loses lines: decisions come faster than they are written, or nothing can be written."""
 
 READINESS_STATES = ("STARTING", "LOADING", "READY", "LAGGING", "FENCED", "DRAINING")
 VERDICTS = tuple(Verdict)
@@ -60,7 +59,7 @@ _UPDATE_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 
 class Histogram:
-    """Counts by upper bound, inclusive, and the sum: what `observe` costs is one bisection."""
+    """Counts by upper bound, inclusive, and the sum."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -74,13 +73,8 @@ class Histogram:
         self.total += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """The counts as Prometheus wants them: cumulative, with `+Inf` last."""
-        below = 0
-        cumulative: list[tuple[str, float]] = []
-        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
-            below += count
-            cumulative.append((bound, below))
-        return cumulative
+        """Cumulative, with `+Inf` last, as Prometheus wants them."""
+        return list(zip((*map(str, self.bounds), "+Inf"), accumulate(self.counts), strict=True))
 
 
 _Samples = Iterable[tuple[Sequence[str], *tuple[Any, ...]]]
@@ -138,8 +132,6 @@ def _histogram_by(label: str, text: str, values: Iterable[str], bounds: tuple[fl
 
 @dataclass(slots=True)
 class Metrics:
-    """What one process counts."""
-
     acl_count: int = _gauge("ACLs in memory; -1 until the first load is complete.", -1)
     feed_age_seconds: float = _gauge("Seconds since the image was last known to equal the store's head.")
     readiness_state: str = _metric(

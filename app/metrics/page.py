@@ -12,7 +12,6 @@ from prometheus_client.registry import Collector
 from app.metrics.declared import Metrics
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-"""The media type of `MetricsPage.render`."""
 
 
 class MetricsPage:

@@ -5,7 +5,7 @@ for each worker that answers, with its number as the label `worker`: alert on `m
 `min(klamm_feed_offset)`. What is the same everywhere (`klamm_build_info`) is shown once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -35,8 +35,6 @@ def families_of(metrics: Iterable[Metric]) -> list[Family]:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """Whether a worker has just answered, and how often it was started again."""
-
     number: int
     up: bool
     restarts: int
@@ -50,19 +48,19 @@ class ServiceMetrics:
     """The latest metrics of each worker, and the sums of those that have ended."""
 
     def __init__(self) -> None:
-        self._latest: dict[int, list[Family]] = {}
+        self._latest: dict[int, dict[str, Family]] = {}
         self._ended: dict[str, dict[_Series, float]] = {}
         self._known: dict[str, Family] = {}
         """Every metric that was ever seen, without samples."""
 
     def note(self, worker: int, families: list[Family]) -> None:
-        self._latest[worker] = families
+        self._latest[worker] = {each.name: each for each in families}
         for each in families:
             self._known.setdefault(each.name, Family(each.name, each.kind, each.help, []))
 
     def retire(self, worker: int) -> None:
-        """What an ended worker counted, as far as it is known, stays in the sums."""
-        for family in self._latest.pop(worker, []):
+        """What an ended worker counted stays in the sums."""
+        for family in self._latest.pop(worker, {}).values():
             if family.kind in _SUMMED:
                 _add(self._ended.setdefault(family.name, {}), family)
 
@@ -74,31 +72,22 @@ class ServiceMetrics:
 
     def _merged(self, known: Family, present: Sequence[int]) -> Metric:
         merged = Metric(known.name, known.help, known.kind)
+        latest = {worker: by_name[known.name] for worker, by_name in self._latest.items() if known.name in by_name}
         if known.kind in _SUMMED:
             # A worker that doesn't answer counts with its last answer: a sum that falls would look like a restart.
-            for (name, series_labels), value in self._sums(known.name).items():
+            sums = dict(self._ended.get(known.name, {}))
+            for family in latest.values():
+                _add(sums, family)
+            for (name, series_labels), value in sums.items():
                 merged.add_sample(name, dict(series_labels), value)
             return merged
         for worker in present:
             own = {} if known.kind == "info" else {"worker": str(worker)}
-            for name, labels, value in self._samples(worker, known.name):
+            for name, labels, value in latest[worker].samples if worker in latest else ():
                 merged.add_sample(name, {**labels, **own}, value)
             if not own and merged.samples:
                 break
         return merged
-
-    def _sums(self, name: str) -> Mapping[_Series, float]:
-        sums = dict(self._ended.get(name, {}))
-        for families in self._latest.values():
-            for family in families:
-                if family.name == name:
-                    _add(sums, family)
-        return sums
-
-    def _samples(self, worker: int, name: str) -> Iterator[tuple[str, dict[str, str], float]]:
-        for family in self._latest.get(worker, []):
-            if family.name == name:
-                yield from family.samples
 
 
 class _Page(Collector):

@@ -46,13 +46,9 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class RestApp:
-    """Routes requests, with the replica's services in their scope."""
-
     def __init__(self, services: Services, pages: Routes, traced: Callable[[ASGIApp], ASGIApp] | None = None) -> None:
         self.answer: Answer = AtOnce(services) if traced is None else _never_at_once
-        """Called by the server's protocol before it puts a plain request to the application."""
         self.worker_probe = health.worker_probe(services)
-        """What the supervisor of several workers asks each of them."""
         self._services = services
         self._router = APIRouter(routes=[*ROUTES, *pages], redirect_slashes=False, default=self._not_found)
         self._marked = MarkedRequests(self._routed if traced is None else traced(self._routed))
@@ -73,7 +69,7 @@ class RestApp:
         await self._refuse(not_found(scope["path"]), scope, receive, send)
 
     async def _refuse(self, refusal: ApiException, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse what is for no route; below OPA's paths in plain text, which its client takes for no answer."""
+        """Below OPA's paths the refusal is plain text, which its client takes for no answer."""
         began = perf_counter()
         is_for_opa = asks_opa(scope["path"].encode(errors="replace"))
         response = opa.opa_refusal(refusal) if is_for_opa else response_to(refusal)
@@ -83,27 +79,21 @@ class RestApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppOptions:
-    """What an application may be given beside its authorizer."""
-
     siblings: Siblings | None = None
-    """The other workers of the service, for whom probes and metrics speak too."""
+    """The other workers of the service."""
     callers: Callers | None = None
     """None: everyone may ask everything."""
     admission: Admission | None = None
     """None: one of its own, which knows nothing of connections."""
     tracing: Tracing | None = None
-    """With it, every request goes through the router, which makes a span of it."""
+    """With it, the router makes a span of every request."""
     decision_log: DecisionLog | None = None
-    """Where decisions of authorize are written."""
     document: Callable[[], Mapping[str, Any]] | None = None
     """The OpenAPI document; None: neither it nor the reference made of it is served."""
 
 
 def create_rest_app(
-    authorizer: Authorizer,
-    metrics: Metrics,
-    audit: AuditLog,
-    options: AppOptions = AppOptions(),
+    authorizer: Authorizer, metrics: Metrics, audit: AuditLog, options: AppOptions = AppOptions()
 ) -> RestApp:
     """The ASGI application of one replica. It neither opens nor closes what it is given."""
     services = Services(

@@ -26,18 +26,14 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import at_once, at_one_offset
 
 _SLICE = 64
-"""Actions that are decided in one step of the event loop."""
 _AT_ONCE_S = 0.005
 
 NO_MARK = RequestMark("-")
 _ALLOWED, _DENIED = b'"ALLOWED"', b'"DENIED"'
-"""Results as JSON."""
 _TO_JSON = msgspec.json.Encoder().encode
 
 
 class _Frame:
-    """What all answers from one image share."""
-
     __slots__ = ("audit_level", "image", "position", "tail")
 
     def __init__(self, image: AuthorizerImage) -> None:
@@ -48,15 +44,15 @@ class _Frame:
 
 
 class Decided(msgspec.Struct, gc=False):
-    """A batch that is decided, and not yet counted or logged."""
+    """A decided batch, not yet counted or logged."""
 
     request: AuthorizeRequest
     authorization: Authorization
     verdicts: list[Verdict]
     results: list[bytes]
-    """The same as JSON."""
+    """As JSON."""
     rows: list[int | None] | None = None
-    """The rows of the ACLs that decided, where they will be needed; None: not looked up yet."""
+    """The rows of the deciding ACLs, where they will be needed; None: not looked up yet."""
 
 
 class Decider:
@@ -74,7 +70,7 @@ class Decider:
         self._frame = _Frame(authorizer.image)
 
     def decide(self, request: AuthorizeRequest, context: RequestContext) -> Decided:
-        """Raises what `Authorizer.authorization` does, InvalidFieldsException; nothing is counted or logged."""
+        """Raises what `Authorizer.authorization` does, and InvalidFieldsException."""
         authorization = self._authorization(context)
         verdicts = _decide(authorization, request.actions, request)
         return Decided(request, authorization, verdicts, [_ALLOWED if each.allowed else _DENIED for each in verdicts])
@@ -129,7 +125,7 @@ class Decider:
         return reply + self._frame.tail
 
     def record(self, decided: Decided, mark: RequestMark) -> list[int | None] | None:
-        """Count and log the decisions; the rows of the ACLs that decided, if they had to be looked up."""
+        """Count and log the decisions. Returns the rows of the deciding ACLs if they had to be looked up."""
         request, authorization, verdicts = decided.request, decided.authorization, decided.verdicts
         self._metrics.count_verdicts(verdicts)
         rows = decided.rows
@@ -166,7 +162,7 @@ class Decider:
 
 
 def _decide(authorization: Authorization, actions: list[Action], request: AuthorizeRequest) -> list[Verdict]:
-    """Decide on these actions of the request. An unknown word is refused with all others of the request."""
+    """An unknown word is refused with all others of the request."""
     decide = authorization.decide
     verdicts = []
     for action in actions:
@@ -180,7 +176,6 @@ def _decide(authorization: Authorization, actions: list[Action], request: Author
 
 
 def refusal_of_actions(actions: list[Action]) -> InvalidFieldsException:
-    """The refusal of a batch with unknown words, naming each."""
     errors = []
     for at, action in enumerate(actions):
         if action.operation not in OPERATION_CODES:
@@ -204,7 +199,6 @@ def _deciding_rows(authorization: Authorization, actions: list[Action], verdicts
 
 
 def _rules(decided: Decided, rows: list[int | None] | None) -> list[bytes]:
-    """Rule and ACL of each decision, as JSON."""
     authorization, verdicts = decided.authorization, decided.verdicts
     if rows is None:
         rows = _deciding_rows(authorization, decided.request.actions, verdicts)

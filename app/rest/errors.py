@@ -62,7 +62,6 @@ class ProblemField(msgspec.Struct, frozen=True):
     """What is wrong with one field."""
 
     pointer: Annotated[str, Meta(description="JSON pointer into the body.")]
-    """The empty one is the whole body."""
     detail: Annotated[str, Meta(description="What is wrong with it, and the way out.")]
 
 
@@ -86,8 +85,6 @@ class Problem(msgspec.Struct):
 
 
 class InvalidFieldsException(InvalidRequestException):
-    """The body is refused, field by field."""
-
     def __init__(self, errors: Sequence[ProblemField]) -> None:
         first = errors[0]
         where = f"`{first.pointer}`: " if first.pointer else ""
@@ -121,22 +118,18 @@ _STATUS_OF_EXCEPTION: dict[type[ApiException], int] = {
 
 
 def invalid_field(pointer: str, detail: str) -> InvalidFieldsException:
-    """The refusal of one field."""
     return InvalidFieldsException([ProblemField(pointer, detail)])
 
 
 def not_found(path: str) -> ResourceNotFoundException:
-    """The refusal of a path that leads nowhere."""
     return ResourceNotFoundException(f"there is nothing at `{path[:200]}`; openapi.json lists every path")
 
 
 def status_of(refusal: ApiException) -> int:
-    """The HTTP status of this refusal."""
     return _STATUS_OF_EXCEPTION.get(type(refusal)) or STATUS_OF_ERROR[refusal.error]
 
 
 def problem_response(refusal: ApiException) -> Response:
-    """The refusal as problem+json."""
     status = status_of(refusal)
     code = refusal.error.value
     body = Problem(
@@ -153,7 +146,7 @@ def problem_response(refusal: ApiException) -> Response:
 
 
 def plain_response(refusal: ApiException) -> Response:
-    """The refusal as plain text: Kafka's name of the error, and nothing else."""
+    """Kafka's name of the error as plain text."""
     status = status_of(refusal)
     return Response(refusal.error.value, status, _headers_of(refusal, status), "text/plain")
 
@@ -170,7 +163,7 @@ def _headers_of(refusal: ApiException, status: int) -> dict[str, str]:
 
 
 def unexpected(fault: Exception) -> ApiException:
-    """What a caller gets to hear of a fault: nothing but where to find its cause, which goes to the log."""
+    """The refusal that names no cause, but where in the log it is."""
     mark = REQUEST_MARK.get()
     _LOG.error("request_failed", exc_info=fault)
     where = "" if mark is None else f" under request id `{mark.request_id}`"
@@ -178,20 +171,17 @@ def unexpected(fault: Exception) -> ApiException:
 
 
 def response_to(fault: Exception) -> Response:
-    """The answer to whatever a route has raised."""
     return problem_response(fault if isinstance(fault, ApiException) else unexpected(fault))
 
 
 class ItemOutcome(TypedDict):
-    """What every entry of a batch is answered with."""
-
     error_code: int
     code: str
     error_message: str | None
 
 
 def item_outcome(refusal: ApiException | None) -> ItemOutcome:
-    """The outcome of one entry; None is success."""
+    """The outcome of one entry of a batch; None is success."""
     error = Errors.NONE if refusal is None else refusal.error
     return {
         "error_code": error.error_code,

@@ -54,7 +54,6 @@ _DESCRIPTIONS = {
     "503": "Not now; try again after Retry-After (AUTHORIZER_NOT_READY, STORE_UNAVAILABLE, OFFSET_NOT_AVAILABLE)",
     "504": "The deadline passed; whether the update was kept is unknown (REQUEST_TIMED_OUT)",
 }
-_OF_THE_PROTOCOL = "The request breaks a rule of HTTP or of its own form (INVALID_REQUEST, ...)"
 
 
 def build_openapi() -> dict[str, Any]:
@@ -87,7 +86,6 @@ def build_openapi() -> dict[str, Any]:
 
 
 def _described(route: Route, operation: dict[str, Any]) -> dict[str, Any]:
-    """The operation with its bodies, its example, and all that it may answer."""
     operation["summary"] = route.name
     responses = operation.pop("responses")
     if route.body_struct is not None:
@@ -109,7 +107,6 @@ def _reference(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def _refusals(route: Route) -> dict[str, Any]:
-    """What the protocol may answer on any path, what every route of this kind may refuse, and what this one may."""
     statuses = {400, 408, 429, 431, 500, *route.may_refuse}
     if route.needs_caller:
         statuses |= {401, 403}
@@ -118,7 +115,8 @@ def _refusals(route: Route) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": _reference(Problem)}}
     refusals = {str(status): {"description": _DESCRIPTIONS[str(status)], "content": content} for status in statuses}
     if route.body_struct is None and HTTPStatus.BAD_REQUEST not in route.may_refuse:
-        refusals["400"] = {"description": _OF_THE_PROTOCOL, "content": content}
+        description = "The request breaks a rule of HTTP or of its own form (INVALID_REQUEST, ...)"
+        refusals["400"] = {"description": description, "content": content}
     return refusals
 
 
@@ -150,7 +148,7 @@ def _schemas(routes: list[Route]) -> dict[str, Any]:
 
 
 def _tidy(node: Any) -> Any:  # noqa: ANN401 - any part of a JSON document
-    """The same without the type that msgspec puts beside a reference, and without empty lists of required fields."""
+    """Removes the type that msgspec puts beside a reference, and empty lists of required fields."""
     if isinstance(node, list):
         return [_tidy(each) for each in node]
     if not isinstance(node, dict):

@@ -28,8 +28,6 @@ SIGNATURE_ALGORITHMS = (
 )
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?")
-_CERTIFICATE_NAME = re.compile(r"(DNS|URI):[!-~]{1,2000}")
-_SERVICE_ACCOUNT = re.compile(r"[a-z0-9.-]{1,253}/[a-z0-9.-]{1,253}")
 _MAX_PRINCIPALS = 1_000
 
 
@@ -49,18 +47,23 @@ def _principal_pattern(text: str) -> str:
     return _principal(text)
 
 
-def _certificate_name(text: str) -> str:
-    if not _CERTIFICATE_NAME.fullmatch(text):
-        raise ValueError(
-            "expected a name as it stands in the certificate, `DNS:orders.example.com` or `URI:spiffe://...`"
-        )
-    return text
+def _matching(pattern: str, refusal: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(refusal)
+        return text
+
+    return AfterValidator(check)
 
 
-def _service_account(text: str) -> str:
-    if not _SERVICE_ACCOUNT.fullmatch(text):
-        raise ValueError("expected `namespace/name`")
-    return text
+_CertificateName = Annotated[
+    str,
+    _matching(
+        r"(DNS|URI):[!-~]{1,2000}",
+        "expected a name as it stands in the certificate, `DNS:orders.example.com` or `URI:spiffe://...`",
+    ),
+]
+_ServiceAccount = Annotated[str, _matching(r"[a-z0-9.-]{1,253}/[a-z0-9.-]{1,253}", "expected `namespace/name`")]
 
 
 class CallerSettings(_Table):
@@ -73,24 +76,20 @@ class CallerSettings(_Table):
     ] = ()
     """Whom a decide caller may speak for: principals, or prefixes of principals that end with `*`."""
     principal: Annotated[Annotated[str, AfterValidator(_principal)] | None, Field(examples=["User:platform"])] = None
-    """Who an admin caller is."""
     may_assert_super: StrictBool = False
     may_assert_address: StrictBool = False
     """Whether an admin caller's context may name the address that it acts from, which else is its socket's."""
-    certificate: Annotated[
-        Annotated[str, AfterValidator(_certificate_name)] | None, Field(examples=["DNS:orders.example.com"])
-    ] = None
+    certificate: Annotated[_CertificateName | None, Field(examples=["DNS:orders.example.com"])] = None
     """A name in the client certificate that proves this caller."""
     issuer: str | None = None
-    """The `[issuers.NAME]` table whose tokens prove this caller; goes with `subject` or `service_account`."""
+    """An `[issuers.NAME]` table; goes with `subject` or `service_account`."""
     subject: Annotated[str | None, Field(min_length=1, max_length=1_000)] = None
-    service_account: Annotated[str, AfterValidator(_service_account)] | None = None
-    """`namespace/name` of a Kubernetes service account."""
+    service_account: _ServiceAccount | None = None
     requests_per_second: Annotated[StrictInt | None, Field(ge=1, le=1_000_000)] = None
 
     @property
     def token_subject(self) -> str | None:
-        """The `sub` of this caller's tokens."""
+        """The `sub` of its tokens."""
         if self.service_account is not None:
             return "system:serviceaccount:" + self.service_account.replace("/", ":")
         return self.subject
@@ -126,10 +125,6 @@ def _where_keys_are(text: str) -> str:
     return text
 
 
-def _one_or_more(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class IssuerSettings(_Table):
     """One `[issuers.NAME]` table: whose JWTs are accepted."""
 
@@ -140,17 +135,17 @@ class IssuerSettings(_Table):
         Field(min_length=1, examples=["https://login.example.com/.well-known/jwks.json"]),
         AfterValidator(_where_keys_are),
     ]
-    """URL or file of the keys."""
+    """URL or file."""
     algorithms: Annotated[
         tuple[Literal[SIGNATURE_ALGORITHMS], ...],  # type: ignore[valid-type]  # the words stand once, above
-        BeforeValidator(_one_or_more),
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
         Field(min_length=1, examples=[["RS256", "ES256"]]),
     ] = ("RS256", "ES256")
     leeway_s: Annotated[StrictInt, Field(ge=0, le=60)] = 30
     ca_file: Path | None = None
     """Authorities to trust for the URL instead of the system's."""
     bearer_file: Path | None = None
-    """Holds a token to send to the URL."""
+    """The token to send to the URL."""
 
     @model_validator(mode="after")
     def _files_go_with_a_url(self) -> Self:

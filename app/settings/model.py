@@ -67,16 +67,13 @@ def _not_empty(value: object) -> object:
     return value
 
 
-def _database_url(value: object) -> object:
-    return DatabaseUrl.parse(value) if isinstance(value, str) else value
-
-
 def _default_log_format() -> Literal["JSON", "TEXT"]:
     return "TEXT" if sys.stderr is not None and sys.stderr.isatty() else "JSON"
 
 
 Given = BeforeValidator(_not_empty)
 Milliseconds = Annotated[int, Given, Field(ge=1, le=300_000)]
+_DatabaseUrl = BeforeValidator(lambda value: DatabaseUrl.parse(value) if isinstance(value, str) else value)
 _Upper = BeforeValidator(lambda word: str(word).strip().upper())
 
 
@@ -93,7 +90,7 @@ class Settings(BaseSettings):
         arbitrary_types_allowed=True,
     )
 
-    database_url: Annotated[DatabaseUrl | None, BeforeValidator(_database_url), Given] = None
+    database_url: Annotated[DatabaseUrl | None, _DatabaseUrl, Given] = None
     """DSN of your own PostgreSQL; without it an embedded one is run below `data_dir`."""
     data_dir: Annotated[Path, Given] = Path(".klamm")
     postgres_bin: Annotated[Path | None, Given] = None
@@ -102,9 +99,8 @@ class Settings(BaseSettings):
     port: Annotated[int, Given, Field(ge=0, le=65_535)] = 8080
     """0 takes a free one, which is printed."""
     uds: Annotated[Path | None, Given] = None
-    """A Unix socket to serve on instead of host and port."""
+    """A Unix socket instead of host and port."""
     workers: Annotated[int, Given, Field(ge=1, le=64)] = 1
-    """Processes that serve, each a whole replica."""
     super_users: Annotated[frozenset[str], _kafka_property("super_users")] = frozenset()
     allow_everyone_if_no_acl_found: Annotated[bool, _kafka_property("allow_everyone_if_no_acl_found")] = False
     early_start_listeners: Annotated[frozenset[str], _kafka_property("early_start_listeners")] = frozenset()
@@ -112,7 +108,7 @@ class Settings(BaseSettings):
     audit_level: Annotated[str, _kafka_property("audit_level")] = "INFO"
     authorizer_enabled: Annotated[bool, BeforeValidator(_true_or_false)] = True
     cluster_id: Annotated[str | None, Given] = None
-    """Given to the store at its birth; without it the store makes up one."""
+    """For a new store; without it the store makes one up."""
     request_timeout_ms: Milliseconds = 5_000
     feed_poll_ms: Milliseconds = 1_000
     feed_retention_ms: Annotated[int | None, Given, Field(ge=60_000)] = None
@@ -126,30 +122,24 @@ class Settings(BaseSettings):
     docs_enabled: Annotated[bool | None, BeforeValidator(_true_or_false)] = None
     """Whether /docs and /openapi.json are served; without it, only where no callers are configured."""
     connections_max: Annotated[int, Given, Field(ge=10, le=1_000_000)] = 10_000
-    """Connections that one process keeps."""
     log_level: Annotated[Literal["DEBUG", "INFO", "WARN", "ERROR"], _Upper] = "INFO"
     log_format: Annotated[Literal["JSON", "TEXT"], _Upper] = Field(default_factory=_default_log_format)
     """TEXT where standard error is a terminal, else JSON. Workers get the supervisor's."""
     otel_enabled: Annotated[bool, BeforeValidator(_true_or_false)] = False
-    """Whether a trace of each request is sent where the OTEL_ variables say; needs the extra `otel`."""
+    """Needs the extra `otel`."""
     decision_log_path: Annotated[Path | None, Given] = None
     """Folder of the decision log; without it there is none."""
     decision_log_sample: Annotated[float, Given, Field(gt=0, le=1)] = 1.0
-    """Share of the requests that are logged."""
     decision_log_rotate_bytes: Annotated[int, Given, Field(ge=1_024)] = 64 * 1024 * 1024
     decision_log_rotate_ms: Annotated[int, Given, Field(ge=100, le=86_400_000)] = 60_000
-    """A file is closed once it is so large or so old."""
     decision_log_retention_bytes: Annotated[int, Given, Field(ge=4_096)] = 1024 * 1024 * 1024
-    """The oldest closed files beyond this are deleted."""
     decision_log_buffer_bytes: Annotated[int, Given, Field(ge=65_536)] = 16 * 1024 * 1024
-    """What may wait in memory to be written, in each process."""
     tls_certificate: Annotated[Path | None, Given] = None
     """File of the certificate to serve with, and of its chain; without it HTTP is not encrypted."""
     tls_key: Annotated[Path | None, Given] = None
     tls_client_ca: Annotated[Path | None, Given] = None
-    """File of the authorities whose client certificates are believed."""
     tokens_file: Annotated[Path | None, Given] = None
-    """Hashes of the tokens of callers, a line each; read again whenever it changes."""
+    """Read again whenever it changes."""
     callers: Mapping[str, CallerSettings] = Field(default_factory=dict)
     issuers: Mapping[str, IssuerSettings] = Field(default_factory=dict)
 
@@ -162,7 +152,6 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The first one that has a value wins."""
         return (
             init_settings,
             Environment(settings_cls),
@@ -197,7 +186,7 @@ class Settings(BaseSettings):
 
     @property
     def authorizer_config(self) -> AuthorizerConfig:
-        """The start-up values of the properties that `alterConfigs` can change."""
+        """The start-up values of what `alterConfigs` can change."""
         return AuthorizerConfig(
             super_users=self.super_users,
             allow_everyone_if_no_acl_found=self.allow_everyone_if_no_acl_found,

@@ -41,7 +41,6 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def refuse_unknown_variables(fields: Collection[str], secrets: Collection[str]) -> None:
-    """Raises UsageError for a KLAMM_ variable that means nothing."""
     known = [variable_of(field) for field in fields if field not in TABLES]
     known += [f"{variable_of(field)}_FILE" for field in secrets]
     for name in sorted(name for name, value in os.environ.items() if not _is_service_link(name, value)):
@@ -58,15 +57,12 @@ def secret_files(secrets: Collection[str]) -> Iterator[tuple[str, str]]:
             continue
         if variable_of(field) in os.environ:
             raise UsageError(f"{variable}: {variable_of(field)} is set, too; give one of them")
-        yield field, _secret_in(variable, Path(path))
-
-
-def _secret_in(variable: str, path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UsageError(f"{variable}: can't read `{path}` ({why})") from None
+        try:
+            secret = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise UsageError(f"{variable}: can't read `{Path(path)}` ({why})") from None
+        yield field, secret
 
 
 def toml_fields(fields: Collection[str]) -> dict[str, object]:

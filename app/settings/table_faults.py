@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from types import MappingProxyType
-from typing import Final
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
@@ -11,28 +9,25 @@ from pydantic_core import ErrorDetails
 from app.core.spelling import nearest
 from app.settings.callers import CallerSettings, IssuerSettings
 
-_TABLES: Final[Mapping[str, tuple[type[BaseModel], str]]] = MappingProxyType(
-    {"callers": (CallerSettings, "a caller"), "issuers": (IssuerSettings, "an issuer")}
-)
-_EXPECTED: Final = MappingProxyType(
-    {
-        "bool_type": "expected true or false, without quotes",
-        "int_type": "expected a whole number, without quotes",
-        "tuple_type": "expected a list",
-        "string_type": "expected text, in quotes",
-        "path_type": "expected the name of a file, in quotes",
-    }
-)
-_NUMBERS: Final = MappingProxyType(
-    {
-        "int_parsing": "expected a whole number",
-        "int_parsing_size": "expected a whole number, and none so large",
-        "int_type": "expected a whole number",
-        "int_from_float": "expected a whole number",
-        "float_parsing": "expected a number",
-        "float_type": "expected a number",
-    }
-)
+_TABLES: dict[str, tuple[type[BaseModel], str]] = {
+    "callers": (CallerSettings, "a caller"),
+    "issuers": (IssuerSettings, "an issuer"),
+}
+_EXPECTED = {
+    "bool_type": "expected true or false, without quotes",
+    "int_type": "expected a whole number, without quotes",
+    "tuple_type": "expected a list",
+    "string_type": "expected text, in quotes",
+    "path_type": "expected the name of a file, in quotes",
+}
+_NUMBERS = {
+    "int_parsing": "expected a whole number",
+    "int_parsing_size": "expected a whole number, and none so large",
+    "int_type": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_parsing": "expected a number",
+    "float_type": "expected a number",
+}
 _KEY_DEPTH = 3
 """The length of a key's path: callers, NAME, key."""
 
@@ -62,11 +57,10 @@ def table_fault(fault: ErrorDetails, properties: Collection[str]) -> str:
     if fault["type"] == "missing":
         name = str(path[-1])
         return f"{place}: it is missing; write for example `{name} = {_example(model, name)}`"
-    expected = _EXPECTED.get(fault["type"])
-    if expected is None:
+    if fault["type"] not in _EXPECTED:
         return f"{place}: {reason_of(fault)}"
     example = _example(model, str(path[-1]))
-    return f"{place}: {expected}" if example is None else f"{place}: {expected}, such as {example}"
+    return f"{place}: {_EXPECTED[fault['type']]}" + ("" if example is None else f", such as {example}")
 
 
 def _example(model: type[BaseModel], name: str) -> str | None:

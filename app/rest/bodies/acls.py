@@ -173,15 +173,7 @@ CREATE_ACLS_EXAMPLE = Example(
     request={
         "context": ADMIN,
         "bindings": [
-            {
-                "resource_type": "TOPIC",
-                "resource_name": "orders.",
-                "pattern_type": "PREFIXED",
-                "principal": "User:alice",
-                "host": "10.0.0.0/8",
-                "operation": "READ",
-                "permission_type": "ALLOW",
-            },
+            acl_example("TOPIC orders. PREFIXED User:alice 10.0.0.0/8 READ ALLOW"),
             {
                 "resource_type": "GROUP",
                 "resource_name": "reports",
@@ -200,10 +192,7 @@ CREATE_ACLS_EXAMPLE = Example(
     },
 )
 DELETE_ACLS_EXAMPLE = Example(
-    request={
-        "context": ADMIN,
-        "filters": [{"principal": "User:former-employee", "resource_type": "CLUSTER"}],
-    },
+    request={"context": ADMIN, "filters": [{"principal": "User:former-employee", "resource_type": "CLUSTER"}]},
     reply={
         "results": [
             {

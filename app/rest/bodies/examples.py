@@ -27,6 +27,5 @@ class Example:
 
 
 def acl_example(words: str, acl_id: str | None = None) -> dict[str, object]:
-    """The fields of an ACL, as replies have them."""
     binding = dict(zip(AclBinding.__annotations__, words.split(), strict=True))
     return {**({} if acl_id is None else {"id": acl_id}), **binding}

@@ -3,7 +3,7 @@
 A field that did not come is UNSET, whatever its default is: `app.rest.bodies.reading` counts what came.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -16,7 +16,6 @@ from app.rest.errors import InvalidFieldsException, ProblemField
 T = TypeVar("T")
 
 MAX_ITEMS = 1_000
-"""Actions, resources or groups in one request."""
 _MAX_WAIT_MS = 300_000
 
 OPERATION_CODES = {word: int(member) for word, member in AclOperation.__members__.items()}
@@ -50,7 +49,6 @@ BYTES = f"At most {MAX_TEXT_BYTES:,} bytes of UTF-8, as in Kafka's protocol."
 ClientAddressText = Annotated[str, Meta(description="The client's IP address; never a name.", examples=["10.1.2.3"])]
 ResourceName = Annotated[str, Meta(description="The resource's whole name; the cluster's is `kafka-cluster`.")]
 Text = str | UnsetType | None
-"""A text that may be absent or null."""
 AtLeast = Annotated[Text, doc("A token: answer from this state of the store or a later one.")]
 TimeoutMs = Annotated[WaitMs | UnsetType | None, doc("How long to wait until this replica shows the change.")]
 Token = Annotated[
@@ -128,27 +126,38 @@ _TOO_LONG = (
 
 
 def check_lengths(texts: Iterable[tuple[str, Text]]) -> None:
-    """Refuse texts that no string of Kafka's protocol holds, each by its pointer. Raises InvalidFieldsException."""
-    too_long = [at for at, text in texts if isinstance(text, str) and _is_too_long(text)]
-    if too_long:
-        raise InvalidFieldsException([ProblemField(at, _TOO_LONG) for at in too_long])
+    """Refuse texts that no string of Kafka's protocol holds. Raises InvalidFieldsException."""
+    errors = [
+        ProblemField(pointer, _TOO_LONG)
+        for pointer, text in texts
+        if isinstance(text, str)
+        and len(text) > _SURELY_SHORT
+        and len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES
+    ]
+    if errors:
+        raise InvalidFieldsException(errors)
 
 
-def _is_too_long(text: str) -> bool:
-    return len(text) > _SURELY_SHORT and len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES
+def check_words(*words: tuple[str, str | None, Collection[str]]) -> None:
+    """Refuse words that Kafka doesn't know, each given by its pointer. Raises InvalidFieldsException."""
+    errors = [
+        ProblemField(pointer, unknown_word(word, known))
+        for pointer, word, known in words
+        if word is not None and word not in known
+    ]
+    if errors:
+        raise InvalidFieldsException(errors)
 
 
 def unknown_word(word: str, codes: Iterable[str]) -> str:
-    """What is wrong with a word that is not among Kafka's, and which are."""
     return f"`{word[:100]}` is none of Kafka's words; send one of {', '.join(codes)}"
 
 
 def seconds(milliseconds: int | UnsetType | None) -> float | None:
-    """A caller's timeout, if it has one."""
     limit = given(milliseconds)
     return None if limit is None else limit / 1000
 
 
 def given(value: T | UnsetType | None) -> T | None:
-    """The value of an optional field; a field that is absent means the same as null."""
+    """An absent field means the same as null."""
     return None if value is UNSET else value

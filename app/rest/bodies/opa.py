@@ -38,15 +38,11 @@ _PREFIXED = "PREFIXED"
 
 
 class Principal(msgspec.Struct, rename="camel", gc=False):
-    """KafkaPrincipal."""
-
     principal_type: str
     name: str
 
 
 class HeaderFields(msgspec.Struct, rename="camel", gc=False):
-    """RequestHeaderData: which of a client's requests it is about."""
-
     client_id: str | UnsetType | None = UNSET
     correlation_id: Int32 | UnsetType | None = UNSET
     request_api_key: Int16 | UnsetType | None = UNSET
@@ -62,8 +58,6 @@ class Header(msgspec.Struct, rename="camel", gc=False):
 
 
 class RequestContext(msgspec.Struct, rename="camel", gc=False):
-    """AuthorizableRequestContext (KIP-504)."""
-
     principal: Principal
     client_address: str
     """Java's InetAddress.toString(): `/10.1.2.3`, `host/10.1.2.3`."""
@@ -75,8 +69,6 @@ class RequestContext(msgspec.Struct, rename="camel", gc=False):
 
 
 class ResourcePattern(msgspec.Struct, rename="camel", gc=False):
-    """ResourcePattern."""
-
     resource_type: str
     name: str
     pattern_type: str | UnsetType = UNSET
@@ -84,8 +76,6 @@ class ResourcePattern(msgspec.Struct, rename="camel", gc=False):
 
 
 class Action(msgspec.Struct, rename="camel", gc=False):
-    """Action (KIP-504)."""
-
     operation: str
     resource_pattern: ResourcePattern
     resource_reference_count: Int32 | UnsetType = UNSET
@@ -94,15 +84,11 @@ class Action(msgspec.Struct, rename="camel", gc=False):
 
 
 class Input(msgspec.Struct, rename="camel", gc=False):
-    """Who asks, and for what."""
-
     request_context: RequestContext
     action: Action
 
 
 class OpaRequest(msgspec.Struct, gc=False):
-    """The body."""
-
     input: Input
 
 
@@ -117,18 +103,20 @@ class ByResourceType(msgspec.Struct, gc=False):
 OpaQuestion = AuthorizeRequest | ByResourceType
 
 _decode = strict_decoder(OpaRequest)
-_UNNAMED = HeaderFields()
 
 
 def decode_opa(body: bytes) -> OpaQuestion:
-    """The question in a body. Raises what a `strict_decoder` does."""
+    """Raises what a `strict_decoder` does."""
     # Fields of any content may nest.
     check_bounds(body)
     asked = _decode(body).input
     context, action = _context(asked.request_context), asked.action
     resource = action.resource_pattern
     if not resource.name and resource.pattern_type == _PREFIXED and action.resource_reference_count == 0:
-        return ByResourceType(context, *_codes(action.operation, resource.resource_type))
+        for word, codes in ((action.operation, OPERATION_CODES), (resource.resource_type, RESOURCE_TYPE_CODES)):
+            if word not in codes:
+                raise InvalidRequestException(unknown_word(word, codes))
+        return ByResourceType(context, OPERATION_CODES[action.operation], RESOURCE_TYPE_CODES[resource.resource_type])
     one = decisions.Action(
         action.operation,
         resource.resource_type,
@@ -147,7 +135,8 @@ def _context(context: RequestContext) -> AuthorizableRequestContext:
         raise InvalidRequestException(
             f"`principalType` `{principal.principal_type[:100]}` is no principal's type; send for example `User`"
         )
-    fields = _header_fields(context.header)
+    header = given(context.header) or Header()
+    fields = given(header.name) or given(header.data) or HeaderFields()
     named, address = f"{principal.principal_type}:{principal.name}", context.client_address.rpartition("/")[2]
     asked = "/input/requestContext"
     check_lengths(
@@ -169,17 +158,3 @@ def _context(context: RequestContext) -> AuthorizableRequestContext:
         fields.client_id,
         fields.correlation_id,
     )
-
-
-def _header_fields(header: Header | UnsetType | None) -> HeaderFields:
-    shapes = given(header)
-    if shapes is None:
-        return _UNNAMED
-    return given(shapes.name) or given(shapes.data) or _UNNAMED
-
-
-def _codes(operation: str, resource_type: str) -> tuple[int, int]:
-    for word, codes in ((operation, OPERATION_CODES), (resource_type, RESOURCE_TYPE_CODES)):
-        if word not in codes:
-            raise InvalidRequestException(unknown_word(word, codes))
-    return OPERATION_CODES[operation], RESOURCE_TYPE_CODES[resource_type]

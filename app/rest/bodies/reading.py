@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def strict_decoder(struct: type[S]) -> Callable[[bytes], S]:
-    """What decodes a body; it raises InvalidRequestException, msgspec.DecodeError and UnicodeDecodeError."""
+    """A decoder that raises InvalidRequestException, msgspec.DecodeError and UnicodeDecodeError."""
     decode_json = msgspec.json.Decoder(struct).decode
 
     def decode(body: bytes) -> S:
@@ -51,7 +51,7 @@ def strict_decoder(struct: type[S]) -> Callable[[bytes], S]:
 
 
 async def read_struct(decode: Callable[[bytes], T], body: bytes) -> T:
-    """What `decode` makes of the body. Raises InvalidRequestException, which names the first field that is wrong."""
+    """Raises InvalidRequestException, which names the first field that is wrong."""
     try:
         return await off_loop(decode, body)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
@@ -61,7 +61,7 @@ async def read_struct(decode: Callable[[bytes], T], body: bytes) -> T:
 
 
 def check_headers(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> None:
-    """Refuse by what the headers say of the body: its type, its encoding, its length."""
+    """Refuse a body by its type, encoding or length."""
     content_type = b""
     for name, value in headers:
         if name == b"content-type":
@@ -76,35 +76,27 @@ def check_headers(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> Non
 
 
 async def read_body(receive: Receive, max_bytes: int) -> bytes:
-    """The whole body, counted while it streams in.
-
-    Raises ClientDisconnect if the caller has gone.
-    """
+    """Raises ClientDisconnect if the caller has gone."""
+    body = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await _read_chunks(receive, max_bytes)
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise ClientDisconnect
+                body += message.get("body", b"")
+                if len(body) > max_bytes:
+                    raise _too_large(max_bytes)
+                if not message.get("more_body", False):
+                    return bytes(body)
     except TimeoutError:
         raise BodyTimedOutException(
             f"the body did not arrive within {BODY_TIMEOUT_S:g} s; send the whole of it at once"
         ) from None
 
 
-async def _read_chunks(receive: Receive, max_bytes: int) -> bytes:
-    body = bytearray()
-    message = await receive()
-    while True:
-        if message["type"] != "http.request":
-            raise ClientDisconnect
-        body += message.get("body", b"")
-        if len(body) > max_bytes:
-            raise _too_large(max_bytes)
-        if not message.get("more_body", False):
-            return bytes(body)
-        message = await receive()
-
-
 async def off_loop(read: Callable[[bytes], T], body: bytes) -> T:
-    """What `read` makes of the body, in a thread if the body is so large that the event loop would notice."""
+    """Reads a body in a thread if it is so large that the event loop would notice."""
     return read(body) if len(body) <= OFF_LOOP_BYTES else await asyncio.to_thread(read, body)
 
 

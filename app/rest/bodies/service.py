@@ -101,12 +101,7 @@ START_EXAMPLE = Example(
     request={
         "broker_id": 1,
         "endpoints": [
-            {
-                "listener_name": "EXTERNAL",
-                "security_protocol": "SASL_SSL",
-                "host": "broker-1.internal",
-                "port": 9093,
-            }
+            {"listener_name": "EXTERNAL", "security_protocol": "SASL_SSL", "host": "broker-1.internal", "port": 9093}
         ],
         "inter_broker_listener_name": "EXTERNAL",
     },

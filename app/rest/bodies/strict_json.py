@@ -35,15 +35,12 @@ class _Repeated(dict[str, object]):
     repeated: list[str]
 
 
-class _NotFinite:
-    """A number that JSON has no word for."""
-
-
-_NOT_FINITE = _NotFinite()
+_NOT_FINITE = object()
+"""Stands for a number that JSON has no word for."""
 
 
 def parse(body: bytes) -> dict[str, object]:
-    """The JSON object in a body. Raises InvalidRequestException, naming the fields where there are any to name."""
+    """Raises InvalidRequestException, naming the fields where there are any to name."""
     check_bounds(body)
     reader = _Reader()
     try:

@@ -15,26 +15,25 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
 from app.core.mutations import CreatedAcl
 from app.rest.bodies import acls as bodies
-from app.rest.bodies.fields import given, seconds, unknown_word
+from app.rest.bodies.fields import check_words, given, seconds
 from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES
 from app.rest.callers.roles import OBSERVERS
-from app.rest.errors import InvalidFieldsException, ProblemField, item_outcome
+from app.rest.errors import item_outcome
 from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, Routes
 from app.runtime.pace import Pace, each_paced
 
 routes = Routes("acls")
 
 _UPDATES = (409, 412, 504)
-"""What an update may be refused with beside what every route refuses."""
 
 _TO_JSON = msgspec.json.Encoder().encode
 
-_FILTER_WORDS = {
-    "resource_type": ResourceType,
-    "pattern_type": PatternType,
-    "operation": AclOperation,
-    "permission_type": AclPermissionType,
-}
+_FILTER_WORDS = (
+    ("resource_type", ResourceType),
+    ("pattern_type", PatternType),
+    ("operation", AclOperation),
+    ("permission_type", AclPermissionType),
+)
 
 
 @routes.post(
@@ -96,7 +95,10 @@ async def delete_acls(
 )
 async def acls(body: Body[bodies.AclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
-    _check_filter_words(body.filter)
+    # A search has one filter and so no entry to refuse: the request is refused, naming the field.
+    check_words(
+        *((f"/filter/{field}", given(getattr(body.filter, field)), enum.__members__) for field, enum in _FILTER_WORDS)
+    )
     acl_filter = _filter(body.filter)
     refusal = validate_filter(acl_filter)
     if refusal is not None:
@@ -161,17 +163,6 @@ def _or_any(word: str | UnsetType | None) -> str:
     return "ANY" if word is UNSET or word is None else word
 
 
-def _check_filter_words(body: bodies.AclBindingFilter) -> None:
-    """A search has one filter and so no entry to refuse: the request is refused, naming the field."""
-    errors = []
-    for field, enum in _FILTER_WORDS.items():
-        word: str | None = given(getattr(body, field))
-        if word is not None and word not in enum.__members__:
-            errors.append(ProblemField(f"/filter/{field}", unknown_word(word, enum.__members__)))
-    if errors:
-        raise InvalidFieldsException(errors)
-
-
 def _reply(name: str, entries: Sequence[bytes], rest: dict[str, str | None]) -> bytes:
     """A body with a list, which may be long, and some fields more; a test holds it to the documented model."""
     return b'{"%b":[%b],%b' % (name.encode(), b",".join(entries), _TO_JSON(rest)[1:])
@@ -204,5 +195,4 @@ def _found(acl: StandardAcl) -> bytes:
 
 
 def acl_reply(acl: StandardAcl) -> bodies.Acl:
-    """The ACL as every answer has it."""
     return bodies.Acl(acl.id, *acl.binding.words)

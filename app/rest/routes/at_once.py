@@ -38,8 +38,6 @@ D = TypeVar("D")
 
 
 class _Plain(NamedTuple, Generic[R, D]):
-    """A route that can be answered so."""
-
     route: Route
     decide: Callable[[Services, R, RequestContext, bytes], D | None]
     """It counts and logs nothing; None where the route has to wait."""

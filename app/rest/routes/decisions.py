@@ -23,12 +23,10 @@ from app.rest.bodies.decisions import (
     ListGroupsResponse,
     ResourceReference,
 )
-from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, unknown_word
+from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, check_words
 from app.rest.callers.roles import DECIDERS
 from app.rest.deciding import NO_MARK
-from app.rest.errors import InvalidFieldsException, ProblemField
 from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentServices, Routes
-from app.runtime.authorizer import Authorizer
 
 routes = Routes("decisions")
 
@@ -55,12 +53,6 @@ async def authorize(body: Body[AuthorizeRequest], context: CurrentContext, servi
     decided = await services.decider.decide_paced(body, context)
     # INVARIANT: no await here; image, index and configuration stay as they are until the answer stands.
     return services.decider.reply(decided, REQUEST_MARK.get() or NO_MARK)
-
-
-def current_token(authorizer: Authorizer) -> str | None:
-    """The token of the image in use."""
-    token = authorizer.image.token
-    return None if token is None else str(token)
 
 
 @routes.post(
@@ -98,7 +90,7 @@ def _authorized_operations(authorization: Authorization, resource: ResourceRefer
 
 
 def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
-    """What of these operations the caller gets to see: nothing unless describing is among them."""
+    """A caller sees none of its operations unless describing is among them."""
     describe = AclOperation.DESCRIBE_TOKENS if resource_type is ResourceType.USER else AclOperation.DESCRIBE
     if bits >> describe & 1:
         return Errors.NONE, bits
@@ -118,24 +110,14 @@ async def authorize_by_resource_type(
     body: Body[AuthorizeByResourceTypeRequest], context: CurrentContext, services: CurrentServices
 ) -> AuthorizeByResourceTypeResponse:
     """Decide whether the caller may do this on any resource of the type at all."""
-    operation = OPERATION_CODES.get(body.operation)
-    resource_type = RESOURCE_TYPE_CODES.get(body.resource_type)
-    if operation is None or resource_type is None:
-        raise _unknown_words(body)
-    verdict, token = await services.authorizer.by_resource_type(context, operation, resource_type)
+    check_words(
+        ("/operation", body.operation, OPERATION_CODES), ("/resource_type", body.resource_type, RESOURCE_TYPE_CODES)
+    )
+    verdict, token = await services.authorizer.by_resource_type(
+        context, OPERATION_CODES[body.operation], RESOURCE_TYPE_CODES[body.resource_type]
+    )
     services.metrics.count_verdicts([verdict])
     return AuthorizeByResourceTypeResponse(result=verdict.result, token=None if token is None else str(token))
-
-
-def _unknown_words(body: AuthorizeByResourceTypeRequest) -> InvalidFieldsException:
-    errors = []
-    for field, word, codes in (
-        ("operation", body.operation, OPERATION_CODES),
-        ("resource_type", body.resource_type, RESOURCE_TYPE_CODES),
-    ):
-        if word not in codes:
-            errors.append(ProblemField(f"/{field}", unknown_word(word, codes)))
-    return InvalidFieldsException(errors)
 
 
 @routes.post("/v1/list-groups", name="listGroups", open_to=DECIDERS, may_refuse=(409,), example=LIST_GROUPS_EXAMPLE)

@@ -37,9 +37,6 @@ _probe_route = partial(routes.get, needs_caller=False, pool="probes", response_c
 _NOT_READY: Mapping[int | str, dict[str, Any]] = {
     503: {"description": "Not now; the body names the checks that fail", "content": _PLAIN_TEXT}
 }
-_NO_METRICS: Mapping[int | str, dict[str, Any]] = {
-    503: {"description": "The supervisor of the workers doesn't answer", "content": _PLAIN_TEXT}
-}
 _OK = Example(reply="ok")
 _METRICS_EXAMPLE = Example(
     reply="# HELP klamm_build_info The version that runs.\n"
@@ -92,7 +89,10 @@ async def startupz(services: CurrentServices, verbose: Verbose = None) -> Respon
     """Tell whether the first load is complete."""
     readiness = services.authorizer.readiness
     checks = [check for check in readiness.checks() if check[0] == "initial-load"]
-    checks += _started_checks(await _siblings(services, None))
+    checks += _worker_checks(
+        await _siblings(services, None),
+        lambda found: (found.started, "loaded" if found.started else "not loaded"),
+    )
     return _probe("startupz", checks, ready=readiness.started and _all_pass(checks[1:]), verbose=verbose is not None)
 
 
@@ -102,7 +102,7 @@ async def startupz(services: CurrentServices, verbose: Verbose = None) -> Respon
     open_to=OBSERVERS,
     pool="probes",
     response_class=PlainTextResponse,
-    responses=_NO_METRICS,
+    responses={503: {"description": "The supervisor of the workers doesn't answer", "content": _PLAIN_TEXT}},
     example=_METRICS_EXAMPLE,
 )
 async def metrics(services: CurrentServices) -> Response:
@@ -117,14 +117,12 @@ async def metrics(services: CurrentServices) -> Response:
 
 
 async def ready_everywhere(services: Services, listener_name: str) -> bool:
-    """Whether a listener may take connections, whichever worker they come to."""
+    """Whether a listener may take connections on every worker."""
     own = services.authorizer.readiness.ready(listener_name)
     return own and _all_pass(_ready_checks(await _siblings(services, listener_name)))
 
 
 def worker_probe(services: Services) -> WorkerProbe:
-    """What this worker tells the others of itself, for them to speak for it."""
-
     def families() -> list[Family]:
         _take_down(services)
         return families_of(services.metrics_page.collect())
@@ -150,10 +148,6 @@ async def _siblings(services: Services, listener: str | None) -> list[Sibling] |
 
 def _ready_checks(siblings: list[Sibling] | None) -> list[Check]:
     return _worker_checks(siblings, lambda found: (found.ready, found.state.lower()))
-
-
-def _started_checks(siblings: list[Sibling] | None) -> list[Check]:
-    return _worker_checks(siblings, lambda found: (found.started, "loaded" if found.started else "not loaded"))
 
 
 def _worker_checks(siblings: list[Sibling] | None, look: Callable[[WorkerReadiness], tuple[bool, str]]) -> list[Check]:
@@ -186,8 +180,6 @@ def _probe(name: str, checks: list[Check], *, ready: bool, verbose: bool) -> Res
 
 def _check_line(check: Check) -> str:
     name, passed, detail = check
-    line = f"[+]{name} ok" if passed else f"[-]{name} failed"
-    if detail:
-        line += f": {detail}"
+    line = (f"[+]{name} ok" if passed else f"[-]{name} failed") + (f": {detail}" if detail else "")
     # Listeners are named by callers: one check stays one line.
     return line if line.isprintable() else ascii(line)[1:-1]

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Refusals:
-    """Logs why, as the plugin can't be told: once a second at most, with the number of others."""
+    """Logs why, as the plugin can't be told: at most once a second, with the number of others."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -72,7 +72,6 @@ class OpaRoute(Route):
 
 
 def opa_refusal(fault: Exception) -> Response:
-    """The error's name as plain text; the reason goes to the log."""
     refusal = fault if isinstance(fault, ApiException) else unexpected(fault)
     _REFUSALS.note(refusal)
     return plain_response(refusal)
@@ -98,7 +97,7 @@ async def opa_authorize_of(
 async def decide(
     services: Services, request: OpaQuestion, context: RequestContext, cluster: str | None
 ) -> Decided | Verdict:
-    """The decision, not yet counted or logged. Raises what `Decider.decide` does."""
+    """Raises what `Decider.decide` does."""
     _check_cluster(services, cluster)
     if isinstance(request, ByResourceType):
         verdict, _ = await services.authorizer.by_resource_type(context, request.operation, request.resource_type)
@@ -109,7 +108,7 @@ async def decide(
 def decide_at_once(
     services: Services, request: OpaQuestion, context: RequestContext, cluster: str | None
 ) -> Decided | Verdict | None:
-    """The same in one step of the event loop; None if that would take long."""
+    """In one step of the event loop; None if that would take long."""
     _check_cluster(services, cluster)
     if isinstance(request, ByResourceType):
         authorization = services.authorizer.authorization(context)

@@ -9,7 +9,6 @@ from app.rest.callers.roles import DECIDERS
 from app.rest.errors import item_outcome
 from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices, Routes
 from app.rest.http.services import Services
-from app.rest.routes.decisions import current_token
 from app.rest.routes.health import ready_everywhere
 from app.runtime.readiness import Endpoint, StartRequest, State
 
@@ -44,7 +43,7 @@ async def start(body: Body[bodies.StartRequest], services: CurrentServices) -> b
 
 
 async def _ready_everywhere_by(ends_at: float, services: Services, listener_names: set[str]) -> set[str]:
-    """Those of the listeners that all workers are ready for before this time of the clock; one look at least."""
+    """Those of the listeners that all workers are ready for before `ends_at`; it looks at least once."""
     waiting, ready = sorted(listener_names), set[str]()
     while waiting:
         # Side by side, as each look may take most of a second; some at a time, as questions to the others are bounded.
@@ -71,10 +70,10 @@ async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader)
 
     An admin caller needs DESCRIBE_CONFIGS on the cluster.
     """
-    entries = authorizer.describe_configs(reader)
+    entries, token = authorizer.describe_configs(reader), authorizer.image.token
     return bodies.DescribeConfigsResponse(
         configs=[bodies.ConfigEntry(name=each.name, value=each.value, source=each.source) for each in entries],
-        token=current_token(authorizer),
+        token=None if token is None else str(token),
     )
 
 

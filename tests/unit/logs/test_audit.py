@@ -12,8 +12,8 @@ from app.core.authorize import Verdict
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AUDIT_LEVELS
-from app.logs.api_keys import API_KEY_NAMES, request_name
 from app.logs.audit import (
+    API_KEY_NAMES,
     DEBUG,
     INFO,
     LEVELS,
@@ -21,8 +21,9 @@ from app.logs.audit import (
     AuditEntry,
     AuditLog,
     AuditSource,
-    audit_message,
+    _kafka_lines,
     level_of,
+    request_name,
 )
 from app.metrics.declared import Metrics
 
@@ -49,6 +50,11 @@ def entry(
     level: int = INFO,
 ) -> AuditEntry:
     return AuditEntry(level, AclOperation.READ, resource_type, name, 1, verdict, acl)
+
+
+def audit_message(source: AuditSource, entry: AuditEntry) -> str:
+    [line] = _kafka_lines(0.0, source, [entry], slice(1))
+    return line.split(" ", 3)[3].removesuffix(" (kafka.authorizer.logger)\n")
 
 
 def closed(log: AuditLog) -> None:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from app.core.authorize import Verdict
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.logs.api_keys import API_KEY_NAMES
-from app.logs.audit import DEBUG, AuditEntry, AuditLog, AuditSource
+from app.logs.audit import API_KEY_NAMES, DEBUG, AuditEntry, AuditLog, AuditSource
 from app.metrics.declared import Metrics
 
 Form = Literal["JSON", "TEXT"]
