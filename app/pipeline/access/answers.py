@@ -4,20 +4,37 @@ Both sides of a change are asked at once: every ACL says whether it is there bef
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Final
 from uuid import UUID
 
 from app.core.authorize import Authorization, Verdict
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.kafka.bindings import AclRow
-from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
+from app.core.kafka.codes import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.records import GENESIS_HASH, FeedHead
 
-BEFORE, AFTER = 1, 2
-"""Bits: on which side of a change an ACL is there."""
+Words = type[AclOperation | AclPermissionType | PatternType | ResourceType]
 
-BOTH = BEFORE | AFTER
+CODES: Final[dict[str, Words]] = {
+    "resource_type": ResourceType,
+    "pattern_type": PatternType,
+    "operation": AclOperation,
+    "permission_type": AclPermissionType,
+}
+"""The fields of an ACL that are words for people and codes for core, in the order of AclRow."""
+
+BEFORE, AFTER, BOTH = 1, 2, 3
+"""Bits: on which side of a change an ACL is there."""
 
 Answer = tuple[str, str, str | None]
 """Result, rule and the id of the deciding ACL, if any."""
@@ -36,7 +53,6 @@ _KEPT_CALLERS = 10_000
 class Side:
     def __init__(self) -> None:
         self._builder = ImageBuilder(AuthorizerConfig())
-        self._image: AuthorizerImage | None = None
         self._with_hosts: set[str] = set()
         self._last: tuple[str, int, int, str] | None = None
         self._last_answer: Answer = SUPER_USER
@@ -54,35 +70,29 @@ class Side:
         """What core answers; fast where questions with the same principal, resource and operation follow each other."""
         principal, host, operation, resource_type, name = question
         if principal != self._caller or len(self._callers) > _KEPT_CALLERS:
-            self._meet(principal)
+            self._caller, self._callers = principal, {}
+            self._by_host = principal in self._with_hosts or WILDCARD_PRINCIPAL in self._with_hosts
         # INVARIANT: a host matters only through an ACL of the caller or of `User:*` with another host than `*`.
         key = (principal, operation, resource_type, name)
         if key == self._last and not self._by_host:
             return self._last_answer
         caller = self._callers.get(host)
         if caller is None:
-            caller = self._callers[host] = Authorization(self._loaded(), principal, parse_address(host))
+            caller = self._callers[host] = Authorization(self._image, principal, parse_address(host))
         verdict = caller.decide(operation, resource_type, name)
         row = caller.deciding_row(verdict, operation, resource_type, name)
         answer = _PLAIN[verdict]
         if row is not None:
-            answer = (answer[0], answer[1], self._ids.get(row) or self._id(caller, row))
+            acl_id = self._ids.get(row)
+            if acl_id is None:
+                acl_id = self._ids[row] = str(UUID(bytes=caller.acl_id_at(row)))
+            answer = (answer[0], answer[1], acl_id)
         self._last, self._last_answer = key, answer
         return answer
 
-    def _id(self, caller: Authorization, row: int) -> str:
-        text = self._ids[row] = str(UUID(bytes=caller.acl_id_at(row)))
-        return text
-
-    def _meet(self, principal: str) -> None:
-        self._caller = principal
-        self._callers = {}
-        self._by_host = principal in self._with_hosts or WILDCARD_PRINCIPAL in self._with_hosts
-
-    def _loaded(self) -> AuthorizerImage:
-        if self._image is None:
-            self._image = self._builder.build(_HEAD)
-        return self._image
+    @cached_property
+    def _image(self) -> AuthorizerImage:
+        return self._builder.build(_HEAD)
 
 
 class Bucket:

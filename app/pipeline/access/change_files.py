@@ -8,16 +8,16 @@ import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any
 
 from app.core.kafka.bindings import AclBinding
-from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
 from app.formats.arguments import one_line
 from app.formats.json_walk import Pairs, load_pairs
 from app.formats.registry import AclFormat, format_named, read_entries, unrecognised
 from app.formats.saved_plans import is_saved_plan, parse_saved_plan
+from app.pipeline.access.answers import CODES
 from app.pipeline.access.changes import Candidate, FilterSet, Step
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
@@ -32,19 +32,12 @@ _HEAD_BYTES = 64 * 1024
 _CREATE_ACLS = "klamm"
 """The format whose objects are bodies of createAcls, which the service gets as they are."""
 
-_WORDS: Final[dict[str, type[AclOperation | AclPermissionType | PatternType | ResourceType]]] = {
-    "resource_type": ResourceType,
-    "pattern_type": PatternType,
-    "operation": AclOperation,
-    "permission_type": AclPermissionType,
-}
-
 
 def read_candidate(files: Sequence[tuple[str, str]], format_name: str | None = None) -> Candidate:
     """The change in these files: pairs of `create` or `delete` and a path, in order.
 
-    Files with ACLs to create are in this format, or in the one that is recognised. Raises PipelineError with the file
-    and the line, or the JSON pointer, of what can't be read and of what the service would refuse.
+    Raises PipelineError with the file and the line, or the JSON pointer, of what can't be read and of what the service
+    would refuse.
     """
     return Candidate([step for kind, path in files for step in _steps(kind, path, format_name)])
 
@@ -147,7 +140,7 @@ def _filter(pointer: str, value: object) -> AclBindingFilter:
     for name, text in fields.items():
         if not isinstance(text, str):
             raise PipelineError(f"{pointer}/{name}: the value is not text; write a string or null")
-        if (words := _WORDS.get(name)) is not None:
+        if (words := CODES.get(name)) is not None:
             if text not in words.__members__:
                 raise PipelineError(
                     f"{pointer}/{name}: `{text[:_MAX_SHOWN]}` is none of Kafka's words; send one of "

@@ -5,6 +5,7 @@ this module, so it imports nothing that Spark does not bring.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -13,11 +14,9 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, PatternType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
+from app.pipeline.access.answers import CODES
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
-
-_WORDS = ("resource_type", "pattern_type", "operation", "permission_type")
-_ANY = "ANY"
 
 
 class FilterSet:
@@ -25,28 +24,26 @@ class FilterSet:
 
     def __init__(self, filters: Sequence[AclBindingFilter]) -> None:
         # Fields -> their values -> the sorted names of MATCH filters; other filters only need their values.
-        self._exact: dict[tuple[str, ...], set[tuple[object, ...]]] = {}
-        self._match: dict[tuple[str, ...], dict[tuple[object, ...], list[str]]] = {}
+        self._exact: dict[tuple[str, ...], set[tuple[object, ...]]] = defaultdict(set)
+        self._match: dict[tuple[str, ...], dict[tuple[object, ...], list[str]]] = defaultdict(dict)
         for each in filters:
             named = {name: value for name in BINDING_FIELDS if (value := _exact_value(each, name)) is not None}
             key, values = tuple(named), tuple(named.values())
             if each.pattern_type is PatternType.MATCH and each.resource_name is not None:
-                self._match.setdefault(key, {}).setdefault(values, []).append(each.resource_name)
+                self._match[key].setdefault(values, []).append(each.resource_name)
             else:
-                self._exact.setdefault(key, set()).add(values)
+                self._exact[key].add(values)
         for cells in self._match.values():
             for names in cells.values():
                 names.sort()
 
     def matches(self, binding: AclBinding) -> bool:
-        for key, cells in self._exact.items():
-            if tuple(getattr(binding, name) for name in key) in cells:
-                return True
-        for key, named in self._match.items():
-            names = named.get(tuple(getattr(binding, name) for name in key))
-            if names is not None and _any_covered(names, binding):
-                return True
-        return False
+        def values(key: tuple[str, ...]) -> tuple[object, ...]:
+            return tuple(getattr(binding, name) for name in key)
+
+        return any(values(key) in cells for key, cells in self._exact.items()) or any(
+            _any_covered(named.get(values(key), ()), binding) for key, named in self._match.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -112,12 +109,12 @@ def _exact_value(acl_filter: AclBindingFilter, name: str) -> object | None:
         return None if value in (PatternType.ANY, PatternType.MATCH) else value
     if name == "resource_name" and acl_filter.pattern_type is PatternType.MATCH:
         return None
-    return None if value is None or (name in _WORDS and value.name == _ANY) else value
+    return None if value is None or (name in CODES and value.name == "ANY") else value
 
 
 def _any_covered(names: Sequence[str], binding: AclBinding) -> bool:
     if binding.pattern_type is PatternType.LITERAL and binding.resource_name == WILDCARD:
-        return True
+        return bool(names)
     at = bisect_left(names, binding.resource_name)
     if at == len(names):
         return False

@@ -105,7 +105,6 @@ def _both(mask: str) -> Column:
 
 
 def _fold_hosts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A row for each host of pairs that have masks for single hosts, in plain Python and in bounded batches."""
     rows: list[tuple[str | int, ...]] = []
     for batch in batches:
         for pair in batch.to_pylist():
@@ -126,7 +125,7 @@ def _masks_in(pair: dict[str, Any]) -> Iterator[Mask]:
 
 @dataclass(frozen=True)
 class EffectiveTables:
-    """Masks, nodes and the resources they were made for, at one offset. `manifest` has their counts."""
+    """The tables at one offset. `manifest` has their counts."""
 
     masks: DataFrame
     nodes: DataFrame
@@ -135,7 +134,7 @@ class EffectiveTables:
 
 
 def load_effective(spark: SparkSession, home: Home, offset: int | None = None) -> EffectiveTables | None:
-    """The tables saved at this offset, or the latest; None if there are none."""
+    """Those saved at this offset, or the latest; None if there are none."""
     saved = SavedResults(spark, home, _JOB)
     manifest = saved.find(offset)
     if manifest is None:
@@ -156,16 +155,12 @@ def not_effective_at(offset: int) -> NotYetError:
 def save_effective(
     spark: SparkSession, home: Home, snapshot: Snapshot, resources: DataFrame, *, pairs: bool
 ) -> dict[str, Any]:
-    """Make and save the tables of a snapshot, in place of those at its offset; the manifest, with their counts.
-
-    With `pairs` the expanded table as well.
-    """
+    """Save the tables of a snapshot, with `pairs` the expanded one as well. Returns the manifest, with their counts."""
     saved = SavedResults(spark, home, _JOB)
     manifest = saved.begin(snapshot, {})
     counts: dict[str, int] = {}
 
     def write(name: str, frame: DataFrame) -> DataFrame:
-        """Write the table, count it, and go on with what was written."""
         path = saved.room(snapshot.offset, name)
         frame.write.mode("overwrite").parquet(path)
         written = spark.read.schema(frame.schema).parquet(path)

@@ -5,14 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from app.core.access.host_keys import NOBODY, client_key, host_key
-from app.core.kafka.codes import (
-    CLUSTER_NAME,
-    WILDCARD,
-    WILDCARD_PRINCIPAL,
-    AclOperation,
-    AclPermissionType,
-    ResourceType,
-)
+from app.core.kafka.codes import CLUSTER_NAME, WILDCARD, WILDCARD_PRINCIPAL, AclOperation, ResourceType
 from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations, to_bit_field
 from app.pipeline.spark.errors import PipelineError
@@ -50,9 +43,9 @@ class Access(NamedTuple):
 
 def answers_of(masks: Iterable[Mask]) -> Iterator[Answer]:
     """The expanded rows of one resource, from all rows of `masks` on the patterns that cover it; `User:*` first."""
-    by_principal: dict[str, list[Mask]] = {WILDCARD_PRINCIPAL: []}
+    by_principal = defaultdict[str, list[Mask]](list, {WILDCARD_PRINCIPAL: []})
     for mask in masks:
-        by_principal.setdefault(mask.principal, []).append(mask)
+        by_principal[mask.principal].append(mask)
     everyone = by_principal[WILDCARD_PRINCIPAL]
     for principal, own in by_principal.items():
         yield from answers_for(principal, own if principal == WILDCARD_PRINCIPAL else [*own, *everyone])
@@ -104,10 +97,7 @@ def parse_resource(text: str) -> tuple[str, str]:
 def who_can(
     acls: Iterable[Acl], resource_type: str, address: ClientAddress | None = None, operation: str | None = None
 ) -> Iterator[Access]:
-    """By principal and host, from all ACLs that cover one resource: `User:*` first, then in the order of texts.
-
-    With an address only what holds for that client, with an operation only rows that allow or deny it.
-    """
+    """By principal and host, from all ACLs that cover one resource: `User:*` first, then in the order of texts."""
     acls = list(acls)
     by_place: dict[tuple[str, str], list[Acl]] = defaultdict(list)
     for acl in acls:
@@ -126,7 +116,7 @@ def who_can(
 
 def mask_of(acl: Acl) -> Mask:
     code = AclOperation[acl["operation"]]
-    if acl["permission_type"] == AclPermissionType.ALLOW.name:
+    if acl["permission_type"] == "ALLOW":
         return Mask(acl["principal"], acl["host"], ALLOW_MASK[code], 0)
     return Mask(acl["principal"], acl["host"], 0, DENY_MASK[code])
 

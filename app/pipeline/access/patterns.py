@@ -9,17 +9,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructType
 
 from app.core.access.host_keys import END, NOBODY, host_key
 from app.core.kafka.codes import WILDCARD, PatternType
 
 RESOURCE = ("resource_type", "resource_name")
-"""The columns that name a resource."""
-
 PATTERN = ("resource_type", "pattern_type", "pattern_name")
-"""The columns that name a pattern."""
-
 LITERAL, PREFIXED = PatternType.LITERAL.name, PatternType.PREFIXED.name
 
 
@@ -74,7 +70,7 @@ def _pattern(pattern_type: str, name: Column) -> Column:
 
 
 def with_host_keys(frame: DataFrame) -> DataFrame:
-    schema = StructType([*frame.schema.fields, StructField("host_key", StringType(), nullable=False)])
+    schema = StructType([*frame.schema.fields]).add("host_key", StringType(), nullable=False)
     everywhere = frame.where(sf.col("host") == WILDCARD).withColumn("host_key", sf.lit(""))
     return everywhere.unionByName(frame.where(sf.col("host") != WILDCARD).mapInArrow(_add_keys, schema))
 
@@ -86,7 +82,7 @@ def _add_keys(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def range_lengths(keyed: DataFrame) -> DataFrame:
-    """By IP version (`host_version`) the lengths of the keys of all ranges that occur: one short row each."""
+    """By IP version (`host_version`) the lengths of the keys of all ranges that occur."""
     key = sf.col("host_key")
     ranges = keyed.where((key != "") & (key != NOBODY) & ~key.endswith(END))
     version = sf.substring(key, 1, 1).alias("host_version")

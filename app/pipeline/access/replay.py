@@ -6,7 +6,7 @@ follow. Only allow.everyone.if.no.acl.found needs more: whether anyone has an AC
 beforehand.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -16,17 +16,15 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from app.core.authorize import AuthorizationResult, Rule
-from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.core.kafka.configs import ALLOW_EVERYONE
-from app.pipeline.access.answers import AFTER, BEFORE, BOTH, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
+from app.pipeline.access.answers import AFTER, BEFORE, BOTH, CODES, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
 from app.pipeline.access.patterns import PATTERN, RESOURCE, covering_patterns, patterns_of
 from app.pipeline.history.schemas import columns
 from app.pipeline.history.snapshot import Snapshot
 from app.pipeline.spark.arrow import rows_in
 
 QUESTION = ("principal", "host", "operation", "resource_type", "resource_name", "is_super_user")
-"""The columns that tell one question from another."""
-
 DEFAULT_BUCKETS = 16
 
 _MEASURES = ("decisions", "allowed", "first_time", "last_time")
@@ -40,7 +38,6 @@ _ROW = columns(
 )
 """ACLs and questions in one table. `open_...`: no ACL is on the resource, and that lets everyone in."""
 
-_CODES = ("resource_type", "pattern_type", "operation", "permission_type")
 _CARRIED = ("principal", "host", "operation", *RESOURCE, "is_super_user", *_MEASURES)
 _ANSWERED = StructType(
     [
@@ -92,18 +89,14 @@ def replay_change(
 
     The column `sides` of the ACLs has the bits BEFORE and AFTER of `app.pipeline.access.answers`.
     """
-    asked = _with_open(questions, sided_acls) if allow_everyone else _closed(questions)
+    if allow_everyone:
+        asked = _with_open(questions, sided_acls)
+    else:
+        asked = questions.withColumns(dict.fromkeys(("open_before", "open_after"), sf.lit(col=False)))
     table = _acl_rows(sided_acls, buckets).unionByName(_question_rows(asked, buckets))
     dealt = table.repartitionById(buckets, "part").sortWithinPartitions(*_order())
     answered = dealt.mapInArrow(_answer_batches, _ANSWERED)
-    return answered.withColumns(
-        {"operation": _word(AclOperation, "operation"), "resource_type": _word(ResourceType, "resource_type")}
-    )
-
-
-def _closed(questions: DataFrame) -> DataFrame:
-    never = sf.lit(col=False)
-    return questions.withColumns({"open_before": never, "open_after": never})
+    return answered.withColumns({name: _word(name) for name in ("operation", "resource_type")})
 
 
 def _with_open(questions: DataFrame, sided_acls: DataFrame) -> DataFrame:
@@ -120,33 +113,30 @@ def _with_open(questions: DataFrame, sided_acls: DataFrame) -> DataFrame:
 def _acl_rows(acls: DataFrame, buckets: int) -> DataFrame:
     everywhere = sf.sequence(sf.lit(0), sf.lit(buckets - 1))
     parts = sf.when(sf.col("principal") == WILDCARD_PRINCIPAL, everywhere).otherwise(sf.array(_part(buckets)))
-    return acls.select(
-        sf.explode(parts).alias("part"),
-        sf.when(sf.col("sides") == BOTH, _ACL).otherwise(_CHANGED_ACL).alias("kind"),
-        "sides",
-        sf.unhex(sf.translate("id", "-", "")).alias("acl_id"),
-        _code(ResourceType, "resource_type"),
-        _code(PatternType, "pattern_type"),
-        _code(AclOperation, "operation"),
-        _code(AclPermissionType, "permission_type"),
-        "resource_name",
-        "principal",
-        "host",
-        *(sf.lit(None).cast(_ROW[at].dataType).alias(_ROW[at].name) for at in range(11, len(_ROW))),
-    )
+    given = {
+        "part": sf.explode(parts),
+        "kind": sf.when(sf.col("sides") == BOTH, _ACL).otherwise(_CHANGED_ACL),
+        "acl_id": sf.unhex(sf.translate("id", "-", "")),
+        **{name: _code(name) for name in CODES},
+    }
+    return _rows(acls, given, ("sides", "resource_name", "principal", "host"))
 
 
 def _question_rows(questions: DataFrame, buckets: int) -> DataFrame:
     given = {
         "part": _part(buckets),
         "kind": sf.lit(_QUESTION),
-        "operation": _code(AclOperation, "operation"),
-        "resource_type": _code(ResourceType, "resource_type"),
+        "operation": _code("operation"),
+        "resource_type": _code("resource_type"),
     }
-    kept = {*_CARRIED, "open_before", "open_after"} - set(given)
+    return _rows(questions, given, {*_CARRIED, "open_before", "open_after"} - set(given))
+
+
+def _rows(frame: DataFrame, given: Mapping[str, Column], kept: Collection[str]) -> DataFrame:
+    """Rows of _ROW with these columns, some of which are kept from the frame; the others are null."""
     nothing = {each.name: sf.lit(None).cast(each.dataType) for each in _ROW}
     row = {**nothing, **given, **{name: sf.col(name) for name in kept}}
-    return questions.select(*(column.alias(name) for name, column in row.items()))
+    return frame.select(*(column.alias(name) for name, column in row.items()))
 
 
 def _order() -> list[Column]:
@@ -168,16 +158,13 @@ def _part(buckets: int) -> Column:
     return sf.pmod(sf.hash("principal"), sf.lit(buckets)).cast("int")
 
 
-_Words = type[AclOperation | AclPermissionType | PatternType | ResourceType]
+def _code(column: str) -> Column:
+    codes = sf.create_map(*[sf.lit(each) for word in CODES[column] for each in (word.name, int(word))])
+    return codes[sf.col(column)]
 
 
-def _code(words: _Words, column: str) -> Column:
-    codes = sf.create_map(*[sf.lit(each) for word in words for each in (word.name, int(word))])
-    return codes[sf.col(column)].alias(column)
-
-
-def _word(words: _Words, column: str) -> Column:
-    return sf.element_at(sf.array(*[sf.lit(word.name) for word in words]), sf.col(column) + 1)
+def _word(column: str) -> Column:
+    return sf.element_at(sf.array(*[sf.lit(word.name) for word in CODES[column]]), sf.col(column) + 1)
 
 
 def _answer_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -200,7 +187,7 @@ def _answer_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _acls(rows: pa.RecordBatch) -> list[Any]:
-    return rows_in(rows, ("acl_id", *_CODES, "resource_name", "principal", "host"))
+    return rows_in(rows, ("acl_id", *CODES, "resource_name", "principal", "host"))
 
 
 def _answered(bucket: Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -215,9 +202,7 @@ def _answered(bucket: Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def _settle(rows: pa.RecordBatch, opened: str, answers: list[Answer]) -> None:
     """Put in what core could not know in one bucket: super users, and resources on which nobody has ACLs."""
-    for at, is_open in enumerate(rows.column(opened).to_pylist()):
-        if is_open:
-            answers[at] = DEFAULT_ALLOW
-    for at, is_super_user in enumerate(rows.column("is_super_user").to_pylist()):
-        if is_super_user:
-            answers[at] = SUPER_USER
+    for column, answer in ((opened, DEFAULT_ALLOW), ("is_super_user", SUPER_USER)):
+        for at, holds in enumerate(rows.column(column).to_pylist()):
+            if holds:
+                answers[at] = answer

@@ -20,15 +20,14 @@ _NAMES = RESOURCES.fieldNames()
 _TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
 _BROKEN = "_broken"
 _JSON = columns(f"resource_type string, resource_name string, {_BROKEN} string")
-_SHOWN = 3
-_MAX_SHOWN = 100
+_ROWS_SHOWN, _MAX_SHOWN = 3, 100
 _KNOWN = (
     "known are .csv (with a header line), .jsonl or .ndjson, .parquet, folders of Parquet, and .txt (a topic a line)"
 )
 
 
 def resource_list(path: str) -> str:
-    """The path of a list of resources. Raises PipelineError if its name shows no known format."""
+    """The path, if its name shows a known format; else it raises PipelineError."""
     if not path or _extension(path) not in _READERS:
         raise PipelineError(f"`{path}`: unknown format of a resource list; {_KNOWN}")
     if _last(path).startswith(("_", ".")) and _extension(path) != "parquet":
@@ -39,10 +38,9 @@ def resource_list(path: str) -> str:
 
 
 def read_resources(spark: SparkSession, path: str) -> DataFrame:
-    """The resources in this file or folder, each once, names kept to the character (RESOURCES).
+    """The resources in this file or folder, each once (RESOURCES). The end of its name tells the format.
 
-    Its name's end tells the format; .csv, .jsonl and .txt may be compressed (.gz). Raises PipelineError, with the row
-    or column, for anything that is not a list of resources.
+    Raises PipelineError, with the row or column, for anything that is not a list of resources.
     """
     extension = _extension(resource_list(path))
     try:
@@ -163,9 +161,8 @@ def _check_columns(found: DataFrame, path: str) -> None:
 
 
 def _check_rows(found: DataFrame, path: str) -> None:
-    """One pass over the list, which names the first rows that are no resources."""
     bad = found.withColumn("fault", _fault()).where(sf.col("fault").isNotNull())
-    rows = bad.select("fault").limit(_SHOWN).collect()
+    rows = bad.select("fault").limit(_ROWS_SHOWN).collect()
     if rows:
         raise PipelineError(f"`{path}`: " + "; ".join(row["fault"] for row in rows))
 

@@ -28,13 +28,12 @@ _GROUP = ("principal", "resource_type", "resource_name", "operation", "result", 
 
 
 def sided_acls(acls: DataFrame, candidate: Candidate) -> DataFrame:
-    """The ACLs before and after the change (SIDED_ACLS), in one table."""
     old = acls.select(*ACLS.fieldNames()).mapInArrow(partial(_sides_of_batches, candidate), SIDED_ACLS)
-    rows = []
-    for binding in candidate.bindings:
-        fate = candidate.fate(binding, there=False)
-        if fate.there:
-            rows.append((str(new_id(binding)), *binding.words, AFTER, fate.created_by))
+    rows = [
+        (str(new_id(binding)), *binding.words, AFTER, fate.created_by)
+        for binding in candidate.bindings
+        if (fate := candidate.fate(binding, there=False)).there
+    ]
     if not rows:
         return old
     new = acls.sparkSession.createDataFrame(rows, SIDED_ACLS)

@@ -7,7 +7,7 @@ the smallest share of requests that was logged in it.
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,13 +33,12 @@ _LEFT_OUT = "UNUSED, OVER_BROAD, and DETACHED by the names in the log, are left 
 
 @dataclass(frozen=True, slots=True)
 class LoggedHour:
-    """An hour with logged decisions. `sampled` is the smallest share of requests that was logged in it."""
-
     began: datetime
     decisions: int
     first_time: datetime
     last_time: datetime
     sampled: float
+    """The smallest share of requests that was logged in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +99,12 @@ def coverage_of(decisions: DataFrame) -> Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A part of the decision log. `judged` are the ACLs (`acl_id`) of which it covers enough time to judge them.
-
-    It is None if there are none such, and `summary` says why.
-    """
+    """A part of the decision log. `summary` says what it covers, or why nothing is judged by it."""
 
     decisions: DataFrame
     coverage: Coverage
     judged: DataFrame | None
+    """The ACLs (`acl_id`) of which it covers enough time to judge them."""
     summary: str
 
 
@@ -130,7 +127,7 @@ class Names:
         return self.listed.unionByName(self.seen.join(types, "resource_type", "left_semi")).distinct()
 
     def of_other_types(self, seen: DataFrame) -> DataFrame:
-        """Of these, which the log has seen, those of types that the list has none of."""
+        """The seen ones of types that the list has none of."""
         if self.listed is None:
             return seen
         return seen.join(self.listed.select("resource_type").distinct(), "resource_type", "left_anti")
@@ -146,23 +143,22 @@ def log_of(context: JobContext, arguments: argparse.Namespace, snapshot: Snapsho
     coverage = coverage_of(decisions).last_days(arguments.days)
     if coverage.hours:
         decisions = read_decisions(context.spark, context.home, coverage.hours[0].began)
-    return _judged(context, arguments.min_days, snapshot, Log(decisions, coverage, None, f"the log covers {coverage}"))
+    return Log(decisions, coverage, *_judged(context, arguments.min_days, snapshot, coverage))
 
 
-def _judged(context: JobContext, days: int, snapshot: Snapshot, log: Log) -> Log:
-    covered = log.summary
+def _judged(context: JobContext, days: int, snapshot: Snapshot, coverage: Coverage) -> tuple[DataFrame | None, str]:
+    covered = f"the log covers {coverage}"
     if days == 0:
-        return replace(log, judged=snapshot.acls.select(sf.col("id").alias("acl_id")))
-    since = log.coverage.reaching_back(days)
+        return snapshot.acls.select(sf.col("id").alias("acl_id")), covered
+    since = coverage.reaching_back(days)
     if since is None:
         need = f"{_LEFT_OUT}: {covered} and must cover {days} days (--min-days)"
-        return replace(log, summary=f"{need}; hours without a logged decision don't count")
-    there = there_at(context.spark, context.home, since)
+        return None, f"{need}; hours without a logged decision don't count"
+    there = _there_at(context.spark, context.home, since)
     if there is None:
         why = f"{_LEFT_OUT}: only an export tells which ACLs were there for {days} days of the log"
-        return replace(log, summary=f"{why}; run `klamm pipeline export`")
-    summary = f"{covered}; by it only ACLs are judged that were there for {days} days of that (--min-days)"
-    return replace(log, judged=there, summary=summary)
+        return None, f"{why}; run `klamm pipeline export`"
+    return there, f"{covered}; by it only ACLs are judged that were there for {days} days of that (--min-days)"
 
 
 def left_out(log: Log | None) -> str | None:
@@ -181,7 +177,7 @@ def names_of(context: JobContext, arguments: argparse.Namespace, log: Log | None
     return Names(listed, seen_resources(log.decisions).persist())
 
 
-def there_at(spark: SparkSession, home: Home, time: datetime) -> DataFrame | None:
+def _there_at(spark: SparkSession, home: Home, time: datetime) -> DataFrame | None:
     """The ACLs (`acl_id`) that an export shows to have been there by this time; None if there is no export.
 
     The ACLs that an export begins with are only known to be there when it was begun.

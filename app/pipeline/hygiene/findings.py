@@ -1,7 +1,4 @@
-"""Findings of hygiene: their one shape, the commands that mend them, and where they are saved.
-
-Findings are saved by the offset of the snapshot they are about.
-"""
+"""Findings of hygiene: their one shape, the commands that mend them, and how they are saved, by their snapshot."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -71,7 +68,7 @@ class HygieneFindings:
 
 
 def load_findings(spark: SparkSession, home: Home, offset: int | None = None) -> HygieneFindings | None:
-    """The findings saved at this offset, or the latest; None if there are none."""
+    """Those saved at this offset, or the latest; None if there are none."""
     saved = SavedResults(spark, home, _JOB)
     manifest = saved.find(offset)
     # Findings without a tool are of a version that proposed to remove DENYs for lack of use.
@@ -91,7 +88,6 @@ def save_findings(
     """Save what was found (FOUND) in a snapshot, in place of what is at its offset, with this tool's commands.
 
     `others` yields the findings after the `first`; it is given a function that reads what was saved so far.
-    `looked_at` goes into the manifest.
     """
     spark = first.sparkSession
     results = SavedResults(spark, home, _JOB)
@@ -121,7 +117,7 @@ def _consistent(findings: DataFrame) -> DataFrame:
 
 
 def in_order(findings: DataFrame) -> DataFrame:
-    """By kind, the widest first; always in the same order."""
+    """By kind, the widest first."""
     place = sf.array_position(sf.array(*map(sf.lit, KINDS)), sf.col("kind"))
     order = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
     return findings.orderBy(place, sf.col("covered").desc_nulls_last(), *order)

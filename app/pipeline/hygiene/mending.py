@@ -4,9 +4,8 @@ Only this file decides what may be removed at all.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
@@ -19,7 +18,6 @@ from app.pipeline.spark.row_output import csv_line
 
 KLAMM, KAFKA_ACLS = "klamm", "kafka-acls"
 TOOLS = (KLAMM, KAFKA_ACLS)
-
 _ALLOW, _DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 
 # Without the variable `klamm acls` would change whatever runs on this machine.
@@ -30,24 +28,19 @@ _BEGINNINGS: Final = {
 _CALLED: Final = {KLAMM: "klamm acls", KAFKA_ACLS: "kafka-acls"}
 
 # INVARIANT: no DENY is removed for lack of use. What it forbids is not asked for as long as all goes well.
-_REMOVABLE: Final[Mapping[str, frozenset[AclPermissionType]]] = MappingProxyType(
-    {
-        "VOID": frozenset({_ALLOW}),
-        "REDUNDANT": frozenset({_ALLOW, _DENY}),
-        "OVER_BROAD": frozenset({_ALLOW}),
-        "UNUSED": frozenset({_ALLOW}),
-        "DETACHED": frozenset({_ALLOW}),
-    }
-)
+_REMOVABLE: Final[Mapping[str, Collection[AclPermissionType]]] = {
+    "VOID": (_ALLOW,),
+    "REDUNDANT": (_ALLOW, _DENY),
+    "OVER_BROAD": (_ALLOW,),
+    "UNUSED": (_ALLOW,),
+    "DETACHED": (_ALLOW,),
+}
 """By kind of finding: ACLs of which permission may it propose to remove?"""
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A removal that may be proposed. Every command that removes an ACL needs one.
-
-    Raises ValueError where a finding of this kind is no reason to remove such an ACL.
-    """
+    """Every command that removes an ACL needs one. Raises ValueError if the kind is no reason to remove such an ACL."""
 
     kind: str
     acl: AclBinding

@@ -24,9 +24,7 @@ from app.pipeline.hygiene.usage import UNUSED, broad_acls, closed_without_acl, d
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One run of `hygiene`, with the options of the job. Without a log only shadowed ACLs and those on names that are
-    not listed are found.
-    """
+    """One run of `hygiene`. Without a log only shadowed ACLs and those on names that are not listed are found."""
 
     context: JobContext
     arguments: argparse.Namespace

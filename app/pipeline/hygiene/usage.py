@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from app.core.authorize import AuthorizationResult, Rule
@@ -21,19 +21,15 @@ from app.pipeline.spark.arrow import batch_of
 DETACHED, OVER_BROAD, UNUSED = "DETACHED", "OVER_BROAD", "UNUSED"
 _ALLOW = AclPermissionType.ALLOW.name
 
-LONGEST_PREFIX = 3
+_LONGEST_PREFIX = 3
 """Characters of a prefix that is suspected of being too short."""
-
-LEAST_COVERED = 10
+_LEAST_COVERED = 10
 """Resources that an ACL must cover before it is called broad."""
-
-USED_SHARE = 0.2
+_USED_SHARE = 0.2
 """Below this share of its resources an ACL is called too broad."""
-
-MAX_NARROWER = 20
+_MAX_NARROWER = 20
 """Narrower ACLs that are written down to take the place of a broad one."""
-
-_LISTED = MAX_NARROWER * len(AclOperation)
+_LISTED = _MAX_NARROWER * len(AclOperation)
 """Uses that are listed for one ACL; of the operations on one resource, some imply others."""
 
 
@@ -83,23 +79,14 @@ def unused(
     return found_in(old.join(needed, "id", "left_anti"), sf.lit(UNUSED), why=why, used=sf.lit(0))
 
 
-def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
-    acls: DataFrame,
-    replayed: DataFrame,
-    nodes: DataFrame,
-    *,
-    allow_everyone: bool = True,
-    longest_prefix: int = LONGEST_PREFIX,
-    least_covered: int = LEAST_COVERED,
-    used_share: float = USED_SHARE,
-) -> DataFrame:
+def over_broad(acls: DataFrame, replayed: DataFrame, nodes: DataFrame, *, allow_everyone: bool = True) -> DataFrame:
     """ALLOW ACLs (FOUND) on `*`, short prefixes or for `User:*` of whose many resources few are used by the log.
 
     `nodes` (NODES) tell which resources there are; those of `broad_acls` are enough. The mend creates the narrower ACLs
     that the log needs and removes the broad one, which changes no decision of the log. If that takes too many ACLs, the
     mend is empty. With `allow_everyone`, ACLs that alone keep closed what somebody was denied are left out.
     """
-    broad = broad_acls(acls, longest_prefix)
+    broad = broad_acls(acls)
     counted = nodes.groupBy(*PATTERN).agg(sf.count_distinct("resource_name").alias("covered"))
     covered = counted.withColumnRenamed("pattern_name", "resource_name")
     uses = replayed.filter(sf.col("result") == AuthorizationResult.ALLOWED.value).select(
@@ -111,7 +98,7 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
     )
     suspects = broad.join(covered, [*RESOURCE, "pattern_type"]).join(counts, "id")
     suspects = suspects.filter(
-        (sf.col("covered") >= least_covered) & (sf.col("used") < sf.lit(used_share) * sf.col("covered"))
+        (sf.col("covered") >= _LEAST_COVERED) & (sf.col("used") < sf.lit(_USED_SHARE) * sf.col("covered"))
     )
     # There are few of them, and they are read three times.
     suspects = suspects.localCheckpoint()
@@ -123,8 +110,12 @@ def over_broad(  # noqa: PLR0913 (three tables, and what counts as broad)
     return rows.mapInArrow(_narrowed, FOUND)
 
 
-def broad_acls(acls: DataFrame, longest_prefix: int = LONGEST_PREFIX) -> DataFrame:
-    return acls.filter(_is_broad(longest_prefix))
+def broad_acls(acls: DataFrame) -> DataFrame:
+    name, pattern_type = sf.col("resource_name"), sf.col("pattern_type")
+    everything = (pattern_type == LITERAL) & (name == WILDCARD)
+    short = (pattern_type == PREFIXED) & (sf.length(name) <= _LONGEST_PREFIX)
+    wide = everything | short | (sf.col("principal") == WILDCARD_PRINCIPAL)
+    return acls.filter((sf.col("permission_type") == _ALLOW) & wide)
 
 
 def closed_without_acl(acls: DataFrame, decisions: DataFrame) -> DataFrame:
@@ -136,14 +127,6 @@ def closed_without_acl(acls: DataFrame, decisions: DataFrame) -> DataFrame:
     denied = _denied_by_default(decisions)
     covered = _covering(denied, _by_pattern(acls).select(*PATTERN).distinct()).select(*RESOURCE).distinct()
     return denied.join(covered, list(RESOURCE), "left_anti")
-
-
-def _is_broad(longest_prefix: int) -> Column:
-    name, pattern_type = sf.col("resource_name"), sf.col("pattern_type")
-    everything = (pattern_type == LITERAL) & (name == WILDCARD)
-    short = (pattern_type == PREFIXED) & (sf.length(name) <= longest_prefix)
-    wide = everything | short | (sf.col("principal") == WILDCARD_PRINCIPAL)
-    return (sf.col("permission_type") == _ALLOW) & wide
 
 
 def _closing(acls: DataFrame, replayed: DataFrame, deciding: DataFrame) -> DataFrame:
@@ -188,9 +171,9 @@ def _narrowed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
     acl = {name: row[name] for name in BINDING_FIELDS}
     why = f"covers {row['covered']} known resources, of which the log uses {row['used']}"
-    narrower = None if row["listed"] is None else narrower_acls(acl, row["listed"])
+    narrower = None if row["listed"] is None else _narrower_acls(acl, row["listed"])
     number = row["uses"] if narrower is None else len(narrower)
-    if number > MAX_NARROWER or narrower is None:
+    if number > _MAX_NARROWER or narrower is None:
         why, narrower = f"{why}; it takes the place of {number} narrower ACLs, too many to write down", None
     elif not all(map(_is_narrow, narrower)):
         why, narrower = f"{why}; something was asked that no narrower ACL can allow", None
@@ -204,7 +187,7 @@ def _is_narrow(acl: Mapping[str, str]) -> bool:
     return binding.resource_name != WILDCARD and validate_new_acl(binding) is None
 
 
-def narrower_acls(acl: Mapping[str, str], uses: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def _narrower_acls(acl: Mapping[str, str], uses: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """The ACLs on single resources, for single principals, that allow these uses of a broad ACL, and nothing more."""
     asked: dict[tuple[str, str], list[AclOperation]] = {}
     for use in uses:

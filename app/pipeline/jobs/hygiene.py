@@ -14,16 +14,13 @@ from app.pipeline.hygiene.evidence import Log, log_of
 from app.pipeline.hygiene.findings import HygieneFindings, in_order
 from app.pipeline.hygiene.mending import KLAMM, TOOLS, csv_lines, script_lines
 from app.pipeline.hygiene.search import Search
-from app.pipeline.jobs.inputs import add_offset, add_replay_arguments, snapshot_is_there
+from app.pipeline.jobs.inputs import add_offset, add_replay_arguments, add_top, snapshot_is_there
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import INT_MAX, checked
+from app.pipeline.spark.options import checked
 from app.pipeline.spark.row_output import write_lines
 
 _COLUMNS = ("kind", "resource_type", "pattern_type", "resource_name", "principal", "operation", "why")
-_DAYS = 90
-_MIN_DAYS = 30
-_MOST_DAYS = 36_500
-_TOP = 20
+_DAYS, _MIN_DAYS, _MOST_DAYS = 90, 30, 36_500
 
 DAYS, MIN_DAYS = whole_number(1, _MOST_DAYS), whole_number(0, _MOST_DAYS)
 """The types of the two options."""
@@ -47,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"({_MIN_DAYS}; 0 takes a log of any length)",
     )
     add_replay_arguments(parser)
-    parser.add_argument(
-        "--top", type=whole_number(0, INT_MAX), default=_TOP, metavar="N", help=f"show N findings ({_TOP})"
-    )
+    add_top(parser, "findings")
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write all findings here as well")
     parser.add_argument(
         "--script", metavar="FILE", type=Path, help="write the commands that mend them as a shell script"
@@ -77,7 +72,6 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Find, save, and show the totals and the first findings."""
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     log = log_of(context, arguments, snapshot)
     with context.console.step(f"looking through the ACLs at offset {snapshot.offset:,}"):

@@ -15,15 +15,16 @@ from app.pipeline.access.resources import read_resources, resource_list, seen_re
 from app.pipeline.context import JobContext, LocalHome
 from app.pipeline.history.decision_log import read_decisions
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
-from app.pipeline.spark.options import LONG_MAX, checked, parse_time
+from app.pipeline.spark.options import INT_MAX, LONG_MAX, checked, parse_time
 
 _MOST_BUCKETS = 10_000
+_SHOWN = 20
 _MOST_ACLS = 100_000
 """How many ACLs one question is answered from; for more there is `effective --expanded`."""
 
 
 def add_offset(parser: argparse.ArgumentParser) -> None:
-    """--offset: which snapshot is read. A job that has it checks the home by `snapshot_is_there`."""
+    """--offset. A job that has it checks the home by `snapshot_is_there`."""
     parser.add_argument(
         "--offset",
         type=whole_number(0, LONG_MAX),
@@ -68,7 +69,7 @@ def resources_are_there(arguments: argparse.Namespace, home: LocalHome) -> None:
 
 
 def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFrame:
-    """The resources that the options name: of the list, of the log, or of both; of the list if there is no log yet.
+    """The resources of the list, of the log, or of both; of the list if there is no log yet.
 
     Raises NoDecisionsError if there is neither.
     """
@@ -89,12 +90,23 @@ def _or_list(fault: NoDecisionsError) -> NoDecisionsError:
     return NoDecisionsError(f"{fault}; or name the resources by --resources FILE")
 
 
-def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
+def add_allow_everyone(parser: argparse.ArgumentParser, note: str, default: str | None = None) -> None:
     parser.add_argument(
         "--allow-everyone-if-no-acl-found",
         choices=("true", "false"),
-        help="what the service is started with (what the snapshot says, else true if the log has such a decision)",
+        default=default,
+        help=f"what the service is started with{note}",
     )
+
+
+def add_top(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--top", type=whole_number(0, INT_MAX), default=_SHOWN, metavar="N", help=f"show N {what} ({_SHOWN})"
+    )
+
+
+def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
+    add_allow_everyone(parser, " (what the snapshot says, else true if the log has such a decision)")
     parser.add_argument(
         "--buckets",
         metavar="N",
@@ -130,11 +142,10 @@ def few(acls: DataFrame) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SuperUsers:
-    """Their names, what names them, and a note for the reader (empty: none)."""
-
     names: frozenset[str]
     named_by: str
     note: str
+    """For the reader; may be empty."""
 
 
 def add_super_users(parser: argparse.ArgumentParser) -> None:

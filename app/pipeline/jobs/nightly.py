@@ -8,6 +8,7 @@ from pathlib import Path
 from app.pipeline.access.resources import resource_list
 from app.pipeline.context import Job, JobContext
 from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
+from app.pipeline.jobs.inputs import add_allow_everyone
 from app.pipeline.spark.errors import NotYetError
 from app.pipeline.spark.faults import explain
 from app.pipeline.spark.options import JobParser, checked
@@ -25,7 +26,6 @@ STEPS = tuple(each.JOB for each in (export, ingest, snapshot, effective, hygiene
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The few options of its jobs that a night needs; the others keep their defaults."""
     parser.add_argument(
         "--decisions",
         metavar="FOLDER",
@@ -39,27 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the resources that exist, a list as `effective` takes it; without it those that the decision log names",
     )
     # Without the option its attribute is missing, so that the job's own default holds.
-    parser.add_argument(
-        "--min-days",
-        metavar="N",
-        type=hygiene.MIN_DAYS,
-        default=argparse.SUPPRESS,
-        help="how many days of an ACL's life the log must cover to judge it, as `hygiene` has it (30)",
-    )
-    parser.add_argument(
-        "--days",
-        metavar="N",
-        type=hygiene.DAYS,
-        default=argparse.SUPPRESS,
-        help="how many days of the log `hygiene` looks at (90)",
-    )
+    for flag, kind, what in (
+        ("--min-days", hygiene.MIN_DAYS, "of an ACL's life the log must cover to judge it, as `hygiene` has it (30)"),
+        ("--days", hygiene.DAYS, "of the log `hygiene` looks at (90)"),
+    ):
+        parser.add_argument(flag, metavar="N", type=kind, default=argparse.SUPPRESS, help=f"how many days {what}")
     hygiene.add_tool(parser, argparse.SUPPRESS)
-    parser.add_argument(
-        "--allow-everyone-if-no-acl-found",
-        choices=("true", "false"),
-        default=argparse.SUPPRESS,
-        help="what the service is started with, as `hygiene` and `report` have it",
-    )
+    add_allow_everyone(parser, ", as `hygiene` and `report` have it", argparse.SUPPRESS)
     parser.add_argument("--teams", metavar="FILE", help="whose principals are whose in the report, as `report` has it")
     parser.add_argument(
         "--output", metavar="FILE", type=Path, help="the report to write (report.html in a local --home)"
@@ -67,10 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """1 if any of the jobs found something. What a job raises ends the night.
-
-    But a service may have decided nothing yet: what needs decisions is left out until there are some.
-    """
+    """1 if any of the jobs found something. What a job raises ends the night, except NotYetError."""
     orders = _orders(arguments)
     if len(orders) < len(STEPS):
         context.console.note("without --decisions there is no decision log to ingest")
@@ -87,7 +70,6 @@ def _orders(arguments: argparse.Namespace) -> list[tuple[Job, list[str]]]:
 
 
 def _parsed(step: Job, options: list[str], arguments: argparse.Namespace) -> argparse.Namespace:
-    """The job's own options beside those of all jobs."""
     parser = JobParser(prog=step.name)
     step.add_arguments(parser)
     return parser.parse_args(options, namespace=argparse.Namespace(**vars(arguments)))

@@ -5,8 +5,8 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from app.pipeline.access.effective import load_effective, not_effective_at
@@ -17,15 +17,9 @@ from app.pipeline.history.export import exported_records
 from app.pipeline.history.schemas import FLIPS
 from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.hygiene.findings import load_findings
-from app.pipeline.jobs.inputs import add_offset
+from app.pipeline.jobs.inputs import add_allow_everyone, add_offset
 from app.pipeline.jobs.what_if import change_name
-from app.pipeline.report.figures import (
-    AccessFigures,
-    Figures,
-    Head,
-    HygieneFigures,
-    WhatIfFigures,
-)
+from app.pipeline.report.figures import AccessFigures, Figures, Head, HygieneFigures, WhatIfFigures
 from app.pipeline.report.heat import heat_figures
 from app.pipeline.report.reach import AccessTables, open_by_default, reach, read_teams
 from app.pipeline.report.sections import sections_of
@@ -33,13 +27,11 @@ from app.pipeline.report.text import visible
 from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.options import checked, home_of
-from app.pipeline.spark.storage import existing
+from app.pipeline.spark.storage import Home, existing
 
 _FILE = "report.html"
 _TITLES_SHOWN = 3
 """The first titles of the page: access, what-if and hygiene, if they are there."""
-
-_T = TypeVar("_T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,28 +41,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--what-if", metavar="NAME", type=checked(change_name), help="the change to show (the one tried last)"
     )
-    parser.add_argument(
-        "--allow-everyone-if-no-acl-found",
-        choices=("true", "false"),
-        help="what the service is started with, unless its store says otherwise (the snapshot's, else false)",
-    )
+    add_allow_everyone(parser, ", unless its store says otherwise (the snapshot's, else false)")
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    """Draw what there is. 0, whatever it shows."""
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     output = _output(context.home.root, arguments.output)
     console, why = context.console, dict[str, str]()
     with console.step("who reaches what"):
         access, counts = _access(context, snapshot, arguments)
     with console.step("how the store grew"):
-        records = _unless_missing(lambda: exported_records(context.spark, context.home), "growth", why)
+        records = _unless_missing(exported_records, context, "growth", why)
         growth = None if records is None else growth_figures(records, counts["ACLs"], snapshot.offset)
     with console.step("what could be tidied up, and what a change would break"):
         hygiene = _hygiene(context, snapshot, why)
         what_if = _what_if(context, arguments.what_if)
     with console.step("what was decided"):
-        log = _unless_missing(lambda: read_decisions(context.spark, context.home), "decisions", why)
+        log = _unless_missing(read_decisions, context, "decisions", why)
         decisions = None if log is None else decision_figures(log)
     if decisions is not None:
         counts["decisions"] = round(decisions.allowed + decisions.denied)
@@ -80,8 +67,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         counts["flips"] = what_if.lost + what_if.opened
     supers = len(snapshot.config.super_users)
     head = Head(snapshot.cluster_id, snapshot.offset, snapshot.as_of, supers, counts)
-    figures = Figures(head, access, growth, hygiene, what_if, decisions, why)
-    text, titles = _drawn(figures)
+    text, titles = _drawn(Figures(head, access, growth, hygiene, what_if, decisions, why))
     _write(output, text)
     context.metrics.count("charts_drawn", 1 + sum(each is not None for each in (growth, hygiene, what_if, decisions)))
     for title in titles[:_TITLES_SHOWN]:
@@ -142,14 +128,8 @@ def _access(
     opened = open_by_default(tables).count() if allow_everyone else 0
     figures = heat_figures(reached, tables.resources, open_by_default=opened)
     reached.unpersist()
-    sums = snapshot.acls.agg(sf.count("*").alias("acls"), sf.countDistinct("principal").alias("principals")).collect()[
-        0
-    ]
-    counts = {
-        "ACLs": sums["acls"],
-        "principals": sums["principals"],
-        "resources": saved.manifest["counts"]["resources"],
-    }
+    sums = snapshot.acls.agg(sf.count("*").alias("ACLs"), sf.countDistinct("principal").alias("principals"))
+    counts = {**sums.collect()[0].asDict(), "resources": saved.manifest["counts"]["resources"]}
     return figures, counts
 
 
@@ -177,10 +157,12 @@ def _what_if(context: JobContext, name: str | None) -> WhatIfFigures | None:
     return what_if_figures(wanted["name"], wanted["offset"], flips)
 
 
-def _unless_missing(read: Callable[[], _T], part: str, why: dict[str, str]) -> _T | None:
+def _unless_missing(
+    read: Callable[[SparkSession, Home], DataFrame], context: JobContext, part: str, why: dict[str, str]
+) -> DataFrame | None:
     """What is read; None if its job has not been run, and the page says so."""
     try:
-        return read()
+        return read(context.spark, context.home)
     except PipelineError as missing:
         text = str(missing)
         why[part] = f"{text[:1].upper()}{text[1:]}."

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
 from app.core.kafka.configs import SUPER_USERS
-from app.formats.arguments import whole_number
 from app.pipeline.access.changes import Candidate, refuse_excessive
 from app.pipeline.access.replay import open_to_all, questions, replay_change
 from app.pipeline.access.what_if import CREATED, DELETED, changes_of, flips_of, sided_acls, totals_of
@@ -18,13 +18,12 @@ from app.pipeline.context import Job, JobContext, LocalHome
 from app.pipeline.history.decision_log import LogWindow, log_window, read_decisions
 from app.pipeline.history.schemas import FLIPS
 from app.pipeline.history.snapshot import load_snapshot
-from app.pipeline.jobs.inputs import add_replay_arguments
+from app.pipeline.jobs.inputs import add_replay_arguments, add_top
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import INT_MAX, checked, parse_time
+from app.pipeline.spark.options import checked, parse_time
 from app.pipeline.spark.row_output import lines_of, write_lines
 from app.pipeline.spark.storage import versions, write_document
 
-_SHOWN = 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HEADS = ("PRINCIPAL", "ACTION", "BECOMES", "DECISIONS", "FIRST (UTC)", "LAST (UTC)", "BY ACL")
 
@@ -60,9 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="any",
         help="exit code 1 if any decision flips, or only if one would be denied that is allowed now (any)",
     )
-    parser.add_argument(
-        "--top", type=whole_number(0, INT_MAX), default=_SHOWN, metavar="N", help=f"show N rows ({_SHOWN})"
-    )
+    add_top(parser, "rows")
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write all flips here as well")
 
 
@@ -71,7 +68,6 @@ def _of_kind(kind: str) -> Callable[[str], tuple[str, str]]:
 
 
 def change_name(text: str) -> str:
-    """The name that a change is kept under. Raises PipelineError for one that is no folder's name."""
     if _NAME.fullmatch(text) is None:
         raise PipelineError(f"`{text}` can't be a folder's name; use letters, digits, `.`, `_`, `-`")
     return text
@@ -145,16 +141,15 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
 def _write_changes(path: str, sided: DataFrame, candidate: Candidate) -> dict[str, int]:
     changes = changes_of(sided)
-    by_step = {
-        (row["step"], row["change"]): row["count"] for row in changes.groupBy("step", "change").count().collect()
-    }
+    rows = changes.groupBy("step", "change").count().collect()
+    by_step = Counter({(row["step"], row["change"]): row["count"] for row in rows})
     for number, step in enumerate(candidate.steps):
-        refuse_excessive(step, by_step.get((number, CREATED), 0), by_step.get((number, DELETED), 0))
+        refuse_excessive(step, by_step[number, CREATED], by_step[number, DELETED])
     changes.write.mode("overwrite").parquet(path)
-    created, deleted = (
-        sum(count for (_, change), count in by_step.items() if change == kind) for kind in (CREATED, DELETED)
-    )
-    return {"acls_created": created, "acls_deleted": deleted}
+    return {
+        f"acls_{kind.lower()}": sum(row["count"] for row in rows if row["change"] == kind)
+        for kind in (CREATED, DELETED)
+    }
 
 
 def _show(context: JobContext, counts: Mapping[str, int], window: LogWindow, flips: DataFrame, top: int) -> None:

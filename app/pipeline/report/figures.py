@@ -7,8 +7,6 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One thing that a team may be able to do, such as READ on a TOPIC."""
-
     operation: str
     resource_type: str
 
@@ -63,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class HygieneFigures:
-    """How much hygiene found. `principals` maps the worst ones to how many findings of each kind they have."""
+    """`principals` maps the worst ones to how many findings of each kind they have."""
 
     kinds: Mapping[str, int]
     principals: Mapping[str, Mapping[str, int]]
@@ -84,7 +82,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfFigures:
-    """What a change would do: decisions that would be lost, and opened, by principal."""
+    """The decisions that a change would deny (`lost`) and allow (`opened`)."""
 
     name: str
     offset: int
@@ -96,7 +94,7 @@ class WhatIfFigures:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFigures:
-    """What was decided. `principals` maps the busiest to (allowed, denied); a bucket has allowed first, then denied."""
+    """`principals` maps the busiest to (allowed, denied); a bucket has allowed first, then denied."""
 
     allowed: float
     denied: float
@@ -109,8 +107,6 @@ class DecisionFigures:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the page is about."""
-
     cluster_id: str
     offset: int
     as_of: datetime

@@ -1,6 +1,6 @@
 """The heat map's numbers: at most 30 teams by 40 prefixes; what has no room is summed up as others."""
 
-from collections.abc import Sequence
+from collections import Counter
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -21,9 +21,8 @@ def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: i
     asked = resources.where(watched(sf.col("resource_type")) != 0)
     asked = asked.withColumn("prefix", _prefix_of(sf.col("resource_name")))
     reached = reached.where("bits <> 0")
-    prefixes, more_prefixes = _largest(_weights(asked, "prefix"), "prefix", MOST_PREFIXES)
-    named = reached.where(sf.col("team") != EVERYONE)
-    teams, more_teams = _largest(_weights(named, "team"), "team", MOST_TEAMS - 1)
+    prefixes, more_prefixes = _largest(asked, "prefix", MOST_PREFIXES)
+    teams, more_teams = _largest(reached.where(sf.col("team") != EVERYONE), "team", MOST_TEAMS - 1)
     rows = [EVERYONE, *teams, *([OTHERS] if more_teams else [])]
     columns = [*prefixes, *([OTHERS] if more_prefixes else [])]
     numbers = asked.groupBy("resource_type", _placed("prefix", prefixes).alias("column")).count().collect()
@@ -35,9 +34,9 @@ def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: i
         prefixes=columns,
         totals={kind: [totals.get((kind, column), 0) for column in columns] for kind in types},
         reach={
-            question: _grid(cells.get((question.operation, question.resource_type), {}), rows, columns)
-            for question in QUESTIONS
-            if question.resource_type in types
+            each: [[cells[each.operation, each.resource_type, row, column] for column in columns] for row in rows]
+            for each in QUESTIONS
+            if each.resource_type in types
         },
         teams_in_others=more_teams,
         prefixes_in_others=more_prefixes,
@@ -45,28 +44,17 @@ def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: i
     )
 
 
-def _weights(table: DataFrame, key: str) -> DataFrame:
-    return table.groupBy(key).agg(sf.count("*").alias("weight"))
-
-
-def _cells(
-    reached: DataFrame, teams: list[str], prefixes: list[str]
-) -> dict[tuple[str, str], dict[tuple[str, str], int]]:
-    """(operation, resource type) -> (team, prefix) -> number of resources."""
+def _cells(reached: DataFrame, teams: list[str], prefixes: list[str]) -> Counter[tuple[str, str, str, str]]:
+    """(operation, resource type, team, prefix) -> number of resources."""
     by_team = reached.groupBy(_placed("team", [EVERYONE, *teams]).alias("row"), "resource_type", "resource_name")
     rows = by_team.agg(sf.bit_or("bits").alias("bits")).withColumn("prefix", _prefix_of(sf.col("resource_name")))
     sums = [
         sf.count_if(sf.col("bits").bitwiseAND(sf.lit(1 << AclOperation[name])) != 0).alias(name) for name in _OPERATIONS
     ]
-    cells: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
-    for row in rows.groupBy("row", "resource_type", _placed("prefix", prefixes).alias("column")).agg(*sums).collect():
-        for name in _OPERATIONS:
-            cells.setdefault((name, row["resource_type"]), {})[row["row"], row["column"]] = row[name]
-    return cells
-
-
-def _grid(cells: dict[tuple[str, str], int], rows: Sequence[str], columns: Sequence[str]) -> list[list[int]]:
-    return [[cells.get((row, column), 0) for column in columns] for row in rows]
+    cells = rows.groupBy("resource_type", "row", _placed("prefix", prefixes).alias("column")).agg(*sums).collect()
+    return Counter(
+        {(name, row["resource_type"], row["row"], row["column"]): row[name] for row in cells for name in _OPERATIONS}
+    )
 
 
 def _prefix_of(name: Column) -> Column:
@@ -75,11 +63,9 @@ def _prefix_of(name: Column) -> Column:
     return sf.when(prefix == "", name).otherwise(prefix)
 
 
-def _largest(weights: DataFrame, key: str, most: int) -> tuple[list[str], int]:
-    """Up to `most` keys with the highest `weight`, and how many have to be summed up as others.
-
-    Where not all have room, one place is kept for the others.
-    """
+def _largest(table: DataFrame, key: str, most: int) -> tuple[list[str], int]:
+    """Up to `most` keys with the most rows, and how many have to be summed up as others, for whom a place is kept."""
+    weights = table.groupBy(key).agg(sf.count("*").alias("weight"))
     rows = weights.orderBy(sf.desc("weight"), key).limit(most + 1).collect()
     if len(rows) <= most:
         return sorted(row[key] for row in rows), 0

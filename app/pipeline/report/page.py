@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -25,7 +25,7 @@ def page(figures: Figures) -> str:
     specs = {each.name: each.chart for each in sections if each.chart is not None}
     return (
         _environment()
-        .get_template("page.html.j2")
+        .from_string(_resource("page.html.j2"))
         .render(
             head=figures.head,
             sections=sections,
@@ -40,15 +40,9 @@ def page(figures: Figures) -> str:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=FunctionLoader(_resource),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_finalized,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        autoescape=True, undefined=StrictUndefined, finalize=_finalized, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["number"] = _number
-    environment.tests["text"] = lambda value: isinstance(value, str)
     return environment
 
 

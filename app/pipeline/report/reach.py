@@ -43,8 +43,6 @@ _SIBLING = {"0": "1", "1": "0", "4": "6", "6": "4"}
 
 @dataclass(frozen=True, slots=True)
 class AccessTables:
-    """The tables of `effective`: masks by pattern, and which patterns cover which of the resources."""
-
     masks: DataFrame
     nodes: DataFrame
     resources: DataFrame
@@ -74,12 +72,12 @@ def reach(tables: AccessTables, teams: DataFrame | None, *, allow_everyone: bool
     touched_nodes = tables.nodes.join(touched, list(RESOURCE), "left_semi")
     calm = allows.join(denied, "principal", "left_anti")
     quick = calm.groupBy(*PATTERN, "team").agg(sf.bit_or("mask").alias("bits"))
-    careful = _at(calm, touched_nodes, _ALLOW).unionByName(
-        _at(allows.join(denied, "principal", "left_semi"), tables.nodes, _ALLOW)
-    )
-    denials = _at(denies, tables.nodes, _DENY)
+    careful = _at(calm, touched_nodes, _ALLOW)
+    careful = careful.unionByName(_at(allows.join(denied, "principal", "left_semi"), tables.nodes, _ALLOW))
+    careful = careful.unionByName(_at(denies, tables.nodes, _DENY))
     found = quick.join(calm_nodes, list(PATTERN)).select(*RESOURCE, "team", "bits")
-    found = found.unionByName(_survivors(careful.unionByName(denials)))
+    sorted_rows = careful.repartition(*RESOURCE).sortWithinPartitions(*RESOURCE, "whose", "turn")
+    found = found.unionByName(sorted_rows.mapInArrow(_surviving, _REACHED))
     if allow_everyone:
         opened = open_by_default(tables)
         bits = watched(sf.col("resource_type")).alias("bits")
@@ -88,16 +86,15 @@ def reach(tables: AccessTables, teams: DataFrame | None, *, allow_everyone: bool
 
 
 def _reachable(allows: DataFrame) -> DataFrame:
-    """Without those whose host matches no client, as core reads hosts."""
+    """Without those whose host matches no client."""
     special = allows.where(sf.col("host") != WILDCARD)
     return allows.where(sf.col("host") == WILDCARD).unionByName(special.mapInArrow(_with_clients, special.schema))
 
 
 def _with_clients(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield batch.filter(
-            pa.array([host_key(host) != NOBODY for host in batch.column("host").to_pylist()], pa.bool_())
-        )
+        matches = [host_key(host) != NOBODY for host in batch.column("host").to_pylist()]
+        yield batch.filter(pa.array(matches, pa.bool_()))
 
 
 def open_by_default(tables: AccessTables) -> DataFrame:
@@ -112,12 +109,6 @@ def _at(masks: DataFrame, nodes: DataFrame, turn: int) -> DataFrame:
     whose = sf.when(everybody, sf.lit("")).otherwise(sf.col("principal"))
     joined = masks.join(nodes, list(PATTERN))
     return joined.select(*RESOURCE, whose.alias("whose"), order.alias("turn"), "team", "host", "mask")
-
-
-def _survivors(rows: DataFrame) -> DataFrame:
-    order = [*RESOURCE, "whose", "turn"]
-    sorted_rows = rows.repartition(*RESOURCE).sortWithinPartitions(*order)
-    return sorted_rows.mapInArrow(_surviving, _REACHED)
 
 
 def _surviving(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -192,7 +183,6 @@ class Denials:
 
 
 def _derived_team(principal: Column) -> Column:
-    """The text after `User:` up to the first of `-._@`; the whole principal where that is nothing."""
     name = sf.regexp_extract(principal, r"^[^:]*:([^\-._@]+)", 1)
     return sf.when(principal == WILDCARD_PRINCIPAL, sf.lit(EVERYONE)).when(name == "", principal).otherwise(name)
 

@@ -3,6 +3,7 @@
 import html
 import json
 import unicodedata
+from itertools import chain, count
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
 
@@ -12,13 +13,9 @@ def visible(text: str) -> str:
 
     Two principals that differ by a zero-width space only must not look the same.
     """
-    return "".join(_seen(character) for character in text)
-
-
-def _seen(character: str) -> str:
-    if character == " " or unicodedata.category(character) not in _UNSEEN:
-        return character
-    return f"⟨U+{ord(character):04X}⟩"
+    return "".join(
+        each if each == " " or unicodedata.category(each) not in _UNSEEN else f"⟨U+{ord(each):04X}⟩" for each in text
+    )
 
 
 def shortened(text: str, longest: int = 40) -> str:
@@ -39,12 +36,9 @@ def distinct_labels(texts: list[str], longest: int = 32) -> list[str]:
     """A label for each text, no two of them alike: plotly would draw equal labels as one."""
     labels: list[str] = []
     for text in texts:
-        label = plain_label(text, longest)
-        count = 2
-        while label in labels:
-            label = f"{plain_label(text, longest)} ({count})"
-            count += 1
-        labels.append(label)
+        plain = plain_label(text, longest)
+        candidates = chain([plain], (f"{plain} ({number})" for number in count(2)))
+        labels.append(next(each for each in candidates if each not in labels))
     return labels
 
 

@@ -29,10 +29,8 @@ _STEPS = (1, 2, 5, 10, 30, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR, 6 * _HOUR,
 
 def step_for(seconds: int) -> int:
     """How long a bucket is, in seconds, so that there are at most about 120 of them."""
-    for step in _STEPS:
-        if seconds <= step * MOST_BUCKETS:
-            return step
-    return -(-seconds // (MOST_BUCKETS * _DAY)) * _DAY
+    whole_days = -(-seconds // (MOST_BUCKETS * _DAY)) * _DAY
+    return next((step for step in _STEPS if seconds <= step * MOST_BUCKETS), whole_days)
 
 
 def timeline(table: DataFrame, time: str, first: Column, second: Column) -> Timeline | None:
@@ -50,10 +48,7 @@ def timeline(table: DataFrame, time: str, first: Column, second: Column) -> Time
 
 
 def growth_figures(records: DataFrame, acls: int, offset: int) -> GrowthFigures | None:
-    """How the ACLs grew to be so many at this offset; None if no change of an ACL is among the records.
-
-    How many there were before the first record follows from how many there are now.
-    """
+    """How the ACLs grew to be so many at this offset; None if no change of an ACL is among the records."""
     changes = records.where((sf.col("offset") <= sf.lit(offset)) & sf.col("kind").isin(CREATED, REMOVED))
     created = (sf.col("kind") == sf.lit(CREATED)).cast("long")
     line = timeline(changes, "recorded_at", created, 1 - created)
@@ -73,7 +68,7 @@ def decision_figures(decisions: DataFrame) -> DecisionFigures | None:
     by_principal = decisions.groupBy("principal").agg(
         sf.sum(allowed).alias("allowed"), sf.sum(denied).alias("denied"), sf.min("sampled").alias("sampled")
     )
-    by_principal = by_principal.cache()
+    by_principal.cache()
     busiest = by_principal.orderBy(sf.desc(sf.col("allowed") + sf.col("denied")), "principal").limit(MOST_PRINCIPALS)
     refused = by_principal.where("denied > 0").orderBy(sf.desc("denied"), "principal").limit(MOST_PRINCIPALS)
     principals = {row["principal"]: (row["allowed"], row["denied"]) for row in busiest.collect()}
