@@ -23,5 +23,4 @@ class Backoff:
         return self._jitter(wait / 2, wait)
 
     def reset(self) -> None:
-        """Begins with the first wait again."""
         self._tries = 0

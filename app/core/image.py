@@ -67,7 +67,6 @@ class AuthorizerImage:
 
     @property
     def token(self) -> Token | None:
-        """The consistency token of answers from this image; None before the first load."""
         return None if self.epoch is None else Token(self.epoch, self.offset)
 
     @property
@@ -103,7 +102,6 @@ class StagedTransaction:
         self._after: AuthorizerImage | None = None
 
     def steps(self) -> Iterator[None]:
-        """Prepare the commit. Raises PoisonedRecordException if any record can't follow this image."""
         # INVARIANT: until the commit no reader of the image sees anything of this.
         checks, last = _Checks(self._image), self._transaction[-1]
         for number, record in enumerate(self._transaction):
@@ -131,8 +129,6 @@ class StagedTransaction:
 
 
 class ImageBuilder:
-    """Builds an image from a snapshot, slice by slice, beside the one in use."""
-
     def __init__(self, startup: AuthorizerConfig) -> None:
         self._startup = startup
         self._index = AclIndex()
@@ -176,7 +172,6 @@ class _Checks:
         """The stored configuration after the records so far; the image's own object while none has changed it."""
 
     def follow(self, record: Record, last_offset: int) -> None:
-        """Raise PoisonedRecordException unless this record can be the next one."""
         offset = self._offset = self._offset + 1
         self._hash = record_hash(self._hash, record)
         if record.offset != offset:

@@ -14,7 +14,6 @@ from app.core.kafka.bindings import StandardAcl, canonical_fields
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 GENESIS_HASH = bytes(32)
-"""The hash before the first record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,6 @@ _NEEDS_QUOTES = re.compile(r'[",;\t\r\n]|\A\s|\s\Z|\A\Z')
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The fields that the columns hold, in order, and which of them have marks."""
-
     names: tuple[str, ...]
     marked: frozenset[str] = frozenset()
 

@@ -12,7 +12,6 @@ Entry: TypeAlias = tuple[int, AclBinding | Sequence[str]]
 """The number of the line where it begins, and the binding, or else all that is wrong, each naming its field."""
 
 MAX_SHOWN = 200
-"""How many characters of a text an error quotes."""
 
 
 class FormatLimitError(Exception):

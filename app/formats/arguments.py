@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 from app.core.spelling import did_you_mean, nearest, printable
 
 USAGE_STATUS = 2
-"""The exit code of a command that was asked for wrongly."""
-
 HELP_COLUMNS = 78
 """The widest that help gets, so that a terminal of 80 columns shows it whole."""
 
@@ -42,7 +40,6 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Ends the process with exit code 2."""
         text = message.removeprefix("argument ")
         text += self._question(text)
         text += f"{'' if text.endswith('?') else ';'} see {self.prog} --help"

@@ -33,7 +33,6 @@ def is_confluent(head: bytes) -> bool:
 
 
 def read_confluent(stream: IO[bytes]) -> Iterator[Entry]:
-    """All ACLs of a list or a batch, or the one that the file is."""
     start = stream.tell()
     first = stream.read(1)
     while first.isspace():

@@ -17,8 +17,6 @@ _FAULTS = {
 
 
 class CsvField(NamedTuple):
-    """The text of a field, and whether it stood in quotes."""
-
     text: str
     quoted: bool
 

@@ -51,7 +51,6 @@ def read_jikkou(stream: IO[bytes]) -> Iterator[Entry]:
 
 
 def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """A document for each principal; ACLs that differ by operation only share a rule."""
     principals: dict[str, dict[tuple[object, ...], list[AclBinding]]] = {}
     for each in bindings:
         if any(_TEMPLATE.search(text) is not None for text in (each.resource_name, each.principal, each.host)):

@@ -48,7 +48,6 @@ _TERMINAL = re.compile("[\x1b\x9b]")
 _NO_RESOURCE = "a resource that can't be read; expected ResourcePattern(resourceType=..., ...)"
 
 _Resource = tuple[str, str, str]
-"""Type, name and pattern type."""
 
 
 def is_kafka_acls_text(head: bytes) -> bool:

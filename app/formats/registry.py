@@ -174,11 +174,9 @@ FORMATS = (
 FORMAT_NAMES = tuple(each.name for each in FORMATS)
 
 JSON_LINES = FORMATS[-1]
-"""The format of a file that no format recognises."""
 
 
 def format_named(name: str) -> AclFormat:
-    """The format of this name. Raises ValueError with the names that there are."""
     found = next((each for each in FORMATS if each.name == name), None)
     if found is None:
         raise ValueError(f"`{name[:100]}` is no format; there are {', '.join(FORMAT_NAMES)}")

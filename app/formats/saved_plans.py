@@ -4,6 +4,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import msgspec
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.errors import InvalidRequestException
@@ -13,9 +16,8 @@ from app.core.token import Token
 VERSION = 1
 COUNTS = ("unchanged", "left_alone", "prunable")
 
-_FIELDS = {"klamm_plan", "url", "token", "prune", "create", "delete", *COUNTS}
-_PRUNE_FIELDS = {"wanted", "principals", "prefixes"}
 _BINDING_FIELDS = tuple(AclBinding.__dataclass_fields__)
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 _BEGINS = re.compile(rb'\s*\{\s*"klamm_plan"\s*:')
 
 
@@ -39,29 +41,39 @@ def is_saved_plan(head: bytes) -> bool:
     return _BEGINS.match(head) is not None
 
 
+class _Prune(msgspec.Struct, forbid_unknown_fields=True):
+    wanted: bool
+    principals: frozenset[str]
+    prefixes: tuple[str, ...]
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    klamm_plan: Literal[1]
+    url: str
+    token: str
+    prune: _Prune
+    create: list[dict[str, str]]
+    delete: list[dict[str, str]]
+    unchanged: _Count
+    left_alone: _Count
+    prunable: _Count
+
+
 def parse_saved_plan(raw: bytes) -> SavedPlan | None:
     """The plan; None if it is not one that this version can read."""
     try:
-        body = json.loads(raw, object_pairs_hook=_object)
-        if isinstance(body, dict) and set(body) == _FIELDS and _count(body["klamm_plan"]) == VERSION:
-            return _plan(body)
-    except (ValueError, KeyError, TypeError, RecursionError, InvalidRequestException):
-        pass
-    return None
+        return _plan(msgspec.convert(json.loads(raw, object_pairs_hook=_object), _File))
+    except (ValueError, KeyError, RecursionError, InvalidRequestException, msgspec.ValidationError):
+        return None
 
 
-def _plan(body: Mapping[str, object]) -> SavedPlan:
-    """Raises KeyError, TypeError, ValueError or InvalidRequestException for an invalid plan."""
-    url, token = _text(body["url"]), str(Token.parse(_text(body["token"])))
-    create, delete = _bindings(body["create"]), _bindings(body["delete"])
+def _plan(file: _File) -> SavedPlan:
+    create, delete = tuple(map(_binding, file.create)), tuple(map(_binding, file.delete))
     if len({*create, *delete}) != len(create) + len(delete):
         raise ValueError
-    prune = body["prune"]
-    if not isinstance(prune, dict) or set(prune) != _PRUNE_FIELDS or not isinstance(prune["wanted"], bool):
-        raise TypeError
-    principals, prefixes = (tuple(map(_text, _list(prune[name]))) for name in ("principals", "prefixes"))
-    counts = (_count(body[name]) for name in COUNTS)
-    return SavedPlan(url, token, prune["wanted"], frozenset(principals), prefixes, create, delete, *counts)
+    prune, token = file.prune, str(Token.parse(file.token))
+    counts = (getattr(file, name) for name in COUNTS)
+    return SavedPlan(file.url, token, prune.wanted, prune.principals, prune.prefixes, create, delete, *counts)
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -71,32 +83,10 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _bindings(value: object) -> tuple[AclBinding, ...]:
-    return tuple(map(_binding, _list(value)))
-
-
-def _binding(value: object) -> AclBinding:
-    if not isinstance(value, dict) or set(value) != set(_BINDING_FIELDS):
-        raise TypeError
-    binding = AclBinding.from_words(_text(value[name]) for name in _BINDING_FIELDS)
+def _binding(fields: Mapping[str, str]) -> AclBinding:
+    if set(fields) != set(_BINDING_FIELDS):
+        raise ValueError
+    binding = AclBinding.from_words(fields[name] for name in _BINDING_FIELDS)
     if validate_new_acl(binding) is not None:
         raise ValueError
     return binding
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TypeError
-    return value
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value

@@ -121,7 +121,6 @@ def _escaped_template(found: re.Match[str]) -> str:
 
 
 def _refuse_kind(kind: str) -> list[str]:
-    """A problem if resources of this type are ACLs of Kafka, as another provider has them."""
     if "acl" not in kind or not ("kafka" in kind or "redpanda" in kind):
         return []
     return [f"`{kind[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; write its ACL as one, or leave it out"]

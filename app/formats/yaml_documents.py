@@ -46,16 +46,12 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list."""
-
     line: int
     items: "list[Value]"
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A mapping, whose keys are texts."""
-
     line: int
     fields: "dict[str, Value]"
 

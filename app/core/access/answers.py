@@ -25,8 +25,6 @@ _KEYS_A_QUESTION = 16
 
 
 class Budget:
-    """How many questions may still be asked."""
-
     def __init__(self, questions: int) -> None:
         self._left = questions
 
@@ -215,7 +213,6 @@ class TypeAnswers:
         return list(places.values())
 
     def _at(self, principal: str, name: str, hosts: frozenset[str]) -> Answers:
-        """What changes for a principal on this name, by regions of clients."""
         changes = {EVERYTHING: (0, 0)}
         for key, address in self._clients_of(hosts):
             before, after = (Authorization(image, principal, address) for image in self._images)

@@ -8,8 +8,6 @@ from app.core.access.regions import Region, coalesced
 from app.core.kafka.codes import AclOperation
 
 ASKED_OPERATIONS = tuple(each for each in AclOperation if each > AclOperation.ALL)
-"""The operations that a request can name."""
-
 Answers = tuple[tuple[str, int, int], ...]
 """By the keys of hosts: the operations that are gained, and those that are lost, as bits; empty if there are none."""
 

@@ -49,8 +49,6 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A request of a region: who, from where, about which resource."""
-
     principal: str
     client_address: str
     resource_name: str

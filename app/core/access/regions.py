@@ -13,8 +13,6 @@ from typing import TypeVar
 from app.core.kafka.codes import WILDCARD, PatternType
 
 EVERYTHING = ""
-"""The key that begins every other: all names, or all clients."""
-
 _END = "\0"
 _FIRST_LETTERS = "xabcdefghijklmnopqrstuvwyz0123456789"
 _SURROGATES = range(0xD800, 0xE000)

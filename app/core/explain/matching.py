@@ -75,7 +75,6 @@ class Matching:
         self._looked = 0
 
     def steps(self) -> Iterator[None]:
-        """Search on, some hundred ACLs a step."""
         name = self._question.resource_name
         for rows in self._authorization.speaking_rows(self._question.resource_type, name):
             self._looked += 1 + len(name) // LONG

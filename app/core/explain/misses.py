@@ -28,6 +28,7 @@ PRINCIPAL, HOST, OPERATION, RESOURCE = 1, 2, 4, 8
 DIMENSIONS = {PRINCIPAL: "principal", HOST: "host", OPERATION: "operation", RESOURCE: "resource"}
 """The four dimensions as bits, and their names."""
 
+_is_in_range = lru_cache(maxsize=4_096)(host_matches)
 _MAX_MISSED = 2
 _STRANGERS = PRINCIPAL | RESOURCE
 _ALLOW, _LITERAL, _PREFIXED = int(AclPermissionType.ALLOW), int(PatternType.LITERAL), int(PatternType.PREFIXED)
@@ -201,8 +202,3 @@ def _name_distance(a: str, b: str) -> int:
 def _unlike(a: str, b: str) -> int:
     """From 0 for names with the same beginning to 100 for names that share none of it."""
     return _ALL_UNLIKE - _ALL_UNLIKE * shared_length(a, b) // max(len(a), len(b), 1)
-
-
-@lru_cache(maxsize=4_096)
-def _is_in_range(host: str, address: ClientAddress) -> bool:
-    return host_matches(host, address)

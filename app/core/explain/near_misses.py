@@ -21,18 +21,10 @@ from app.core.index.packing import permission_type_in
 from app.core.index.table import SortKey
 from app.core.index.tree import AclIndex, TypeNode
 from app.core.kafka.bindings import StandardAcl
-from app.core.kafka.codes import (
-    WILDCARD,
-    WILDCARD_PRINCIPAL,
-    AclPermissionType,
-    PatternType,
-    ResourceType,
-)
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import MAX_TEXT_BYTES
 
 MAX_NEAR_MISSES = 10
-"""At most this many are shown for one question."""
-
 MAX_OF_A_KIND = 3
 """At most this many that miss in the same dimensions, so that one kind does not hide the others."""
 

@@ -41,7 +41,9 @@ def smallest_acl(question: Question) -> SmallestAcl:
     called `User:*`), it is the narrowest that createAcls takes, and the note says so.
     """
     exact = _binding(question, _operations(question)[0], (PatternType.LITERAL, question.resource_name))
-    for operation, principal, pattern in product(_operations(question), _principals(question), _patterns(question)):
+    for operation, principal, pattern in product(
+        _operations(question), (question.principal, WILDCARD_PRINCIPAL), _patterns(question)
+    ):
         binding = _binding(question, operation, pattern, principal)
         if validate_new_acl(binding) is None:
             return SmallestAcl(binding, _why_so_wide(question, binding))
@@ -67,11 +69,6 @@ def _binding(
 
 def _operations(question: Question) -> tuple[AclOperation, ...]:
     return (question.operation,) if question.operation >= AclOperation.ALL else (AclOperation.ALL,)
-
-
-def _principals(question: Question) -> Iterator[str]:
-    yield question.principal
-    yield WILDCARD_PRINCIPAL
 
 
 def _patterns(question: Question) -> Iterator[tuple[PatternType, str]]:

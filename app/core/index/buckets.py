@@ -16,8 +16,6 @@ Rows = bytes | MutableMapping[str, bytes]
 
 
 class HotBucket:
-    """The rows of a pattern that carries many ACLs."""
-
     __slots__ = ("by_principal", "principals")
 
     def __init__(self) -> None:
@@ -40,7 +38,6 @@ class HotBucket:
 
 
 Bucket = bytes | HotBucket
-"""The rows of one resource pattern."""
 
 
 def pack(rows: Iterable[int], before: bytes = b"") -> bytes:

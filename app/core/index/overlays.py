@@ -67,7 +67,6 @@ class Changes:
         self._outworn.append(getattr(base, name))
 
     def keep(self, outworn: Iterable[object]) -> None:
-        """Keep these from being freed by the commit."""
         self._outworn.extend(outworn)
 
     def settle(self) -> Iterator[None]:
@@ -89,7 +88,6 @@ class Changes:
             setattr(thing, name, value)
 
     def free(self) -> Iterator[None]:
-        """Release everything in short steps."""
         # Overlays go in the order in which they came: those that stand in others go after them, one by one.
         self._overlays.reverse()
         parts: tuple[list[Any], ...] = (
@@ -169,8 +167,6 @@ class OverlayDict(Overlay, MutableMapping[K, V]):
 
 
 class OverlayShards(ShardedDict[V]):
-    """Over a sharded dictionary."""
-
     def __init__(self, base: ShardedDict[V], changes: Changes, over: Callable[[V, Changes], V]) -> None:
         self.shards = [OverlayDict(shard, changes, over) for shard in base.shards]
 

@@ -19,7 +19,6 @@ _CHARACTERS = 128
 
 SPAN = 64
 EntryOf = Callable[[str], Entry]
-"""The entry of a prefix that is there."""
 
 
 class PrefixNode:
@@ -60,7 +59,6 @@ class PrefixNode:
         return [self.tails[tail] for tail in sorted(self.on(piece), key=len, reverse=True)]
 
     def passed(self, child: "PrefixNode", piece: str, entry_of: EntryOf, address: ClientAddress) -> int:
-        """The combined mask of the prefixes that end here, for a name that continues to this child."""
         if child.seen is not self.stamp:
             self._tell(child, piece, entry_of)
         if not child.hosted:
@@ -92,14 +90,11 @@ class PrefixNode:
 
 
 class NestedPrefixes:
-    """A set of prefixes; the entry of each is asked for when it is needed."""
-
     __slots__ = ("counts", "root")
 
     def __init__(self) -> None:
         self.root = PrefixNode("")
         self.counts: MutableMapping[int, int] = {}
-        """How many prefixes there are, by their length."""
 
     def add(self, name: str) -> None:
         node, at = self.root, 0

@@ -78,7 +78,6 @@ class _OverlayTable(Overlay, AclTable):
         self.base.free_rows.extend(self._taken)
 
     def release_removed(self) -> Iterator[None]:
-        """Let rows be used again, some at a time."""
         while self._removed:
             for at in self._removed[-_AT_ONCE:]:
                 self.base.release(at)

@@ -22,8 +22,6 @@ _NOBODY = ClientAddress("", 0, 0)
 
 
 class TypeNode(PrefixSet):
-    """The compiled ACLs of one principal on one resource type."""
-
     __slots__ = ("literals", "may_deny", "prefixes", "wildcard")
 
     def __init__(self) -> None:
@@ -107,8 +105,6 @@ class TypeNode(PrefixSet):
 
 
 class PrincipalNode:
-    """One principal's ACLs by resource type."""
-
     __slots__ = ("principal", "types")
 
     def __init__(self, principal: str) -> None:
@@ -271,7 +267,6 @@ class AclIndex:
         types.put(pattern_type, name, None if entry is None else self.share(entry))
 
     def share(self, entry: Entry) -> Entry:
-        """The same entry; equal masks become one object."""
         # A million entries need some hundred numbers.
         return entry if isinstance(entry, HostMasks) else self.masks.setdefault(entry, entry)
 

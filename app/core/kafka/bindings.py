@@ -105,9 +105,7 @@ class StandardAcl:
 
 def canonical_fields(binding: AclBinding) -> bytes:
     """The seven fields as bytes: four codes, then each text with its UTF-8 length (4 bytes) before it."""
-    parts = [
-        bytes((binding.resource_type, binding.pattern_type, binding.operation, binding.permission_type)),
-    ]
+    parts = [bytes((binding.resource_type, binding.pattern_type, binding.operation, binding.permission_type))]
     for text in (binding.resource_name, binding.principal, binding.host):
         raw = text.encode()
         parts.append(len(raw).to_bytes(4, "big"))

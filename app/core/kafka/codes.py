@@ -74,8 +74,6 @@ class AclOperation(KafkaCode):
 
 
 class AclPermissionType(KafkaCode):
-    """Whether an ACL allows or forbids (KIP-140)."""
-
     UNKNOWN = 0
     ANY = 1
     DENY = 2
@@ -89,4 +87,3 @@ WILDCARD_PRINCIPAL = "User:*"
 """The principal of an ACL that applies to callers of every principal type."""
 
 CLUSTER_NAME = "kafka-cluster"
-"""The only valid name of the CLUSTER resource."""

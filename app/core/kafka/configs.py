@@ -17,11 +17,7 @@ MAX_STALENESS_MS = "max.staleness.ms"
 AUDIT_LEVEL = "audit.level"
 
 CONFIG_NAMES: tuple[str, ...] = (SUPER_USERS, ALLOW_EVERYONE, EARLY_START_LISTENERS, MAX_STALENESS_MS, AUDIT_LEVEL)
-"""Every property of `AuthorizerConfig`, in the order of lists."""
-
 AUDIT_LEVELS: tuple[str, ...] = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "OFF")
-"""The values of audit.level, from everything to nothing."""
-
 _JAVA_TRIMS = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z")
 _LONG_MAX = (1 << 63) - 1
@@ -82,9 +78,7 @@ def _super_users(value: str | None) -> frozenset[str]:
     users = _parts(value, ";")
     for user in users:
         if ":" not in user:
-            raise InvalidRequestException(
-                f"expected a string in format principalType:principalName but got {user}",
-            )
+            raise InvalidRequestException(f"expected a string in format principalType:principalName but got {user}")
     return frozenset(users)
 
 

@@ -116,8 +116,6 @@ class ClusterAuthorizationException(ApiException):
 
 
 class InvalidRequestException(ApiException):
-    """The request breaks a rule of its own form."""
-
     error = Errors.INVALID_REQUEST
 
 
@@ -158,8 +156,6 @@ class OffsetNotAvailableException(ApiException):
 
 
 class ResourceNotFoundException(ApiException):
-    """Nothing is there under this id or path."""
-
     error = Errors.RESOURCE_NOT_FOUND
 
 

@@ -19,7 +19,6 @@ MAX_TEXT_BYTES = 32_767
 
 
 def validate_new_acl(binding: AclBinding) -> ApiException | None:
-    """Why this ACL can't be created, or None."""
     refusal = next(_refusals_of_acl(binding), None)
     return None if refusal is None else InvalidRequestException(refusal)
 
