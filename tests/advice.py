@@ -1,16 +1,26 @@
 """explain's advice, followed: what it says of an image is tried out on that image."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from app.core.authorize import Authorization, Verdict
 from app.core.explain.misses import Question
-from app.core.explain.why import Explanation, explain, near_misses_of
+from app.core.explain.near_misses import NearMiss
+from app.core.explain.why import Explaining, Explanation, near_misses_of
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType
 from app.core.kafka.validation import validate_new_acl
 from tests.images import EPOCH
+
+
+def explain(
+    image: AuthorizerImage, authorization: Authorization, question: Question, near: Iterable[NearMiss] = ()
+) -> Explanation:
+    explaining = Explaining(image, authorization, question, near)
+    for _ in explaining.steps():
+        pass
+    return explaining.found()
 
 
 def explained(image: AuthorizerImage, asked: Question, *, unrestricted: bool = False) -> Explanation:

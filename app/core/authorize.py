@@ -238,7 +238,6 @@ class Authorization:
             yield from map(self.acl_at, sorted(rows, key=self._image.index.table.key))
 
     def authorized_operations(self, resource_type: int, resource_name: str) -> int:
-        """Bit field of the supported operations that `decide` allows on this resource (KIP-430)."""
         supported = to_bit_field(supported_operations(ResourceType(resource_type)))
         if self.is_super_user:
             return supported

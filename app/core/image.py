@@ -91,8 +91,9 @@ class AuthorizerImage:
 class StagedTransaction:
     """A long transaction, prepared in short steps and then made visible at once.
 
-    The image must stay the newest of its index meanwhile. Run `steps` to the end, then `commit`; or `abandon`, which
-    leaves the image as it was. After the commit, `tidy` frees what is no longer needed.
+    The image must stay the newest of its index meanwhile. Run `steps`, which raises PoisonedRecordException for a
+    record that can't follow, to the end, then `commit`; or `abandon`, which leaves the image as it was. After the
+    commit, `tidy` frees what is no longer needed.
     """
 
     def __init__(self, image: AuthorizerImage, transaction: Sequence[Record]) -> None:

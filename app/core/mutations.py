@@ -27,10 +27,7 @@ class CreateAcls:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAcls:
-    """Valid filters of one deleteAcls call, in request order; each lists what it matches before the call.
-
-    `guard` as of `CreateAcls`.
-    """
+    """Valid filters of one deleteAcls call, in request order; each lists what it matches before the call."""
 
     filters: Sequence[AclBindingFilter]
     actor: str

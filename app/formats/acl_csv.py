@@ -21,9 +21,8 @@ from app.formats.csv_cells import MARK, is_formula, marked, unmarked
 from app.formats.csv_records import CsvField, csv_records
 from app.formats.words import is_word, loosely
 
+# The columns of a file without a header, too.
 HEADER = ("Principal", "ResourceType", "PatternType", "ResourceName", "Operation", "PermissionType", "Host")
-"""In this order without a header, too."""
-
 _COLUMNS = {
     "principal": "principal",
     "kafkaprincipal": "principal",
@@ -62,7 +61,6 @@ def is_csv(head: bytes) -> bool:
 
 
 def read_csv(stream: IO[bytes]) -> Iterator[Entry]:
-    """An ACL a record. Without a header the columns are those of HEADER."""
     columns: _Columns | None = None
     for line, record in csv_records(stream):
         if isinstance(record, str):

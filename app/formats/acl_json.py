@@ -95,7 +95,6 @@ def binding_json(binding: AclBinding, *, permission: str = "permission_type", pa
 
 
 def parse_binding(text: bytes) -> AclBinding | list[str]:
-    """The binding in this JSON, or all that is wrong with it."""
     try:
         fields = _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:

@@ -13,7 +13,6 @@ _FAULTS = {
     "new-line character seen": "a carriage return outside quotes; quote the field",
     "field larger than": "a field is longer than any that an ACL has; is a quote missing?",
 }
-"""How the messages of csv.reader begin, and what we say instead."""
 
 
 class CsvField(NamedTuple):

@@ -1,4 +1,8 @@
-"""Jikkou's KafkaPrincipalAuthorization resources: a document for each principal, or what `jikkou get` lists of them."""
+"""Jikkou's KafkaPrincipalAuthorization resources: a document for each principal, or what `jikkou get` lists of them.
+
+Roles, deletions and regular expressions are told, because only Jikkou can resolve them. ACLs that differ by operation
+only share a rule.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -46,7 +50,6 @@ def is_jikkou(head: bytes) -> bool:
 
 
 def read_jikkou(stream: IO[bytes]) -> Iterator[Entry]:
-    """The ACLs of all principals. Roles, deletions and regular expressions are told: only Jikkou can resolve them."""
     return read_resources(stream, _resource, kind=KIND, lists=_LISTS)
 
 

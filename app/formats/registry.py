@@ -70,8 +70,6 @@ _STRANGERS = (
     (b"BZh", "is packed by bzip2; unpack it first"),
     (b"\x28\xb5\x2f\xfd", "is packed by zstd; unpack it first"),
 )
-"""How files that are not text begin, and what to do with them."""
-
 _TABLES = {
     "is a table of Confluent's CLI, which wraps names, trims them and may leave the host out; list the ACLs with "
     "`confluent kafka acl list --output json`": re.compile(

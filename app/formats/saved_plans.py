@@ -60,7 +60,6 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_saved_plan(raw: bytes) -> SavedPlan | None:
-    """The plan; None if it is not one that this version can read."""
     try:
         return _plan(msgspec.convert(json.loads(raw, object_pairs_hook=_object), _File))
     except (ValueError, KeyError, RecursionError, InvalidRequestException, msgspec.ValidationError):

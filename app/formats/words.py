@@ -26,7 +26,6 @@ def is_word(words: type[KafkaCode], text: str) -> bool:
 
 
 def word_of(field: str, text: str, known: Mapping[str, str], problems: list[str]) -> str:
-    """Kafka's word for one of the `known` texts; for any other text add a problem and return an empty word."""
     word = known.get(text)
     if word is None:
         problems.append(f"`{field}`: `{text[:MAX_SHOWN]}` is none of its words; write one of {', '.join(known)}")

@@ -11,7 +11,6 @@ from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
 from app.formats.yaml_documents import Fields, Items, Scalar, Value, YamlFault, read_documents
 
 EntriesOf = Callable[[Fields, str, str], Iterator[Entry]]
-"""The ACLs of one resource, given its kind and its apiVersion."""
 
 
 def read_resources(stream: IO[bytes], entries_of: EntriesOf, *, kind: str, lists: Sequence[str]) -> Iterator[Entry]:

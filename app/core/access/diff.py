@@ -115,7 +115,6 @@ def access_diff(
 
 
 def _changes(answers: TypeAnswers, cells: dict[str, Sequence[Cell]]) -> list[AccessChange]:
-    """The cells of each principal, those that hold for everybody told once."""
     of_all = dict.fromkeys(cells.pop(WILDCARD_PRINCIPAL, ()))
     like_all: defaultdict[Cell, set[str]] = defaultdict(set)
     found = []

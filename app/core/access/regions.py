@@ -101,8 +101,6 @@ def coalesced(values: Mapping[str, V]) -> list[tuple[Region, V]]:
 
 
 class Nested:
-    """A set of keys, to be asked which of them cover another key, and which are covered by it."""
-
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self.keys = frozenset(keys)
         self._sorted = sorted(self.keys)

@@ -175,7 +175,6 @@ class NearMissSearch:
         return None if names is None else names.buckets(pattern_type).get(name)
 
     def _look_at_those_of(self, principal: str, pattern: _Pattern) -> Iterator[None]:
-        """Examine the principal's ACLs on this pattern; of very many, some only."""
         bucket = self._bucket(pattern)
         rows = bucket.by_principal.get(principal, b"") if isinstance(bucket, HotBucket) else b""
         if isinstance(rows, bytes):
@@ -250,7 +249,6 @@ def _place(kept: tuple[int, SortKey, bytes]) -> tuple[int, SortKey]:
 
 
 def _neighbours(names: SortedNames, name: str) -> Iterator[str]:
-    """Names with the same beginning, the longest common beginnings first."""
     length = len(name)
     for stem in (name, name[: length * 3 // 4], name[: length // 2], name[: length // 4]):
         yield from names.first(_NEIGHBOURS, stem, including=True)

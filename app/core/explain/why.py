@@ -70,7 +70,7 @@ class Explanation:
 def near_misses_of(
     image: AuthorizerImage, authorization: Authorization, question: Question, *, of_others: bool
 ) -> NearMissSearch | None:
-    """The search for what `explain` takes as `near`; None where no ACL could turn the answer."""
+    """The search for what `Explaining` takes as `near`; None where no ACL could turn the answer."""
     if authorization.is_super_user:
         return None
     verdict = authorization.decide(question.operation, question.resource_type, question.resource_name)
@@ -174,15 +174,6 @@ class Explaining:
             yield _DENY_STANDS + (_ALLOW_STANDS if self._allowing else rest)
         if least.note is not None:
             yield least.note
-
-
-def explain(
-    image: AuthorizerImage, authorization: Authorization, question: Question, near: Iterable[NearMiss] = ()
-) -> Explanation:
-    explaining = Explaining(image, authorization, question, near)
-    for _ in explaining.steps():
-        pass
-    return explaining.found()
 
 
 def _odd(question: Question) -> Iterator[str]:

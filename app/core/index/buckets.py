@@ -62,7 +62,6 @@ def with_row(bucket: Bucket | None, principal: str, row: int, table: AclTable) -
 
 
 def without_row(bucket: Bucket, principal: str, row: int, table: AclTable) -> Bucket | None:
-    """The bucket with one row less; None when it is empty. A hot bucket stays hot until then."""
     if isinstance(bucket, HotBucket):
         bucket.remove(principal, row, table)
         return bucket if bucket.by_principal else None

@@ -14,8 +14,6 @@ _BLOCK = 512
 
 
 class Slots(Protocol[V]):
-    """A list of fixed length."""
-
     def __getitem__(self, at: int, /) -> V: ...
 
     def __setitem__(self, at: int, value: V, /) -> None: ...
@@ -50,7 +48,6 @@ class ShardedDict(Generic[V]):
         return sum(map(len, self.shards))
 
     def dismantle(self) -> Iterator[None]:
-        """Free the parts one by one; the container is of no use afterwards."""
         while self.shards:
             self.shards.pop().clear()
             yield
@@ -105,7 +102,6 @@ class SortedNames:
         return sum(map(len, self.blocks))
 
     def dismantle(self) -> Iterator[None]:
-        """Free the blocks some at a time; the container is of no use afterwards."""
         while self.blocks:
             del self.blocks[-4:], self.lasts[-4:]
             yield

@@ -112,7 +112,6 @@ class AclTable:
         return resource_type, name, pattern_type, principal, host, operation, permission_type
 
     def dismantle(self) -> Iterator[None]:
-        """Free the columns some rows at a time; the table is of no use afterwards."""
         for column in (self.names, self.principals, self.hosts):
             while column:
                 del column[-_FREE_AT_ONCE:]

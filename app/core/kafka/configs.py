@@ -58,7 +58,6 @@ def validate_config(name: str, value: str | None) -> None:
 
 
 def effective_config(startup: AuthorizerConfig, overrides: Mapping[str, str]) -> AuthorizerConfig:
-    """The start-up configuration with stored values over it. Raises as `parse_configs` does."""
     return parse_configs({**describe(startup), **overrides})
 
 

@@ -124,8 +124,6 @@ class RequestTooLargeException(InvalidRequestException):
 
 
 class PolicyViolationException(ApiException):
-    """A bound on one call was passed (KIP-140: 10,000 new ACLs)."""
-
     error = Errors.POLICY_VIOLATION
 
 
@@ -166,8 +164,6 @@ class InvalidUpdateVersionException(ApiException):
 
 
 class InconsistentClusterIdException(ApiException):
-    """`start` names a cluster that this store does not serve."""
-
     error = Errors.INCONSISTENT_CLUSTER_ID
 
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from app.core.authorize import Authorization, Verdict
 from app.core.explain.matching import MAX_LISTED
 from app.core.explain.misses import Question
-from app.core.explain.why import Explanation, explain, near_misses_of
+from app.core.explain.why import Explanation, near_misses_of
 from app.core.image import AuthorizerImage
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
-from tests.advice import broken_promises
+from tests.advice import broken_promises, explain
 from tests.advice import explained as explained_in
 from tests.images import image_of, numbered
 from tests.reference import Reference, _allows, _covers, _denies
