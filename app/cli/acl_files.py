@@ -28,7 +28,7 @@ _ENTRIES_BETWEEN_REPORTS = 1_000
 
 
 class AclFile:
-    """A file of ACLs that can be read from its beginning as often as wanted."""
+    """Can be read from its beginning as often as wanted."""
 
     def __init__(self, name: str, raw: IO[bytes], given: AclFormat | None = None) -> None:
         self.name = name
@@ -84,7 +84,7 @@ class AclFile:
             yield found
 
     def entries(self) -> Iterator[Entry]:
-        """Reads the file from its beginning. Raises UsageError if it can't be read or unpacked."""
+        """Raises UsageError if the file can't be read or unpacked."""
         try:
             self._recognised, entries = read_entries(self._raw, self._given)
             yield from entries

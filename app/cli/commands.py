@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final, TextIO
 
 Run = Callable[[argparse.Namespace, TextIO], int]
@@ -23,55 +22,51 @@ class Command:
     own_parser: bool = False
 
 
-COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
-    {
-        each.name: each
-        for each in (
-            Command("serve", "serve the REST API until SIGTERM or Ctrl-C", "app.cli.serve"),
-            Command("migrate", "bring the database's schema to this version", "app.cli.migrate"),
-            Command("import", "add a file's ACLs to the store, or to a running service", "app.cli.import_acls"),
-            Command("token", "make a token for a caller", "app.cli.token"),
-            Command(
-                "pipeline",
-                "run a job of the Spark pipeline (extra `spark`): export, hygiene, what-if, ...",
-                "app.cli.pipeline",
-                own_parser=True,
-            ),
-            Command("openapi", "write the OpenAPI description of the REST API", "app.cli.openapi"),
-            Command(
-                "acls",
-                "list, add and remove ACLs with the options of kafka-acls",
-                "app.client.acls.command",
-                own_parser=True,
-            ),
-            Command(
-                "why",
-                "explain why somebody is allowed or denied something, and what would change it",
-                "app.client.why.command",
-            ),
-            Command("export", "write the ACLs of a running service in another tool's format", "app.client.export"),
-            Command(
-                "plan",
-                "show what `apply` would do with files of ACLs, and who would gain and lose access",
-                "app.client.plan.command",
-            ),
-            Command("apply", "make the ACLs those of files, after showing what that means", "app.client.plan.apply"),
-        )
-    }
-)
+COMMANDS: Final[Mapping[str, Command]] = {
+    each.name: each
+    for each in (
+        Command("serve", "serve the REST API until SIGTERM or Ctrl-C", "app.cli.serve"),
+        Command("migrate", "bring the database's schema to this version", "app.cli.migrate"),
+        Command("import", "add a file's ACLs to the store, or to a running service", "app.cli.import_acls"),
+        Command("token", "make a token for a caller", "app.cli.token"),
+        Command(
+            "pipeline",
+            "run a job of the Spark pipeline (extra `spark`): export, hygiene, what-if, ...",
+            "app.cli.pipeline",
+            own_parser=True,
+        ),
+        Command("openapi", "write the OpenAPI description of the REST API", "app.cli.openapi"),
+        Command(
+            "acls",
+            "list, add and remove ACLs with the options of kafka-acls",
+            "app.client.acls.command",
+            own_parser=True,
+        ),
+        Command(
+            "why",
+            "explain why somebody is allowed or denied something, and what would change it",
+            "app.client.why.command",
+        ),
+        Command("export", "write the ACLs of a running service in another tool's format", "app.client.export"),
+        Command(
+            "plan",
+            "show what `apply` would do with files of ACLs, and who would gain and lose access",
+            "app.client.plan.command",
+        ),
+        Command("apply", "make the ACLs those of files, after showing what that means", "app.client.plan.apply"),
+    )
+}
 
-MEANT: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **{name: name for name in COMMANDS},
-        "list": "acls --list",
-        "add": "acls --add",
-        "remove": "acls --remove",
-        "delete": "acls --remove",
-        "explain": "why",
-        "start": "serve",
-        "authorize": "why",
-    }
-)
+MEANT: Final[Mapping[str, str]] = {
+    **{name: name for name in COMMANDS},
+    "list": "acls --list",
+    "add": "acls --add",
+    "remove": "acls --remove",
+    "delete": "acls --remove",
+    "explain": "why",
+    "start": "serve",
+    "authorize": "why",
+}
 """What is meant by a word: a command's own name, or one that other tools have for it."""
 
 SETTINGS_HELP: Final = (
@@ -81,7 +76,6 @@ SETTINGS_HELP: Final = (
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    """--data-dir, for every command that may run the embedded PostgreSQL."""
     parser.add_argument(
         "--data-dir",
         metavar="FOLDER",

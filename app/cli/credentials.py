@@ -103,7 +103,7 @@ def refuse_exposed_address(settings: Settings) -> None:
 
 
 def resolves_to_loopback(host: str) -> bool:
-    """Whether all addresses of this host are loopback addresses. Raises UsageError if it has none."""
+    """Raises UsageError if the host has no address."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
@@ -24,6 +24,7 @@ from app.rest.callers.authentication import Callers
 from app.rest.callers.certificates import CertificateWatch
 from app.rest.http.admission import Admission
 from app.rest.http.connections import Connections
+from app.rest.http.protocol import Answer
 from app.rest.openapi import build_openapi
 from app.runtime.authorizer import Authorizer
 from app.runtime.collection import Collector
@@ -32,21 +33,6 @@ from app.runtime.retention import Retention
 from app.settings.model import Settings
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    rest: RestApp
-    authorizer: Authorizer
-    audit: AuditLog
-    callers: Callers
-    connections: Connections
-    certificate: CertificateWatch | None = None
-    """None without TLS."""
-    retention: Retention | None = None
-    siblings: Siblings | None = None
-    tracing: Tracing | None = None
-    decision_log: DecisionLog | None = None
 
 
 def create_app(
@@ -85,18 +71,16 @@ def create_app(
         document=build_openapi if settings.has_docs else None,
     )
     return Replica(
-        Parts(
-            rest=create_rest_app(authorizer, metrics, audit, app_options),
-            authorizer=authorizer,
-            audit=audit,
-            callers=callers,
-            connections=connections,
-            certificate=certificate_of(settings),
-            retention=_retention(settings, feed, options),
-            siblings=siblings,
-            tracing=tracing,
-            decision_log=decision_log,
-        )
+        rest=create_rest_app(authorizer, metrics, audit, app_options),
+        authorizer=authorizer,
+        audit=audit,
+        callers=callers,
+        connections=connections,
+        certificate=certificate_of(settings),
+        retention=_retention(settings, feed, options),
+        siblings=siblings,
+        tracing=tracing,
+        decision_log=decision_log,
     )
 
 
@@ -127,28 +111,42 @@ def _retention(settings: Settings, feed: PostgresChangeFeed, options: RuntimeOpt
     return Retention(trim, options)
 
 
+@dataclass(kw_only=True, eq=False)
 class Replica:
     """The ASGI application. Its lifespan starts and stops everything that it needs."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.answer = parts.rest.answer
-        self.connections = parts.connections
-        self._parts = parts
-        self._collector = Collector(parts.authorizer.metrics)
+    rest: RestApp
+    authorizer: Authorizer
+    audit: AuditLog
+    callers: Callers
+    connections: Connections
+    certificate: CertificateWatch | None = None
+    """None without TLS."""
+    retention: Retention | None = None
+    siblings: Siblings | None = None
+    tracing: Tracing | None = None
+    decision_log: DecisionLog | None = None
+    _collector: Collector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._collector = Collector(self.authorizer.metrics)
+
+    @property
+    def answer(self) -> Answer:
+        return self.rest.answer
 
     @property
     def tls(self) -> Callable[[], ssl.SSLContext] | None:
-        """Makes the TLS context of a server; None if it speaks no TLS."""
-        certificate = self._parts.certificate
+        certificate = self.certificate
         return None if certificate is None else lambda: certificate.context
 
     def draining(self) -> None:
         """Readiness fails from now on; requests are answered as before."""
-        self._parts.authorizer.readiness.draining()
+        self.authorizer.readiness.draining()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
-            await self._parts.rest(scope, receive, send)
+            await self.rest(scope, receive, send)
             return
         await receive()
         await self._open()
@@ -162,34 +160,32 @@ class Replica:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _open(self) -> None:
-        parts = self._parts
-        if parts.siblings is not None:
-            await parts.siblings.open(parts.rest.worker_probe)
-        parts.audit.start()
-        if parts.decision_log is not None:
-            parts.decision_log.start()
+        if self.siblings is not None:
+            await self.siblings.open(self.rest.worker_probe)
+        self.audit.start()
+        if self.decision_log is not None:
+            self.decision_log.start()
         self._collector.open()
-        parts.callers.open()
-        if parts.certificate is not None:
-            parts.certificate.open()
+        self.callers.open()
+        if self.certificate is not None:
+            self.certificate.open()
         # Doesn't wait for PostgreSQL: until the first load, readiness says so and super users are answered.
-        parts.authorizer.open()
-        if parts.retention is not None:
-            parts.retention.open()
+        self.authorizer.open()
+        if self.retention is not None:
+            self.retention.open()
 
     async def _close(self) -> None:
-        parts = self._parts
-        if parts.retention is not None:
-            await parts.retention.close()
-        await parts.authorizer.close()
-        if parts.certificate is not None:
-            await parts.certificate.close()
-        await parts.callers.close()
+        if self.retention is not None:
+            await self.retention.close()
+        await self.authorizer.close()
+        if self.certificate is not None:
+            await self.certificate.close()
+        await self.callers.close()
         await self._collector.close()
-        await asyncio.to_thread(parts.audit.close)
-        if parts.decision_log is not None:
-            await asyncio.to_thread(parts.decision_log.close)
-        if parts.tracing is not None:
-            await parts.tracing.close()
-        if parts.siblings is not None:
-            await parts.siblings.close()
+        await asyncio.to_thread(self.audit.close)
+        if self.decision_log is not None:
+            await asyncio.to_thread(self.decision_log.close)
+        if self.tracing is not None:
+            await self.tracing.close()
+        if self.siblings is not None:
+            await self.siblings.close()

@@ -39,7 +39,6 @@ class ProgressDisplay:
         self._bar.stop()
 
     def stage(self, name: str, total: int) -> None:
-        """Begins the next stage, which ends when `total` is done."""
         if self._stage is not None:
             self._bar.remove_task(self._stage)
         self._stage = self._bar.add_task(name, total=max(1, total), said="")
@@ -48,7 +47,7 @@ class ProgressDisplay:
         self._line_at = self._began_at + LINE_EVERY_S
 
     def done(self, done: int, count: int | None = None, trouble: str | None = None) -> None:
-        """`done` of the total, `count` ACLs, are done. `trouble` says what the stage is waiting for, if anything."""
+        """`done` is part of the stage's total, `count` is in ACLs. `trouble` is what the stage is waiting for."""
         if self._stage is None:
             return
         now = self._clock()

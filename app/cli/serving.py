@@ -32,7 +32,6 @@ _log = logging.getLogger(__name__)
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
-    """Serves until SIGTERM or Ctrl-C."""
     with settings_of(arguments) as settings:
         _check(settings)
         example = _example(arguments.example, settings)

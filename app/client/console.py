@@ -30,7 +30,7 @@ def coloured(out: TextIO) -> "Console":
 
 
 class Warnings:
-    """The doubts about many ACLs, each once, with the first ACL that it is about."""
+    """Keeps each doubt once, with the first ACL that it is about."""
 
     def __init__(self) -> None:
         self._first: dict[str, AclBinding] = {}

@@ -148,7 +148,7 @@ def _target(path: Path, *, force: bool) -> Path:
 
 
 def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> None:
-    """Writes a file beside it and puts it in place when it is complete."""
+    """Writes all of the file or none of it. Raises UsageError."""
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
     try:
         # The format has line ends of its own.

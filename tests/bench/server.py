@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
-from app.cli.main import Parts, Replica
+from app.cli.main import Replica
 from app.cli.server import ServerOptions, serve
 from app.core.continuity import FeedPosition, KnownHistory
 from app.core.kafka.bindings import AclRow
@@ -92,14 +92,12 @@ def replica(size: int, token: str | None = None, *, decisions_logged: bool = Fal
     admission = Admission(metrics, connections.is_late)
     surroundings = AppOptions(callers=callers, admission=admission, decision_log=decision_log)
     return Replica(
-        Parts(
-            rest=create_rest_app(authorizer, metrics, audit, surroundings),
-            authorizer=authorizer,
-            audit=audit,
-            callers=callers,
-            connections=connections,
-            decision_log=decision_log,
-        )
+        rest=create_rest_app(authorizer, metrics, audit, surroundings),
+        authorizer=authorizer,
+        audit=audit,
+        callers=callers,
+        connections=connections,
+        decision_log=decision_log,
     )
 
 

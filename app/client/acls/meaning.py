@@ -73,12 +73,8 @@ def check_options(given: Given) -> str:
         raise UsageError("With --producer you must specify a --topic")
     if given.has("idempotent") and not given.has("producer"):
         raise UsageError("The --idempotent option is only available if --producer is set")
-    is_consumer = (
-        given.has("topic")
-        and given.has("group")
-        and (given.has("producer") or not (given.has("cluster") or given.has("transactional-id")))
-    )
-    if given.has("consumer") and not is_consumer:
+    excess = not given.has("producer") and (given.has("cluster") or given.has("transactional-id"))
+    if given.has("consumer") and (not given.has("topic") or not given.has("group") or excess):
         raise UsageError(
             "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option "
             "should be specified."

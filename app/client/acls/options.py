@@ -116,10 +116,9 @@ class ExecutionError(Exception):
 
 @dataclass(slots=True)
 class Given:
-    """The options on the command line, with their arguments in order, and the words that belong to none."""
-
     _arguments: dict[str, list[str]] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
+    """The words that belong to no option."""
 
     def note(self, name: str, argument: str | None) -> None:
         arguments = self._arguments.setdefault(name, [])

@@ -47,7 +47,7 @@ class List:
     principals: Sequence[str]
 
     def carry_out(self, service: Service, console: Console) -> list[AclBinding]:
-        """Reads everything before it prints anything, as kafka-acls does."""
+        # As kafka-acls, it reads everything before it prints anything.
         listings = [(principal, self._listed(service, principal)) for principal in self.principals or (None,)]
         for principal, listed in listings:
             if principal is not None:
@@ -88,8 +88,6 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """No entries means all that are there."""
-
     meant: Meant
     force: bool
 

@@ -36,15 +36,11 @@ _PROPERTIES = (
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A service, the principal that asks, and the caller's credentials.
-
-    `url` is http://host:port, https://host:port or unix:/path. `timeout_s` is for one call, repeats included.
-    `client_address` is this side's address.
-    """
-
     url: str
+    """http://host:port, https://host:port or unix:/path."""
     principal: str
     client_address: str = LOOPBACK
+    """Of this side."""
     token: str | None = field(default=None, repr=False)
     token_file: Path | None = None
     named_by: str = "--token-file"
@@ -53,16 +49,16 @@ class Access:
     certificate: Path | None = None
     key: Path | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
+    """For one call, repeats included."""
 
     @property
     def socket_path(self) -> str | None:
-        """The Unix socket; None if the service is on a network."""
         return self.url.removeprefix(UNIX) if self.url.startswith(UNIX) else None
 
 
 @dataclass(frozen=True, slots=True)
 class AccessFlags:
-    """What the command line says; None where it says nothing. Flags override the file."""
+    """They override the file of properties."""
 
     url: str | None = None
     principal: str | None = None
@@ -176,7 +172,7 @@ def _path(text: str | None) -> Path | None:
 
 
 def _own_address(access: Access) -> str:
-    """The address that this machine has towards the service, which ACLs with hosts are about; nothing is sent."""
+    """The address that the service would see, as ACLs with hosts mean it. Nothing is sent."""
     if access.socket_path is not None:
         return LOOPBACK
     import httpx  # noqa: PLC0415 - takes long to load, and help needs none of it

@@ -21,7 +21,7 @@ _ANYBODY_ELSE = 0o077
 
 
 def read_properties(path: Path, known: tuple[str, ...]) -> dict[str, str]:
-    """The properties of the file that --command-config names. Raises UsageError, also if others can read a token."""
+    """Raises UsageError, also if others can read a token in the file."""
     properties: dict[str, str] = {}
     for number, key, value in parse_properties(_read_config(path)):
         where = f"--command-config: `{path}` line {number}"
@@ -52,7 +52,7 @@ def _read_config(path: Path) -> str:
 
 
 def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
-    """Line number, key and value of each property, as Java reads them. Unlike Java's, the file is in UTF-8."""
+    """Line number, key and value, as Java reads them, but from UTF-8."""
     for number, line in _logical_lines(text):
         match = _KEY.match(line)
         key, value = (line, "") if match is None else (match[1], line[match.end() :])
@@ -60,7 +60,7 @@ def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """A backslash at the end continues a line; each comes with the number of its first line in the file."""
+    """A backslash at the end continues a line, whose number is that of its first line in the file."""
     begun, began_at = "", 0
     for number, line in enumerate(_LINE_END.split(text), start=1):
         if not begun:

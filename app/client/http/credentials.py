@@ -16,10 +16,10 @@ class Bearer:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._kept: str | None = None
-        """What came out of a pipe, which says it once only."""
+        """The content of a pipe, which can be read only once."""
 
     def header(self) -> dict[str, str]:
-        """The header with the token, if there is one. A file is read each time, because tokens are renewed.
+        """Empty without a token. A file is read each time, because tokens are renewed.
 
         Raises UsageError, without any part of the token, if it can't be read or sent, or if others could read it.
         """
@@ -47,7 +47,7 @@ class Bearer:
 
 
 def tls_context(access: Access) -> ssl.SSLContext:
-    """Raises UsageError, naming the file, if one can't be used."""
+    """Raises UsageError."""
     if access.ca_file is None:
         context = ssl.create_default_context()
     else:

@@ -47,15 +47,12 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A failed attempt. `again` says whether another one may follow, after `wait_s` seconds at least.
-
-    `answered` is False if no connection came about.
-    """
-
     error: ServiceError
     again: bool = False
+    """Whether another attempt may follow, after `wait_s` seconds at least."""
     wait_s: float = 0.0
     answered: bool = True
+    """False if no connection came about."""
 
 
 class Exchange:
@@ -87,10 +84,7 @@ class Exchange:
     def answer(
         self, method: str, path: str, content: bytes | None, *, idempotent: bool, timeout_s: float
     ) -> dict[str, object]:
-        """The JSON object that the service answers with, all repeats within `timeout_s`. Raises ServiceError.
-
-        `idempotent`: doing it twice is as good as once, so it may be repeated whatever became of it.
-        """
+        """Repeats within `timeout_s`; whatever became of the call if it is `idempotent`. Raises ServiceError."""
         request = _Request(method, path, content, idempotent)
         began_at = time.monotonic()
         deadline = began_at + timeout_s
@@ -193,7 +187,7 @@ class Exchange:
 
 
 def _reason(fault: httpx.HTTPError) -> tuple[str, bool]:
-    """Why no connection came about, in the words of OpenSSL or the operating system, and whether that may pass."""
+    """Why no connection came about, and whether that may pass."""
     if isinstance(fault, httpx.TimeoutException):
         return "no answer", False
     cause: BaseException | None = fault
@@ -229,7 +223,6 @@ def _has_path(url: str) -> bool:
 
 
 def _details(problem: dict[str, object]) -> str:
-    """What is wrong with each field; the detail if the problem names none."""
     errors = problem.get("errors")
     fields = [
         f"`{each.get('pointer')}`: {each.get('detail')}" if each.get("pointer") else str(each.get("detail"))
@@ -240,7 +233,7 @@ def _details(problem: dict[str, object]) -> str:
 
 
 def _retry_after_s(response: httpx.Response) -> float:
-    """The seconds that the service asks for; 0 if it asks for none, or in a way that means nothing."""
+    """0 if the service asks for no wait, or in a way that can't be read."""
     text = response.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])

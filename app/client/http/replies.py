@@ -14,9 +14,8 @@ _NONE = "NONE"
 
 
 class ServiceError(CommandError):
-    """The service refused a call, or the call failed.
+    """`code` is Kafka's error name and `status` the HTTP status, as far as the service gave them.
 
-    `code` is Kafka's error name and `status` the HTTP status, as far as the service gave them.
     `outcome_unknown`: the call was an update, and nobody knows whether it was made.
     """
 
@@ -52,7 +51,7 @@ class CreateResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """The ACLs that a filter matched, which are deleted; or why it was refused."""
+    """`matches` are deleted."""
 
     matches: tuple[StandardAcl, ...]
     refusal: Refusal | None
@@ -60,7 +59,7 @@ class DeleteResult:
 
 @dataclass(frozen=True, slots=True)
 class AclListing:
-    """Every ACL that a filter matches, sorted, all as of `token`."""
+    """Sorted, and all as of `token`."""
 
     acls: list[StandardAcl]
     token: str
@@ -80,7 +79,7 @@ def parse_acl(body: object) -> StandardAcl:
 
 
 def parse_binding(body: object) -> AclBinding:
-    """Words that this version doesn't know become UNKNOWN. Raises ServiceError if it is no ACL."""
+    """As `parse_acl`."""
     fields = parse_object(body)
     return AclBinding(
         ResourceType.from_string(parse_text(fields, "resource_type")),

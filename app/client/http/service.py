@@ -40,10 +40,9 @@ _SERVICE_SHARE = 0.9
 
 
 class Service:
-    """One running Klamm. Each call may take `access.timeout_s`, repeats included.
+    """Reads are always repeated, updates only if they can't have been carried out.
 
-    Reads are always repeated, updates only if they can't have been carried out. All calls raise ServiceError, or
-    UsageError if a token can't be read.
+    All calls raise ServiceError, or UsageError if a token can't be read.
     """
 
     def __init__(self, access: Access) -> None:
@@ -104,25 +103,18 @@ class Service:
     def delete_acls(
         self, filters: Sequence[AclBindingFilter], *, if_unchanged_since: str | None = None
     ) -> tuple[list[DeleteResult], str]:
-        """One result for each filter, in order, and the token of the state without the deleted ACLs (KIP-140).
-
-        With `if_unchanged_since` nothing is deleted unless the store is still at that token.
-        """
+        """As `create_acls`, with one result for each filter."""
         body = {"filters": [filter_body(each) for each in filters]}
         reply = self._update("/v1/acls/delete", body, if_unchanged_since)
         return [parse_deleted(each) for each in _results(reply, len(filters))], parse_text(reply, "token")
 
     def acls(self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS) -> AclListing:
-        """Every ACL that the filter matches, sorted by the seven fields, all as of one offset.
-
-        `limit` is the size of a page (1 to 1,000). Raises ServiceError if the ACLs change too fast.
-        """
+        """`limit` is the size of a page (1 to 1,000). Raises ServiceError if the ACLs change too fast."""
         for attempt in range(1, _MAX_LISTINGS + 1):
             listing = self._listed(filter_body(acl_filter), limit)
             if listing is not None:
                 return listing
-            # A burst of changes has passed by then, and replicas that follow each other have met.
-            time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt)  # noqa: S311 - no secret
+            pause(attempt)
         raise ServiceError(
             f"the ACLs at `{self.url}` change faster than they can be listed; ask for fewer of them, or try again later"
         )
@@ -159,6 +151,11 @@ class Service:
         timeout_ms = int((self.timeout_s if timeout_s is None else timeout_s) * 1_000 * _SERVICE_SHARE)
         body = {**body, **guard, "timeout_ms": max(1, min(timeout_ms, _MAX_SERVICE_TIMEOUT_MS))}
         return self.post(path, body, timeout_s=timeout_s)
+
+
+def pause(attempt: int) -> None:
+    """By then a burst of changes has passed, and replicas that follow each other have met."""
+    time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt)  # noqa: S311 - no secret
 
 
 def batches(acls: Iterable[AclBinding], most: int) -> Iterator[list[AclBinding]]:

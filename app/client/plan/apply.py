@@ -94,7 +94,6 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _check(arguments: argparse.Namespace, out: TextIO) -> None:
-    """Refuses what can be refused before the service is asked."""
     if bool(arguments.files) is (arguments.plan is not None):
         raise UsageError("give either FILE or --plan PLAN")
     about_files = (arguments.format, arguments.prune, arguments.prune_principal, arguments.prune_prefix)

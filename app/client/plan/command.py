@@ -1,9 +1,7 @@
 """`klamm plan`, and what `klamm apply` shares with it: the service's state, the proposal and its flags."""
 
 import argparse
-import random
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -11,7 +9,7 @@ from typing import TextIO
 from app.client.console import warn_of
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_list, parse_object, parse_text
-from app.client.http.service import Service
+from app.client.http.service import Service, pause
 from app.client.plan.output import plan_body, print_plan, write_json
 from app.client.plan.planning import (
     DEFAULT_MAX_DELETE_PERCENT,
@@ -49,7 +47,6 @@ FILES_HELP = "the ACLs that are wanted: files, a folder for all files in it; - f
 _CHANGES = 3
 _MOST_DELETES = 999_999_999
 _TRIES = 8
-_PAUSE_S = 0.2
 _FORBIDDEN = (401, 403)
 
 
@@ -82,11 +79,10 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """All ACLs and the configuration as of one token. `config` is None if the caller may not read it."""
-
     acls: frozenset[AclBinding]
     token: str
     config: AuthorizerConfig | None
+    """None if the caller may not read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +171,7 @@ def proposal_of(plan: Plan, state: StoreState, *, files: int = 1) -> Proposal:
 
 
 def read_state(service: Service) -> StoreState:
-    """All ACLs and the configuration, as of one token. Raises ServiceError, also if they change faster than that."""
+    """All as of one token. Raises ServiceError, also if it changes too fast."""
     for attempt in range(1, _TRIES + 1):
         config, config_token = _read_config(service)
         listing = service.acls(AclBindingFilter())
@@ -186,7 +182,7 @@ def read_state(service: Service) -> StoreState:
                     "the service has ACLs with words that this klamm does not know; use the service's own version"
                 )
             return StoreState(acls, listing.token, config)
-        time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt)  # noqa: S311 - no secret
+        pause(attempt)
     raise ServiceError(f"`{service.url}` changes faster than it can be read; try again later")
 
 

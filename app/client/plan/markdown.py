@@ -28,7 +28,7 @@ _ACLS = ("Permission", "Who", "Operation", "Resource", "From")
 
 
 def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_known: bool, files: int) -> str:
-    """Access changes come first, then the ACLs. `refusal` is why apply would refuse the plan."""
+    """`refusal` is why apply would refuse the plan."""
     page = _Page()
     page.text(f"### klamm plan\n\n{summary_text(plan, files)}")
     if refusal is not None:
@@ -75,7 +75,6 @@ class _Page:
         self._left -= len(text)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """As many rows as there is room for."""
         if not rows:
             return
         lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]

@@ -54,7 +54,6 @@ def write_json(body: dict[str, object], out: TextIO) -> None:
 
 
 def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool, files: int = 1) -> None:
-    """Long lists are cut, with a line that says so."""
     console = coloured(out)
     for sign, style, acls in (("+", "green", plan.create), ("-", "red", plan.delete)):
         lines = [f"  {sign} {acl.permission_type.name} {_sentence(' ', acl_parts(acl))}" for acl in acls]
@@ -114,7 +113,6 @@ def unresolved_parts(unresolved: Unresolved) -> tuple[str, str]:
 
 
 def summary_text(plan: Plan, files: int = 1) -> str:
-    """`files` is the number of files that the wanted ACLs come from."""
     if plan.is_empty:
         text = f"Nothing to do: {_all_of_the_files(plan.unchanged, files)}."
     else:

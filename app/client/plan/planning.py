@@ -107,7 +107,7 @@ def make_plan(desired: frozenset[AclBinding], there: frozenset[AclBinding], toke
 
 
 def save_plan(path: str, url: str, plan: Plan) -> None:
-    """Writes the whole file or none of it. Raises UsageError if it can't be written."""
+    """Writes the whole file or none of it. Raises UsageError."""
     body = {
         "klamm_plan": VERSION,
         "url": url,
@@ -139,7 +139,7 @@ def save_plan(path: str, url: str, plan: Plan) -> None:
 
 
 def load_plan(path: str) -> tuple[str, Plan]:
-    """The service's URL and the plan. Raises UsageError if it is no saved plan of this version."""
+    """The service's URL and the plan. Raises UsageError."""
     try:
         with Path(path).open("rb") as file:
             raw = file.read(_MAX_FILE_BYTES + 1)

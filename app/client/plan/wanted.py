@@ -35,7 +35,6 @@ class Wanted:
     named: tuple[str, ...]
     """The files and folders on the command line."""
     sources: tuple[Source, ...]
-    """In the order in which they were read."""
     left_out: tuple[str, ...]
     """Everything in the folders whose name begins with a dot."""
     repeated: tuple[tuple[AclBinding, str, str], ...]
@@ -61,7 +60,7 @@ class Wanted:
 
 
 def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
-    """Reads these files, and all files in folders among them. Raises UsageError."""
+    """Raises UsageError."""
     left_out: list[str] = []
     seen: dict[str, str] = {}
     first_with: dict[AclBinding, str] = {}
@@ -94,7 +93,6 @@ def _files(paths: Iterable[str], left_out: list[str]) -> Iterator[str]:
 
 
 def _in_folder(folder: str, left_out: list[str]) -> Iterator[str]:
-    """All files below it, by name."""
     count = 0
 
     def fail(error: OSError) -> None:
@@ -120,7 +118,7 @@ def _in_folder(folder: str, left_out: list[str]) -> Iterator[str]:
 
 
 def read_file(path: str, format_name: str | None) -> frozenset[AclBinding]:
-    """The ACLs of a file in any format that Klamm reads (`-`: standard input). Raises UsageError."""
+    """`-` is standard input; without a format, it is recognised. Raises UsageError."""
     try:
         given = None if format_name is None else format_named(format_name)
     except ValueError as error:

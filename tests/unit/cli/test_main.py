@@ -28,8 +28,8 @@ async def test_an_impatient_end_leaves_no_trace() -> None:
     await asyncio.sleep(0)
     life.cancel()
     await life
-    await replica._parts.authorizer.close()
-    await asyncio.to_thread(replica._parts.audit.close)
+    await replica.authorizer.close()
+    await asyncio.to_thread(replica.audit.close)
 
 
 @pytest.mark.parametrize("given", [{}, {"docs_enabled": True}, {"docs_enabled": False}])
