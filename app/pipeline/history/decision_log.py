@@ -20,7 +20,7 @@ _STORED = StructType([*DECISIONS.fields, DAY, StructField("batch", IntegerType()
 
 @dataclass(frozen=True, slots=True)
 class LogWindow:
-    """The part of the log that was read. `sampled` is the smallest share of requests that was logged in it."""
+    """`sampled` is the smallest share of requests that was logged in it."""
 
     decisions: int
     first_time: datetime | None
@@ -38,10 +38,9 @@ class LogWindow:
 def read_decisions(
     spark: SparkSession, home: Home, since: datetime | None = None, until: datetime | None = None
 ) -> DataFrame:
-    """The ingested decisions from `since` on and before `until` (both with a time zone).
+    """From `since` on and before `until` (both with a time zone), of the batches that `ingest` has finished.
 
-    Raises NoDecisionsError if nothing was ingested, PipelineError if some of it has been lost since. Batches that an
-    `ingest` has not finished are left out.
+    Raises NoDecisionsError if nothing was ingested, PipelineError if some of it has been lost since.
     """
     batches = finished_batches(spark, home)
     if not any(manifest["decisions"] for manifest in batches.values()):
@@ -67,9 +66,9 @@ def nothing_ingested(home: str) -> NoDecisionsError:
 
 
 def _refuse_lost(rows: DataFrame, batches: Mapping[int, Mapping[str, Any]], home: Home) -> None:
-    """Raise PipelineError if there are not as many as the manifests say: what was used would look unused.
+    """Raise PipelineError if a decision is missing by the manifests: what was used would look unused.
 
-    Days may be removed to keep the log short, the oldest first, and whole ones.
+    Whole days may be removed, the oldest first.
     """
     there = {(row["batch"], str(row["day"])): row["count"] for row in rows.groupBy("batch", "day").count().collect()}
     if not there:

@@ -6,6 +6,8 @@ written nothing that counts. The next one begins at the same offset, so it overw
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
@@ -54,7 +56,7 @@ class BatchFacts:
 
 
 def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Batch:
-    """Copy one batch and write its manifest. Raises PipelineError, with no manifest, if a record is not as it must be.
+    """Raises PipelineError, with no manifest, if a record is not as it must be.
 
     The batch may end inside a transaction if it is not the last of a run.
     """
@@ -175,22 +177,19 @@ def measured(records: DataFrame) -> dict[int, BatchFacts]:
         sf.max("offset").alias("last_offset"),
         sf.max_by("hash", "offset").alias("last_hash"),
     )
-    found: dict[int, list[Row]] = {}
-    for row in kinds.collect():
-        found.setdefault(row["batch"], []).append(row)
-    return {batch: _facts(rows) for batch, rows in found.items()}
-
-
-def _facts(rows: Sequence[Row]) -> BatchFacts:
-    newest = max(rows, key=lambda row: row["last_offset"])
-    return BatchFacts(
-        sum(row["rows"] for row in rows),
-        sum(row["offsets"] for row in rows),
-        min(row["first_offset"] for row in rows),
-        newest["last_offset"],
-        bytes(newest["last_hash"]),
-        {row["kind"]: row["rows"] for row in sorted(rows, key=lambda row: row["kind"])},
-    )
+    found = {}
+    for batch, group in groupby(sorted(kinds.collect(), key=itemgetter("batch", "kind")), key=itemgetter("batch")):
+        rows = list(group)
+        newest = max(rows, key=itemgetter("last_offset"))
+        found[batch] = BatchFacts(
+            sum(row["rows"] for row in rows),
+            sum(row["offsets"] for row in rows),
+            min(row["first_offset"] for row in rows),
+            newest["last_offset"],
+            bytes(newest["last_hash"]),
+            {row["kind"]: row["rows"] for row in rows},
+        )
+    return found
 
 
 def _copy(spark: SparkSession, copying: Copying, most_ranges: int) -> list[str]:
@@ -211,11 +210,8 @@ def _copy(spark: SparkSession, copying: Copying, most_ranges: int) -> list[str]:
 
 def _check_dense(copying: Copying, facts: BatchFacts | None) -> None:
     wanted = copying.through - copying.after
-    if (
-        facts is None
-        or not facts.rows == facts.offsets == wanted
-        or (facts.first_offset, facts.last_offset) != (copying.first, copying.through)
-    ):
+    there = None if facts is None else (facts.rows, facts.offsets, facts.first_offset, facts.last_offset)
+    if there != (wanted, wanted, copying.first, copying.through):
         found = "none" if facts is None else f"{facts.offsets} of them in {facts.rows} rows"
         raise PipelineError(
             f"there must be {wanted} records from offset {copying.first} to {copying.through}, but the store gave "

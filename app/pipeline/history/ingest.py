@@ -39,8 +39,7 @@ _PARSED = StructType(
 def lines_of(spark: SparkSession, folder: str, *, files_at_once: int, skip_unreadable: bool) -> DataFrame:
     """The stream of lines in the folder's closed files.
 
-    A file that has disappeared, or is torn (gzip), fails the batch unless unreadable files are skipped. Then the lines
-    before the tear are read.
+    A file that has disappeared or is torn (gzip) fails the batch, unless unreadable files are skipped from there on.
     """
     return (
         spark.readStream.format("text")

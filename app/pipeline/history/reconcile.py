@@ -1,7 +1,8 @@
 """Whether the export is the store's history: every record, in order, chained, and adding up to the tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -44,55 +45,44 @@ def follow_chain(records: DataFrame, start_offset: int, start_hash: bytes) -> Ch
     # A seed lies before all records of its stretch.
     sorted_rows = placed.repartition("stretch").sortWithinPartitions("stretch", "offset")
 
-    def follow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        links = _Links(start_offset, start_hash)
-        for batch in batches:
-            for row in rows_in(batch):
-                links.take(dict(zip(batch.schema.names, row, strict=True)))
-        # The counts are in the first row, an example in each of the others.
-        examples = ((0, 0, *example) for example in links.examples)
-        yield batch_of([(links.checked, links.broken, None, None), *examples], _FOUND)
-
-    found = sorted_rows.mapInArrow(follow, _FOUND).collect()
+    found = sorted_rows.mapInArrow(partial(_follow, start_offset, start_hash), _FOUND).collect()
     examples = sorted((row["offset"], row["why"]) for row in found if row["why"] is not None)
     return ChainFacts(sum(row["checked"] for row in found), sum(row["broken"] for row in found), examples[:SHOWN])
 
 
-@dataclass(slots=True)
-class _Links:
-    offset: int
-    hash: bytes
-    checked: int = 0
-    broken: int = 0
-    examples: list[tuple[int, str]] = field(default_factory=list)
+def _follow(offset: int, chained: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The counts are in the first row, an example in each of the others."""
+    checked = broken = 0
+    examples: list[tuple[int, int, int, str]] = []
+    for batch in batches:
+        for values in rows_in(batch):
+            row = dict(zip(batch.schema.names, values, strict=True))
+            if not row["is_seed"]:
+                checked += 1
+                why = _fault(row, offset, chained)
+                broken += why is not None
+                if why is not None and len(examples) < SHOWN:
+                    examples.append((0, 0, row["offset"], why))
+            offset, chained = row["offset"], row["hash"]
+    yield batch_of([(checked, broken, None, None), *examples], _FOUND)
 
-    def take(self, row: Mapping[str, Any]) -> None:
-        if not row["is_seed"]:
-            self.checked += 1
-            why = self._fault(row)
-            if why is not None:
-                self.broken += 1
-                if len(self.examples) < SHOWN:
-                    self.examples.append((row["offset"], why))
-        self.offset, self.hash = row["offset"], row["hash"]
 
-    def _fault(self, row: Mapping[str, Any]) -> str | None:
-        if row["offset"] == self.offset:
-            return "is there twice"
-        if row["offset"] != self.offset + 1:
-            return "the record before it is missing"
-        try:
-            record = record_of(row)
-            chained = record_hash(self.hash, record)
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as fault:
-            return f"no record that this version can read ({fault})"
-        return None if chained == record.hash else "its hash does not cover this record and the one before it"
+def _fault(row: Mapping[str, Any], offset: int, chained: bytes) -> str | None:
+    """Why the row is not what follows the record at this offset with this hash."""
+    if row["offset"] == offset:
+        return "is there twice"
+    if row["offset"] != offset + 1:
+        return "the record before it is missing"
+    try:
+        record = record_of(row)
+        expected = record_hash(chained, record)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as fault:
+        return f"no record that this version can read ({fault})"
+    return None if expected == record.hash else "its hash does not cover this record and the one before it"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked: its numbers in words, and how it differs."""
-
     name: str
     summary: str
     differences: int = 0

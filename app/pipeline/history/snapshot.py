@@ -17,10 +17,12 @@ from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home, existing, read_documents, versions, write_document
 
+_FOLDER = "snapshots"
+
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state at one offset. `as_of` is when the record at the offset was recorded, or when the tables were read."""
+    """`as_of` is when the record at the offset was recorded, or when the tables were read."""
 
     acls: DataFrame
     configs: dict[str, str]
@@ -31,7 +33,6 @@ class Snapshot:
 
     @property
     def config(self) -> AuthorizerConfig:
-        """What is stored of super.users and allow.everyone.if.no.acl.found, else their defaults."""
         return parse_configs({name: self.configs.get(name) for name in (SUPER_USERS, ALLOW_EVERYONE)})
 
     def manifest(self, spark: SparkSession, job: str) -> dict[str, Any]:
@@ -48,17 +49,18 @@ class Snapshot:
 
 def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) -> Snapshot:
     """At this offset, or the latest. Raises PipelineError if there is none."""
-    saved = {document["offset"]: document for document in _manifests(spark, home)}
+    results = SavedResults(spark, home, _FOLDER)
+    saved = {document["offset"]: document for document in read_documents(spark, results.room(None, "manifest"))}
     wanted = wanted_snapshot(home.root, saved, offset)
     document = saved[wanted]
     # INVARIANT: no answer is ever given from a part of the ACLs: without a DENY it could be a wrong ALLOW.
-    path = _room(home, wanted, "acls")
+    path = results.room(wanted, "acls")
     acls = existing(spark, path)
     found = 0 if acls is None else acls.count()
     if acls is None or found != document["acls"]:
         raise PipelineError(
             f"the snapshot at offset {wanted} has {found:,} of its {document['acls']:,} ACLs; remove "
-            f"`{_room(home, wanted, '').rstrip('/')}` and run `klamm pipeline snapshot --offset {wanted}` again"
+            f"`{path.removesuffix('/acls')}` and run `klamm pipeline snapshot --offset {wanted}` again"
         )
     as_of = datetime.fromisoformat(document["as_of"])
     acls = spark.read.schema(ACLS).parquet(path)
@@ -83,15 +85,16 @@ def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
 
     Raises PipelineError if home has snapshots of another history.
     """
-    for document in _manifests(spark, home):
+    results = SavedResults(spark, home, _FOLDER)
+    for document in read_documents(spark, results.room(None, "manifest")):
         refuse_other(home, snapshot, document["cluster_id"], document["epoch"])
         if document["offset"] == snapshot.offset:
             return
-    path = _room(home, snapshot.offset, "acls")
+    path = results.room(snapshot.offset, "acls")
     snapshot.acls.write.mode("overwrite").parquet(path)
     count = spark.read.schema(ACLS).parquet(path).count()
     document = {**snapshot.manifest(spark, "snapshot"), "acls": count, "configs": snapshot.configs}
-    write_document(spark, _room(home, snapshot.offset, "manifest"), document)
+    write_document(spark, results.room(snapshot.offset, "manifest"), document)
 
 
 def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epoch: str) -> None:
@@ -151,9 +154,8 @@ def _end(records: DataFrame, exported: Exported, offset: int | None, time: datet
                 f"the export begins with offset {exported.start_offset} as of {exported.base.taken_at}; "
                 "of earlier times it knows nothing"
             )
-    last = ends.agg(
-        sf.max("offset").alias("offset"), sf.max_by(sf.unix_micros("recorded_at"), "offset").alias("micros")
-    ).first()
+    micros = sf.max_by(sf.unix_micros("recorded_at"), "offset").alias("micros")
+    last = ends.agg(sf.max("offset").alias("offset"), micros).first()
     return None if last is None or last["offset"] is None else last
 
 
@@ -165,11 +167,8 @@ def _at(records: DataFrame, exported: Exported, offset: int) -> Row | None:
         )
     if offset == exported.start_offset:
         return None
-    row = (
-        records.where(sf.col("offset") == offset)
-        .select("offset", "tx_last", sf.unix_micros("recorded_at").alias("micros"))
-        .first()
-    )
+    found = records.where(sf.col("offset") == offset)
+    row = found.select("offset", "tx_last", sf.unix_micros("recorded_at").alias("micros")).first()
     if row is None:
         raise PipelineError(f"the export lacks the record at offset {offset}; run `klamm pipeline reconcile`")
     if row["tx_last"] != offset:
@@ -184,14 +183,6 @@ def _at(records: DataFrame, exported: Exported, offset: int) -> Row | None:
 
 def _start_time(exported: Exported) -> datetime:
     return moment(0) if exported.base is None else datetime.fromisoformat(exported.base.taken_at)
-
-
-def _manifests(spark: SparkSession, home: Home) -> list[dict[str, Any]]:
-    return read_documents(spark, home.room("snapshots", "offset=*", "manifest"))
-
-
-def _room(home: Home, offset: int, name: str) -> str:
-    return home.room("snapshots", f"offset={offset:020}", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +208,11 @@ class SavedResults:
         """Invalidate what is saved at this offset. The manifest, with `looked_at`, is for `complete`."""
         manifest = {**snapshot.manifest(self.spark, self.job), **looked_at}
         # INVARIANT: no manifest describes tables that are being replaced.
-        self._write({**manifest, "complete": False})
+        write_document(self.spark, self.room(snapshot.offset, "manifest"), {**manifest, "complete": False})
         return manifest
 
     def complete(self, manifest: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
         """Called once the tables are written; the manifest, with their counts."""
         whole = {**manifest, "complete": True, "counts": dict(counts)}
-        self._write(whole)
+        write_document(self.spark, self.room(manifest["offset"], "manifest"), whole)
         return whole
-
-    def _write(self, manifest: Mapping[str, Any]) -> None:
-        write_document(self.spark, self.room(manifest["offset"], "manifest"), manifest)

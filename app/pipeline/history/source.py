@@ -84,7 +84,6 @@ def ranges(after: int, through: int, most: int) -> list[tuple[int, int]]:
 
 
 def stretches(after: int, through: int, most_ranges: int) -> list[tuple[int, int]]:
-    """(after, through] in pieces that `most_ranges` ranges are enough for."""
     size = most_ranges * ROWS_PER_RANGE
     return [(start, min(start + size, through)) for start in range(after, through, size)]
 

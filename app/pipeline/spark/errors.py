@@ -4,10 +4,7 @@ from app.formats.command_errors import UsageError
 
 
 class PipelineError(UsageError):
-    """The text names what is wrong and the way out. Nothing that was written before is damaged.
-
-    Exit code 1 is kept for what a job found (flips, a broken chain): the job itself went well.
-    """
+    """Nothing that was written before is damaged. Exit code 1 is kept for what a job found, such as flips."""
 
 
 class NotYetError(PipelineError):

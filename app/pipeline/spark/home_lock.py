@@ -1,8 +1,7 @@
 """One export, and one ingest, at a time into one home, also after a run that was killed.
 
 The JVM of a killed run goes on for a moment and finishes what it was writing. The lock's file names it, so that the
-next run can wait for its end. Processes are found by Linux' /proc; elsewhere nothing is waited for, and the counts of
-the manifests show what such a JVM may have done.
+next run can wait for its end. That needs Linux' /proc; elsewhere the manifests' counts show what such a JVM has done.
 """
 
 import fcntl

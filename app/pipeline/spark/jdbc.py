@@ -47,11 +47,8 @@ class JdbcSource:
             **_tls(self.url, self.properties),
             **self.properties,
         }
-        if self.user is not None:
-            options["user"] = self.user
-        if self.password is not None:
-            options["password"] = self.password
-        return options
+        login = {"user": self.user, "password": self.password}
+        return options | {name: value for name, value in login.items() if value is not None}
 
     def __str__(self) -> str:
         return self.url.partition("?")[0].removeprefix("jdbc:")
@@ -71,10 +68,8 @@ def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Jd
         raise PipelineError(
             f"no database is named; give --jdbc-url {JDBC_SCHEME}host:port/database, or set {URL_VARIABLE}"
         )
-    where = "--jdbc-url" if arguments.jdbc_url else URL_VARIABLE
-    check_url(url, where)
-    user = arguments.jdbc_user or environ.get(USER_VARIABLE) or None
-    return JdbcSource(url, user, password_of(environ))
+    check_url(url, "--jdbc-url" if arguments.jdbc_url else URL_VARIABLE)
+    return JdbcSource(url, arguments.jdbc_user or environ.get(USER_VARIABLE) or None, password_of(environ))
 
 
 def password_of(environ: Mapping[str, str]) -> str | None:

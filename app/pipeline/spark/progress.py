@@ -57,13 +57,25 @@ class Console:
             yield
             return
         line = f"{self._job:<9} {text} ... "
-        self._begin(line)
+        self._close_line()
+        if self._progress is not None:
+            self._progress.add_task(one_line(line), stage="")
+            self._progress.start()
+        else:
+            self._steps.write(line)
+            self._steps.flush()
+            self._line_is_open = True
         how = "failed after "
         try:
             yield
             how = ""
         finally:
-            self._end(line, f"{how}{seconds(self._clock() - began)}")
+            if self._progress is not None:
+                self._progress.remove_task(self._progress.task_ids[-1])
+            # Something else was printed meanwhile: the line is printed again.
+            again = "" if self._line_is_open else line
+            self._line_is_open = False
+            self._write(self._steps, f"{again}{how}{seconds(self._clock() - began)}")
 
     def say(self, text: str) -> None:
         self._write(self._results, text)
@@ -79,24 +91,6 @@ class Console:
 
     def warn(self, text: str) -> None:
         self._write(self._steps, f"{self._job:<9} {text}")
-
-    def _begin(self, line: str) -> None:
-        self._close_line()
-        if self._progress is not None:
-            self._progress.add_task(one_line(line), stage="")
-            self._progress.start()
-        else:
-            self._steps.write(line)
-            self._steps.flush()
-            self._line_is_open = True
-
-    def _end(self, line: str, took: str) -> None:
-        if self._progress is not None:
-            self._progress.remove_task(self._progress.task_ids[-1])
-        # Something else was printed meanwhile: the line is printed again.
-        again = "" if self._line_is_open else line
-        self._line_is_open = False
-        self._write(self._steps, f"{again}{took}")
 
     def _write(self, stream: TextIO, text: str) -> None:
         self._close_line()

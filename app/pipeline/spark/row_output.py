@@ -25,7 +25,6 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def lines_of(columns: Sequence[str], rows: Iterable[Row], output: str) -> Iterator[str]:
-    """The rows as lines without line ends; `output` is table, json or csv."""
     if output == "json":
         return (json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows)
     if output == "csv":

@@ -38,9 +38,9 @@ _READ_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """How a session is made. Without master and remote Spark's own configuration decides, which means local[*].
+    """Without master and remote Spark's own configuration decides, which means local[*].
 
-    `settings` are Spark's own and override all others. `quiet` hides Spark's log, and reports its stages to `on_stage`.
+    `settings` override all others. `quiet` hides Spark's log, and reports its stages to `on_stage`.
     """
 
     app_name: str
@@ -93,14 +93,11 @@ def _of_this_machine(options: SessionOptions) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(options.on_stage is not None).lower(),
         **(options.driver.options(os.environ) if options.driver is not None else {}),
+        "spark.master": options.master,
+        "spark.driver.memory": options.driver_memory,
+        "spark.log.level": "ERROR" if options.quiet else None,
     }
-    if options.master is not None:
-        wanted["spark.master"] = options.master
-    if options.driver_memory is not None:
-        wanted["spark.driver.memory"] = options.driver_memory
-    if options.quiet:
-        wanted["spark.log.level"] = "ERROR"
-    return {name: value for name, value in wanted.items() if name not in options.settings}
+    return {name: value for name, value in wanted.items() if value is not None and name not in options.settings}
 
 
 def _started(builder: SparkSession.Builder, options: SessionOptions) -> SparkSession:
