@@ -37,10 +37,7 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class LocalHome:
-    """A home in this machine's file system, inspected before Spark is started, which takes seconds.
-
-    Only whether something was written is checked here. Spark finds out whether it is complete.
-    """
+    """A home in this machine's file system: whether something was written is checked before Spark starts."""
 
     root: Path
 
@@ -49,7 +46,7 @@ class LocalHome:
         return wanted_snapshot(str(self.root), self._offsets("snapshots"), offset)
 
     def decisions(self) -> None:
-        if next(self._documents("decisions/manifests", "batch="), None) is None:
+        if not any(self._documents("decisions/manifests", "batch=")):
             raise nothing_ingested(str(self.root))
 
     def effective(self, offset: int) -> None:
@@ -58,7 +55,7 @@ class LocalHome:
 
     def export(self) -> None:
         begun = chain(self._documents("export/manifests", "batch="), self._documents("export", "base", "manifest"))
-        if next(begun, None) is None:
+        if not any(begun):
             raise nothing_exported(str(self.root))
 
     def _offsets(self, room: str) -> set[int]:

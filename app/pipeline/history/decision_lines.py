@@ -1,7 +1,6 @@
 """One line of the decision log: its decisions, or which column of it is wrong and why.
 
-Lines are only checked here, so that what was ingested can be relied on: words are Kafka's, hosts are addresses as Java
-prints them, and a rule goes with its result.
+Lines are checked nowhere else. Words are Kafka's, hosts are addresses as Java prints them, a rule goes with its result.
 """
 
 import json
@@ -42,10 +41,9 @@ class _WrongLineError(Exception):
 
 
 def parse_line(raw: bytes, latest: datetime | None = None) -> list[DecisionRow] | LineFault:
-    """The decisions in a line that is not blank: one, or one for each of its `actions`, which share the other fields.
+    """One decision, or one for each of the line's `actions`, which share the other fields. The line must not be blank.
 
-    Unknown fields are ignored; one wrong action makes the line wrong. A decision later than `latest` is wrong: a clock
-    that is ahead would make all other decisions look old.
+    A decision later than `latest` is wrong: a clock that is ahead would make all other decisions look old.
     """
     try:
         fields = _fields_of(raw)

@@ -1,7 +1,7 @@
 """Records copied from the store into Parquet, and read from there.
 
-The Parquet of a batch is written first and its manifest last, and readers go by manifests: a run that was killed has
-written nothing that counts. The next one begins at the same offset, so it overwrites what was left.
+A batch's manifest is written last, and readers go by manifests: a run that was killed has written nothing that counts.
+The next one begins at the same offset, so it overwrites what was left.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
-"""From the service's log files to the decision log: what becomes of the lines of one batch.
+"""From the service's log files to the decision log, batch by batch.
 
-A batch is written under its number, so writing it twice replaces it. Its manifest is written last; a batch without one
-is never read.
+A batch written twice replaces itself. Its manifest is written last; a batch without one is never read.
 """
 
 import time

@@ -30,10 +30,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 
 
 def record_of(row: Mapping[str, Any]) -> Record:
-    """The record in this row of schemas.RECORDS, with recorded_at in microseconds since 1970 as `recorded_micros`.
-
-    Raises AttributeError, KeyError, TypeError or ValueError for one that this version can't read.
-    """
+    """Of schemas.RECORDS, and `recorded_micros`. Raises AttributeError, KeyError, TypeError or ValueError."""
     recorded_at = moment(row["recorded_micros"])
     offset, tx_last, actor, chained = row["offset"], row["tx_last"], row["actor"], bytes(row["hash"])
     if row["kind"] == CONFIGURED:

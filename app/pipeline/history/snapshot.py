@@ -81,10 +81,7 @@ def wanted_snapshot(home: str, saved: Collection[int], offset: int | None) -> in
 
 
 def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
-    """One that is there already stays as it is: at one offset of one history there is one state.
-
-    Raises PipelineError if home has snapshots of another history.
-    """
+    """One that is there already stays as it is. Raises PipelineError if home has snapshots of another history."""
     results = SavedResults(spark, home, _FOLDER)
     for document in read_documents(spark, results.room(None, "manifest")):
         refuse_other(home, snapshot, document["cluster_id"], document["epoch"])

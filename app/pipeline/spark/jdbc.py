@@ -50,15 +50,9 @@ class JdbcSource:
         login = {"user": self.user, "password": self.password}
         return options | {name: value for name, value in login.items() if value is not None}
 
-    def __str__(self) -> str:
-        return self.url.partition("?")[0].removeprefix("jdbc:")
-
 
 def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> JdbcSource:
-    """The database that flags or variables name; else, under `klamm pipeline`, the service's own.
-
-    Raises PipelineError if none is named, or if it can't be used.
-    """
+    """The database that flags or variables name, else the service's own. Raises PipelineError."""
     url = arguments.jdbc_url or environ.get(URL_VARIABLE)
     if not url:
         service = getattr(arguments, "service", None)

@@ -62,7 +62,7 @@ def find_driver(named: str | None, environ: Mapping[str, str], carried: Path | N
 
 
 def keep_driver(jars: str, environ: Mapping[str, str]) -> None:
-    """Keep what Spark has fetched for the next start. `jars` is the session's spark.jars.
+    """Keep what Spark has fetched (in spark.jars) for the next start.
 
     Raises PipelineError for a driver with another checksum: the session must not be used then.
     """

@@ -11,16 +11,16 @@ _WRITABLE_BY_OTHERS = 0o022
 
 
 def cache_folder(environ: Mapping[str, str], *names: str) -> Path:
-    """A folder in $XDG_CACHE_HOME/klamm (~/.cache/klamm), for this user alone.
+    """In $XDG_CACHE_HOME/klamm (~/.cache/klamm), for this user alone, because programs are run from it.
 
-    Raises PipelineError if it can't be made, or if somebody else could put files into it: programs are run from it.
+    Raises PipelineError if it can't be made, or if somebody else could put files into it.
     """
     root = _root(environ)
     folder = root.joinpath(*names)
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
-        folders = [root.joinpath(*names[:depth]) for depth in range(len(names) + 1)]
-        for each in folders:
+        for depth in range(len(names) + 1):
+            each = root.joinpath(*names[:depth])
             each.mkdir(mode=0o700, exist_ok=True)
             facts = each.stat()
             if facts.st_uid != os.geteuid() or facts.st_mode & _WRITABLE_BY_OTHERS:

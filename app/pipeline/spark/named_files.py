@@ -17,7 +17,7 @@ _NO_PLAIN_PATH = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
 
 
 def check_files(arguments: argparse.Namespace, home: str, environ: Mapping[str, str], *, writes_home: bool) -> None:
-    """Raise PipelineError for a file that can't be read or written, and for a home that can't be one.
+    """Raise PipelineError for a file or a home that can't be read or written.
 
     What Spark reads is looked at only where its file system is this machine's.
     """

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 class Console:
-    """Steps go to `steps` (standard error), what was asked for to `results` (standard output).
-
-    On a terminal the current step has a spinner and its time; elsewhere each step is a line.
-    """
+    """Steps go to standard error, with a spinner on a terminal; what was asked for goes to standard output."""
 
     def __init__(
         self,

@@ -60,10 +60,7 @@ class RunMetrics:
 
 
 def write_metrics(path: Path, runs: Sequence[RunMetrics]) -> None:
-    """Write the file in Prometheus' text format, atomically. Raises PipelineError if it can't be written.
-
-    When a job last succeeded is taken over from the file that was there.
-    """
+    """Atomically, in Prometheus' text format. Jobs that failed keep the last success that the file had."""
     before = _last_successes(path)
     samples: dict[str, list[str]] = {name: [] for name in _HELP}
     for run in runs:

@@ -34,10 +34,7 @@ def write_document(spark: SparkSession, path: str, document: Mapping[str, Any]) 
 
 
 def read_documents(spark: SparkSession, path: str) -> list[dict[str, Any]]:
-    """Every JSON object in the folders that this path (with wildcards) names; none if there is no such folder.
-
-    Raises PipelineError, with the file, for what is none.
-    """
+    """Those in all folders of this path (with wildcards). Raises PipelineError for what is no JSON object."""
     frame = existing(spark, path, "text")
     if frame is None:
         return []

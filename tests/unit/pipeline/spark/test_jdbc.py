@@ -44,7 +44,6 @@ def test_the_password_comes_from_a_variable_or_a_file_that_is_read_anew(tmp_path
 def test_a_source_shows_no_secret() -> None:
     source = JdbcSource(f"{URL}?sslmode=require", "me", "geheim", {"sslpassword": "geheimer"})
     assert "geheim" not in f"{source!r}{source}"
-    assert str(source) == "postgresql://db.example.com:5433/klamm"
     assert source.options()["password"] == "geheim"
     assert source.options()["sslpassword"] == "geheimer"
 
