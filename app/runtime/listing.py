@@ -2,9 +2,12 @@
 
 import asyncio
 import base64
-import binascii
 import json
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
 
 from app.core.index.search import search
 from app.core.index.table import SortKey, sort_key
@@ -18,8 +21,8 @@ DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000
 
 _MAX_CHARACTERS = 1_000_000
-_CURSOR_FORM = (int, str, int, str, str, int, int)
-_MAX_CODE = 127
+_Code = Annotated[int, msgspec.Meta(ge=0, le=127)]
+_KEY = msgspec.json.Decoder(tuple[_Code, str, _Code, str, str, _Code, _Code])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +70,10 @@ def encode_cursor(key: SortKey) -> str:
 
 
 def decode_cursor(cursor: str) -> SortKey:
-    key = _decoded(cursor)
-    if key is None or encode_cursor(key) != cursor:
-        raise InvalidRequestException("`cursor` is not one of this service; send a `next_cursor` from an earlier reply")
-    return key
-
-
-def _decoded(cursor: str) -> SortKey | None:
-    if len(cursor) > _MAX_CHARACTERS:
-        return None
-    try:
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        values = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (binascii.Error, UnicodeError, ValueError, RecursionError):
-        return None
-    if not isinstance(values, list) or [type(value) for value in values] != list(_CURSOR_FORM):
-        return None
-    resource_type, name, pattern_type, principal, host, operation, permission_type = values
-    if not all(0 <= code <= _MAX_CODE for code in (resource_type, pattern_type, operation, permission_type)):
-        return None
-    return resource_type, name, pattern_type, principal, host, operation, permission_type
+    with suppress(ValueError, RecursionError):
+        if len(cursor) <= _MAX_CHARACTERS:
+            key = _KEY.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+            # Only one text leads to each place.
+            if encode_cursor(key) == cursor:
+                return key
+    raise InvalidRequestException("`cursor` is not one of this service; send a `next_cursor` from an earlier reply")

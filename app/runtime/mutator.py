@@ -19,7 +19,7 @@ from app.core.kafka.errors import (
     StoreUnavailableException,
     UnknownServerException,
 )
-from app.core.mutations import AlterConfigsOutcome, CreateAcls, DeleteAcls, GroupOutcome, Mutation, Outcome
+from app.core.mutations import AlterConfigsOutcome, CreateAcls, DeleteAcls, Mutation, Outcome
 from app.core.token import Token
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import answered, bounded, stop
@@ -212,15 +212,12 @@ class Mutator:
                 _logger.exception("group_failed", extra={"mutations": len(group)})
                 return await self._write_one_by_one(group)
         self._why_waiting = _BUSY
-        self._settle(group, written)
-        return True
-
-    def _settle(self, group: Sequence[_Pending], written: GroupOutcome) -> None:
         token = Token(written.epoch, written.last_offset)
         for pending, outcome in zip(group, written.outcomes, strict=True):
             pending.settle(outcome, token)
         self._metrics.mutator_groups_written += bool(group)
         self._metrics.mutator_mutations_written += len(group)
+        return True
 
     async def _write_one_by_one(self, group: Sequence[_Pending]) -> bool:
         """Nothing was committed, and the mutation at fault must not affect the others."""
