@@ -43,14 +43,11 @@ class Supervision(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What a server does besides serving its application."""
-
     answer: Answer = nothing_at_once
     """Decides plain requests of authorize and OPA's endpoint before the application is asked."""
     connections: Connections = field(default_factory=Connections)
     tls: Callable[[], ssl.SSLContext] | None = None
     each_second: Callable[[], None] | None = None
-    """Called on the event loop."""
     once_started: Callable[[], Awaitable[None]] | None = None
     """Run as a task on the event loop."""
     admission: AbstractAsyncContextManager[None] | None = None

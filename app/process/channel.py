@@ -42,7 +42,6 @@ class Channel:
 
     def __init__(self, end: socket.socket, hear: Callable[[str, Any], Awaitable[object]]) -> None:
         self.closed = asyncio.Event()
-        """Set when the other end is gone."""
         self._end = end
         self._hear = hear
         self._writer: asyncio.StreamWriter | None = None

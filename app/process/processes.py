@@ -30,7 +30,6 @@ class WorkerOrder:
 
     number: int
     supervisor: int
-    """The process id of the supervisor."""
     listener: int
     output_lock: int
     settings: Any
@@ -49,7 +48,7 @@ class WorkerLauncher:
         self._settings = settings
 
     def __call__(self, number: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        """The process of this worker, and the end of the channel to it. Raises OSError if it can't be started."""
+        """The process, and the end of the channel to it. Raises OSError."""
         ours, theirs = socket.socketpair()
         try:
             with theirs, _signals_blocked():

@@ -31,16 +31,13 @@ class Worker:
     needed: bool = True
     """Whether clients come to it, or will before it has loaded. False from its end until it is admitted again."""
     listening: bool = False
-    """Whether it may take connections, and has not said that it takes no more."""
+    """Whether it may take connections."""
     leaving: bool = False
-    """Whether it has said that it takes no more: it is about to end."""
+    """Whether it takes no more, and is about to end."""
     ready: bool = False
-    """Whether it has completed a load."""
 
 
 class Roster:
-    """The workers from 1 to `count`."""
-
     def __init__(self, count: int) -> None:
         self._workers = [Worker(number) for number in range(1, count + 1)]
         self._metrics = ServiceMetrics()

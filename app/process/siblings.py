@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerReadiness(msgspec.Struct):
-    """Whether a worker, or the listener that was asked for, is ready, and whether it has ever loaded."""
+    """Of a worker, or of the listener that was asked for."""
 
     ready: bool
     started: bool
@@ -41,8 +41,6 @@ class Sibling(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class WorkerProbe:
-    """What the supervisor may ask this worker."""
-
     families: Callable[[], list[Family]]
     readiness: Callable[[str | None], WorkerReadiness]
 
@@ -76,7 +74,6 @@ class Siblings:
         await self._channel.close()
 
     def on_orders(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
-        """Sets what is called when the supervisor orders this worker to drain, or to end."""
         self._drain, self._end = drain, end
 
     def on_sigterm(self) -> None:

@@ -21,7 +21,7 @@ _ERROR_PAUSE_S = 1.0
 _HANDSHAKES_TIMEOUT_S = 0.5
 """How long handshakes may go on once the socket is closed."""
 _MAX_ACCEPTS = 32
-"""Connections that are accepted in one turn of the event loop."""
+"""In one turn of the event loop."""
 _STREAK = 32
 
 _log = logging.getLogger(__name__)
@@ -106,8 +106,7 @@ class AcceptedProtocol(asyncio.Protocol, ABC):
         """The connection is accepted, and its TLS handshake begins; `cancel` ends both."""
 
     @abstractmethod
-    def handshake_failed(self) -> None:
-        """The connection is lost, maybe before `connection_made`."""
+    def handshake_failed(self) -> None: ...
 
 
 class Acceptor:
@@ -144,7 +143,6 @@ class Acceptor:
         self._tasks: set[asyncio.Task[bool]] = set()
 
     def start(self) -> None:
-        """Accept connections from now on."""
         self._listener.settimeout(0)
         self._missed_pauses = int((self._loop.time() - self._pause_ends_at) / _PAUSE_S)
         self._loop.add_reader(self._listener.fileno(), self._accept)

@@ -59,7 +59,6 @@ class Restarts:
         self._failed_starts.clear()
 
     def rest_s(self, worker: int, lived_s: float, *, was_ready: bool) -> float:
-        """To be asked once, when this worker has just ended."""
         if not was_ready:
             self._failed_starts[worker] += 1
         if lived_s > LONGEST_REST_S:
@@ -141,8 +140,13 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             rest_s = self._restarts.rest_s(worker.number, time.monotonic() - began_at, was_ready=worker.ready)
-            self._log_end(worker, ended_by, rest_s)
-            self._reset(worker)
+            pid = worker.process.pid if worker.process is not None else None
+            extra = {"worker": worker.number, "pid": pid, "by": ended_by, "again_in_s": f"{rest_s:.1f}"}
+            _log.error("worker_ended", extra=extra)
+            self._retire(worker)
+            worker.process = None
+            worker.ready = worker.leaving = False
+            worker.restarts += 1
             if self._restarts.in_vain(worker.number) and not any(each.ready for each in self._workers):
                 self._failure = (
                     f"worker {worker.number} ended {MAX_FAILED_STARTS} times in a row before it could serve, "
@@ -168,7 +172,6 @@ class Supervisor:
             await channel.close()
 
     async def _exit_of(self, process: subprocess.Popen[bytes]) -> str:
-        """How a process ended whose channel is closed."""
         if not await _has_ended(process, _EXIT_TIMEOUT_S):
             process.kill()
             await _has_ended(process, _KILLED_TIMEOUT_S)
@@ -180,17 +183,6 @@ class Supervisor:
         self._workers.retire(worker)
         self._turns.end(worker.number)
         self._workers.admit()
-
-    def _reset(self, worker: Worker) -> None:
-        self._retire(worker)
-        worker.process = None
-        worker.ready = worker.leaving = False
-        worker.restarts += 1
-
-    def _log_end(self, worker: Worker, ended_by: str, rest_s: float) -> None:
-        pid = worker.process.pid if worker.process is not None else None
-        again = f"{rest_s:.1f}"
-        _log.error("worker_ended", extra={"worker": worker.number, "pid": pid, "by": ended_by, "again_in_s": again})
 
     # the end
 
@@ -204,12 +196,9 @@ class Supervisor:
         elif self._stopping.is_set() or number == signal.SIGINT or not self._drain.seconds:
             self._end()
         else:
-            self._begin_to_drain()
-
-    def _begin_to_drain(self) -> None:
-        _log.info("draining", extra={"for_s": self._drain.seconds})
-        self._stop("drain")
-        asyncio.get_running_loop().call_later(self._drain.seconds, self._end)
+            _log.info("draining", extra={"for_s": self._drain.seconds})
+            self._stop("drain")
+            asyncio.get_running_loop().call_later(self._drain.seconds, self._end)
 
     def _end(self) -> None:
         if self._ended.is_set():

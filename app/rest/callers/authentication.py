@@ -38,8 +38,6 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """The configured callers, and how they prove who they are."""
-
     callers: Mapping[str, Caller]
     tokens: StaticTokens | None = None
     jwts: JwtVerifier | None = None
@@ -83,7 +81,6 @@ class Callers:
         self._watching: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Follow changes of tokens and keys from now on."""
         if self._credentials is None:
             return
         if self._credentials.jwts is not None:

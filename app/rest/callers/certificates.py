@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.formats.command_errors import UsageError
-from app.rest.callers.watched_files import WatchedFiles
 from app.runtime.deadlines import stop
 
 _LOOK_EACH_S = 1.0
@@ -78,11 +77,6 @@ class CertificateWatch:
 
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
         self._paths = (certificate, key, client_ca)
-        files = [path for path in self._paths if path is not None]
-        self._files = WatchedFiles(*files)
-        self._files.changed()
-        self._unread = False
-        """Whether the files may have changed since they were last read."""
         self._fault: tuple[str, bytes] = ("", b"")
         self._digest = _digest_of(*self._paths)
         self._trust = _digest_of(client_ca)
@@ -92,7 +86,6 @@ class CertificateWatch:
         self._following: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Look at the files every second from now on."""
         self._following = asyncio.get_running_loop().create_task(self._follow())
 
     async def close(self) -> None:
@@ -102,32 +95,23 @@ class CertificateWatch:
     def look(self) -> None:
         """Use the files as they are now, if they have changed. This blocks."""
         # INVARIANT: a change that could not be read is tried again: it may take an authority away.
-        was_unread, self._unread = self._unread, True
-        if self._files.changed() or was_unread:
-            try:
-                self._take()
-            except UsageError as error:
-                self._note(str(error), _digest_of(*self._paths))
-                return
-        self._unread = False
-
-    def _take(self) -> None:
         digest = _digest_of(*self._paths)
         if digest == self._digest:
             return
-        current = server_context(*self._paths)
+        try:
+            current = server_context(*self._paths)
+        except UsageError as error:
+            # The same fault is found at each look.
+            if (str(error), digest) != self._fault:
+                self._fault = (str(error), digest)
+                _log.error("certificate_not_reloaded", extra={"why": str(error)})
+            return
         self._digest, self._fault = digest, ("", b"")
         trust = _digest_of(self._paths[2])
         if trust != self._trust:
             self._trust, self._trusted_since = trust, time.time()
         self._current = current
         _log.info("certificate_reloaded", extra={"certificate": str(self._paths[0])})
-
-    def _note(self, why: str, digest: bytes) -> None:
-        # The same fault is found at each look.
-        if (why, digest) != self._fault:
-            self._fault = (why, digest)
-            _log.error("certificate_not_reloaded", extra={"why": why})
 
     async def _follow(self) -> None:
         while True:

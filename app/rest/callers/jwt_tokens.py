@@ -5,12 +5,12 @@ They may be tokens of Kubernetes service accounts: issuer and audience as the cl
 """
 
 import binascii
-import math
+import sys
 import time
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import jwt
 import msgspec
@@ -34,7 +34,6 @@ REASONS = frozenset(
         *(f"jwt_missing_{claim}" for claim in _REQUIRED),
     }
 )
-"""The reasons of refusals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,6 @@ class JwtVerifier:
         return sum(issuer.keys.generation for issuer in self._issuers.values())
 
     def open(self) -> None:
-        """Read all keys, and follow their changes."""
         for issuer in self._issuers.values():
             issuer.keys.open()
 
@@ -131,7 +129,10 @@ class JwtVerifier:
     def _check(self, token: str, header: _Header, issuer: Issuer) -> VerifiedToken:
         key = issuer.keys.key(header.kid, header.alg)
         if key is None:
-            _refuse_without_key(issuer.keys, header.kid)
+            if not issuer.keys.was_read:
+                raise TokenRefusedError("jwt_keys_never_read")
+            is_known = header.kid is not None and issuer.keys.knows(header.kid)
+            raise TokenRefusedError("jwt_key_algorithm" if is_known else "jwt_unknown_key")
         try:
             # INVARIANT: PyJWT reads the token itself; `_glance` only chose the issuer and the key.
             claims = _tokens.decode(token, key, algorithms=[header.alg], audience=issuer.audience, issuer=issuer.issuer)
@@ -154,7 +155,7 @@ class JwtVerifier:
 
 
 def _glance(token: str) -> tuple[_Header, _Claims]:
-    """What the token says of itself, unverified."""
+    """The unverified header and issuer."""
     if len(token) > MAX_TOKEN_BYTES:
         raise TokenRefusedError("jwt_too_long")
     parts = token.split(".")
@@ -175,12 +176,6 @@ def _decoded(part: str) -> bytes:
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-def _refuse_without_key(keys: KeySet, kid: str | None) -> NoReturn:
-    if not keys.was_read:
-        raise TokenRefusedError("jwt_keys_never_read")
-    raise TokenRefusedError("jwt_key_algorithm" if kid is not None and keys.knows(kid) else "jwt_unknown_key")
-
-
 def _reason_of(error: jwt.PyJWTError) -> str:
     if isinstance(error, jwt.MissingRequiredClaimError):
         return f"jwt_missing_{error.claim}"
@@ -197,12 +192,7 @@ def _reason_of(error: jwt.PyJWTError) -> str:
 
 
 def _time_of(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TokenRefusedError("jwt_malformed")
-    try:
-        seconds = float(value)
-    except OverflowError:
-        raise TokenRefusedError("jwt_malformed") from None
-    if not math.isfinite(seconds):
-        raise TokenRefusedError("jwt_malformed")
-    return seconds
+    # NaN and the infinite ones are no times; an int may be larger than any float.
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
+        return float(value)
+    raise TokenRefusedError("jwt_malformed")

@@ -33,7 +33,6 @@ class KeySet:
     ) -> None:
         """`source` is a file or an https URL. Raises ValueError for a URL that keys must not come from."""
         self.generation = 0
-        """Rises whenever the keys have changed."""
         self.was_read = False
         self._source = key_source(source, ca_file, bearer_file) if isinstance(source, str) else source
         self._jitter = jitter
@@ -48,14 +47,12 @@ class KeySet:
         self._following: asyncio.Task[None] | None = None
 
     def key(self, kid: str | None, algorithm: str) -> PublicKey | None:
-        """The only key that has this name (or any, for None) and fits the algorithm."""
         return self._keys.find(kid, algorithm)
 
     def knows(self, kid: str | None) -> bool:
         return self._keys.knows(kid)
 
     def open(self) -> None:
-        """Read the keys now, and again and again until `close`."""
         self._following = asyncio.get_running_loop().create_task(self._follow())
 
     async def close(self) -> None:

@@ -12,7 +12,6 @@ import httpx
 
 from app.core.kafka.hosts import is_loopback
 from app.rest.callers.signing_keys import KeySetError, SigningKeys, read_key_set
-from app.rest.callers.watched_files import WatchedFiles
 
 MAX_BYTES = 256 * 1024
 _FETCH_S = 3.0
@@ -63,18 +62,18 @@ class FileSource:
         self.name = str(path)
         self.files: Mapping[str, str] = {}
         self._path = path
-        self._files = WatchedFiles(path)
-        self._failed = False
+        self._document: bytes | None = None
+        """The last one that held keys."""
 
     async def read(self) -> SigningKeys | None:
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> SigningKeys | None:
-        if not self._files.changed() and not self._failed:
+        document = content_of(self._path, MAX_BYTES)
+        if document == self._document:
             return None
-        self._failed = True
-        keys = read_key_set(content_of(self._path, MAX_BYTES))
-        self._failed = False
+        keys = read_key_set(document)
+        self._document = document
         return keys
 
 
@@ -131,15 +130,11 @@ class UrlSource:
             if not _BEARER.fullmatch(bearer):
                 raise KeySetError(f"`{self._bearer_file}` holds no bearer token")
             headers["authorization"] = f"Bearer {bearer}"
-        return headers, _trust(self._ca_file)
-
-
-def _trust(ca_file: Path | None) -> ssl.SSLContext:
-    try:
-        # Without a file: the authorities that the system trusts.
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as error:  # ssl.SSLError is one, too
-        raise KeySetError(f"`{ca_file}` holds no certificates that can be read ({_why(error)})") from None
+        try:
+            # Without a file: the authorities that the system trusts.
+            return headers, ssl.create_default_context(cafile=self._ca_file)
+        except OSError as error:  # ssl.SSLError is one, too
+            raise KeySetError(f"`{self._ca_file}` holds no certificates that can be read ({_why(error)})") from None
 
 
 def content_of(path: Path, max_bytes: int) -> bytes:

@@ -50,7 +50,6 @@ class Caller:
     """Whether an admin caller may name the client's address: for brokers and gateways."""
     limit: RateLimit | None = None
     acts_from_its_socket: bool = field(init=False)
-    """Whether the address of the connection counts, whatever a request says."""
     speaks_for_super_users: bool = field(init=False)
     _principals: frozenset[str] = field(init=False)
     _beginnings: tuple[str, ...] = field(init=False)
@@ -157,7 +156,7 @@ def read(caller: Caller, scope: Scope) -> Reader:
 
 
 def peer_address(scope: Scope | None) -> ClientAddress:
-    """The client's address; loopback for a Unix socket, whose clients are on this machine."""
+    """Loopback for a Unix socket, whose clients are on this machine."""
     if scope is None:
         raise ValueError("the address of this caller is that of its socket, and no socket was given")
     client = scope.get("client")
@@ -174,13 +173,11 @@ def client_address(text: str, where: str = "/context") -> ClientAddress:
 
 
 def check_principal(principal: str, where: str = "/context") -> None:
-    """Refuse a principal without a type."""
     if ":" not in principal:
         raise untyped_principal(principal, where)
 
 
 def untyped_principal(principal: str, where: str = "/context") -> InvalidFieldsException:
-    """The refusal of a principal without a type."""
     return invalid_field(
         f"{where}/principal",
         f"`{principal[:100]}` has no colon between type and name; send for example `User:alice`",

@@ -48,7 +48,6 @@ class SigningKey:
 
     kid: str | None
     algorithm: str | None
-    """The only algorithm that it may be used with, if the issuer names one."""
     kind: str
     der: bytes = field(repr=False)
     public: PublicKey = field(compare=False, repr=False)

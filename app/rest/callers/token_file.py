@@ -25,7 +25,7 @@ _LINE = re.compile(r"(?P<name>\S+)\s+sha256:(?P<hash>[0-9a-f]{64})")
 
 
 def hash_of(token: bytes) -> bytes:
-    """A token's hash; tokens are 256 random bits, so nothing slower is needed."""
+    """Tokens are 256 random bits, so nothing slower is needed."""
     return hashlib.sha256(token).digest()
 
 

@@ -18,12 +18,9 @@ _MIB = 1024 * 1024
 
 
 class Bounds(NamedTuple):
-    """What a pool has room for."""
-
     places: int
     queue: int
     wait_s: float
-    """The longest wait for a place."""
     body_bytes: int
     """Of all requests with a place together. A decoded body takes about twelve times as much as its JSON."""
     yields_to_overload: bool = False
@@ -51,8 +48,6 @@ BOUNDS: Mapping[str, Bounds] = MappingProxyType(
 
 
 class _Share:
-    """The part of a pool that one caller has, or waits for."""
-
     __slots__ = ("bytes", "places")
 
     def __init__(self) -> None:
@@ -66,8 +61,6 @@ class _Waiter(NamedTuple):
 
 
 class Pool:
-    """Places for one kind of request, for one event loop."""
-
     def __init__(self, name: str, bounds: Bounds, metrics: Metrics, is_late: Callable[[float], bool]) -> None:
         self.name = name
         self._bounds = bounds
@@ -88,7 +81,6 @@ class Pool:
         return Place(self, min(body_bytes, self._bounds.body_bytes), began, who)
 
     async def enter(self, body_bytes: int, began: float | None) -> None:
-        """Take a place as soon as there is one. Raises OverloadedException."""
         bounds = self._bounds
         if bounds.yields_to_overload and began is not None and self._is_late(began):
             raise self.refusal()
@@ -163,8 +155,6 @@ class Pool:
 
 
 class Place:
-    """A place in a pool for as long as `async with` lasts."""
-
     __slots__ = ("_began", "_body_bytes", "_pool", "_who")
 
     def __init__(self, pool: Pool, body_bytes: int, began: float | None, who: str | None) -> None:

@@ -67,8 +67,6 @@ class JoinedWriter(asyncio.Transport):
 
 
 class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
-    """A connection with deadlines. Its subclass reads the requests."""
-
     def __init__(
         self,
         config: "Config",
@@ -84,13 +82,11 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         self.previous_url = b""
         """Of the message before: its client is taken for the client of this one, as long as nothing else is known."""
         self.names: tuple[str, ...] = ()
-        """Of the client's verified certificate."""
         self.known = False
         """Whether a known caller has been answered here."""
         self.timeout_keep_alive = bounds.stranger_s(config.timeout_keep_alive)
         self.deadline = inf
         self._first_deadline = inf
-        """The deadline until the first request begins."""
         self._cancel_handshake: Callable[[], object] | None = None
         """None without TLS, and after the handshake."""
         self._aborted_early = False
@@ -102,14 +98,11 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         self.ending = False
         """Nothing is read any more; what is written is sent, and then the connection ends."""
         self._answering: RequestResponseCycle | None = None
-        """The request that the application answers."""
         self._is_head_written = False
-        """Of its reply."""
         self._refused: Refusal | None = None
         """The refusal to write once all earlier requests are answered."""
         self._unread_by_client = 0
         self._discarded = 0
-        """Bytes that came while ending."""
 
     # begin and end
 
@@ -170,13 +163,11 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     # the end of the server
 
     def drain(self) -> None:
-        """Make the reply under way the last one."""
         if self.has_work() and not self.cycle.response_started:
             self.cycle.keep_alive = False
 
     def shutdown(self) -> None:
-        """Called by uvicorn when the server ends."""
-        # It does so in a loop over all connections.
+        # uvicorn calls this in a loop over all connections.
         contained(self, self.finish)
 
     def finish(self) -> None:
@@ -206,7 +197,6 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     # deadlines
 
     def time_out(self) -> None:
-        """Called by `Connections` when the deadline is over."""
         if self._cancel_handshake is not None:
             self.deadline = inf
             self.abort()
@@ -254,7 +244,6 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     # what is going on
 
     def become_known(self) -> None:
-        """A known caller uses this connection."""
         self.known = True
         self.timeout_keep_alive = self.config.timeout_keep_alive
         self.shared.keep(self)
@@ -267,7 +256,6 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         return self.has_work() and not self.flow.write_paused
 
     def may_read(self, data: bytes) -> bool:
-        """Whether received data is to be read; otherwise it is discarded."""
         if self.ending:
             self._discarded += len(data)
             if self._discarded > bounds.LINGER_BYTES:

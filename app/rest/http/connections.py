@@ -36,8 +36,6 @@ def contained(connection: Connection, step: Callable[[], None]) -> None:
 
 
 class Connections:
-    """The connections of one process, for one event loop."""
-
     def __init__(self, metrics: Metrics | None = None, maximum: int = bounds.DEFAULT_MAX_CONNECTIONS) -> None:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.maximum = min(maximum, max(1, descriptors - bounds.SPARE_DESCRIPTORS))
@@ -72,7 +70,6 @@ class Connections:
         return self._places.take(connection)
 
     def keep(self, connection: Connection) -> None:
-        """A known caller uses this connection: it makes no room for others."""
         self._places.keep(connection)
 
     def remove(self, connection: Connection) -> None:
@@ -106,7 +103,6 @@ class Connections:
     # turns of the event loop
 
     def begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A connection reads the first data of this turn."""
         self.began = monotonic()
         # To ask for the time on the core costs a microsecond, so it isn't asked for without a reason.
         self._began_on_core = None if self._calm else thread_time()
@@ -148,7 +144,6 @@ class Connections:
         return late
 
     def note_shed(self) -> None:
-        """Count a plain request that was refused because its turn lasted too long."""
         self._has_shed = True
         self._metrics.requests_shed += 1
         self._metrics.count_request("authorize", HTTPStatus.TOO_MANY_REQUESTS, monotonic() - self.began)

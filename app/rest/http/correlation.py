@@ -47,14 +47,12 @@ def mark_of_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestMark:
 
 
 def reply_headers(mark: RequestMark) -> bytes:
-    """The lines for the reply's head."""
     if mark.traceparent is None:
         return f"x-request-id: {mark.request_id}\r\n".encode()
     return f"x-request-id: {mark.request_id}\r\ntraceparent: {mark.traceparent}\r\n".encode()
 
 
 def reply_header_list(mark: RequestMark) -> list[tuple[bytes, bytes]]:
-    """The same for ASGI."""
     headers = [(REQUEST_ID, mark.request_id.encode())]
     if mark.traceparent is not None:
         headers.append((TRACEPARENT, mark.traceparent.encode()))

@@ -60,7 +60,6 @@ async def _at_least(
 T = TypeVar("T")
 E = TypeVar("E", bound=Callable[..., Any])
 Body = Annotated[T, Depends(_put_by_the_edge)]
-"""The body of the request, as a struct."""
 CurrentAuthorizer = Annotated[Authorizer, Depends(_put_by_the_edge)]
 CurrentServices = Annotated[Services, Depends(_put_by_the_edge)]
 CurrentContext = Annotated[RequestContext, Depends(_put_by_the_edge), "context"]
@@ -73,8 +72,6 @@ AT_LEAST = [Depends(_at_least)]
 
 
 class _Call:
-    """A request on its way through the edge."""
-
     __slots__ = ("at_least", "body", "caller", "context", "parameters", "scope", "services")
 
     def __init__(self, services: Services, caller: Caller, scope: Scope) -> None:
@@ -151,7 +148,7 @@ class Route(APIRoute):
         return strict_decoder(body)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for this path: to the letter where nothing in it is a parameter."""
+        """The path must be the same to the letter where nothing in it is a parameter."""
         if self.param_convertors:
             return super().matches(scope)
         if scope["path"] != self.path or scope["type"] != "http":
@@ -160,7 +157,6 @@ class Route(APIRoute):
         return found, {"endpoint": self.endpoint, "path_params": {}, "route": self}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, and count it."""
         services: Services = scope[SERVICES]
         began = perf_counter()
         status = 200
@@ -211,7 +207,6 @@ class Route(APIRoute):
             return await self._reply_to(call)
 
     async def _caller_of(self, services: Services, scope: Scope) -> Caller:
-        """The caller, which may call this operation. Raises what `Callers.admitted` does."""
         # For the protocol: connections of those who are known are kept longer.
         scope["klamm.known"] = False
         if not self.needs_caller:
@@ -289,15 +284,12 @@ class Routes(list[Route]):
         self._declare = partial(route_class, tags=[tag])
 
     def post(self, path: str, **declared: Any) -> Callable[[E], E]:  # noqa: ANN401 - what `Route` takes
-        """Declares what answers a POST, as `Route` says."""
         return self._route(path, ["POST"], declared)
 
     def get(self, path: str, **declared: Any) -> Callable[[E], E]:  # noqa: ANN401 - what `Route` takes
-        """Declares what answers a GET, as `Route` says."""
         return self._route(path, ["GET"], declared)
 
     def named(self, name: str) -> Route:
-        """The route of an operation."""
         return next(each for each in self if each.name == name)
 
     def _route(self, path: str, methods: list[str], declared: Mapping[str, Any]) -> Callable[[E], E]:

@@ -28,7 +28,6 @@ class PlainHead(NamedTuple):
 
     headers: Headers
     length: int
-    """Of the body."""
     target: bytes
 
 
@@ -99,8 +98,6 @@ def plain_head(head: bytes) -> PlainHead | None:
 
 
 class _Found:
-    """What a parser has found in one head."""
-
     def __init__(self) -> None:
         self.headers: Headers = []
         self.target = b""

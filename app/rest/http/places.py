@@ -20,22 +20,18 @@ class Connection(Protocol):
     deadline: float
     """On the clock of `time.monotonic`."""
 
-    def time_out(self) -> None:
-        """Called when the deadline is over."""
+    def time_out(self) -> None: ...
 
     def drain(self) -> None:
         """Make the reply under way the last one."""
 
     def is_busy(self) -> bool:
-        """Whether a request is being answered to a client that reads."""
+        """Whether it answers a request of a client that reads."""
 
-    def abort(self) -> None:
-        """Close at once."""
+    def abort(self) -> None: ...
 
 
 class Places:
-    """The places for connections of one process."""
-
     def __init__(self, maximum: int) -> None:
         self.maximum = maximum
         self._kept: set[Connection] = set()

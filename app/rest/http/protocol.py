@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 
 class Answer(Protocol):
-    """What decides plain requests."""
-
     def __call__(
         self, headers: Headers, body: bytes, names: Sequence[str], target: bytes = AUTHORIZE_TARGET, /
     ) -> bytes | None:
@@ -59,7 +57,6 @@ def nothing_at_once(
 
 
 _PLAIN_LINES = (b"POST %b HTTP/1.1\r\n" % AUTHORIZE_TARGET, f"POST {OPA_PATH}".encode())
-"""The beginnings of requests that may be plain."""
 _MAX_PLAIN_HEAD = 2 * 1024
 _END = b"\r\n\r\n"
 _PROBES = (b"/livez", b"/readyz", b"/startupz", b"/metrics")
@@ -70,8 +67,6 @@ class _RefusedError(Exception):
 
 
 class KlammProtocol(TimedConnection):
-    """A connection. `answer` decides plain requests."""
-
     def __init__(
         self,
         config: "Config",
@@ -93,7 +88,6 @@ class KlammProtocol(TimedConnection):
         self._charged = 0
         """The part of it that all connections together count."""
         self._segment = 0
-        """The length of the data received last."""
         self._may_be_plain = False
         self._is_asked = False
         """Whether `answer` has seen the data received last, and left it to the application."""

@@ -30,15 +30,11 @@ _GUIDES = {
 
 
 class FirstPage(TypedDict):
-    """The JSON of `/`."""
-
     name: str
     version: str
     summary: str
     links: Mapping[str, str]
-    """Paths of this service, and what is there."""
     guides: Mapping[str, str]
-    """Pages of the project, by their names in its repository."""
 
 
 def first_page_fields(version: str, *, has_reference: bool) -> FirstPage:

@@ -35,7 +35,7 @@ class _Wanted(NamedTuple):
 
 
 def _wanted(ranges: list[tuple[str, float]], kind: str) -> _Wanted:
-    """How much: the most specific range decides."""
+    """The most specific range decides."""
     for rank, name in ((2, kind), (1, kind.partition("/")[0] + "/*"), (0, "*/*")):
         qualities = [quality for each, quality in ranges if each == name]
         if qualities:

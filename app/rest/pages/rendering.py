@@ -23,7 +23,6 @@ class _Operation(NamedTuple):
 
 @cache
 def css() -> str:
-    """The style sheet, which is part of every page."""
     return (files(__package__) / "style.css").read_text(encoding="utf-8")
 
 
@@ -33,7 +32,6 @@ def first_page(page: Node) -> str:
 
 
 def reference_page(document: Node) -> str:
-    """The reference of an OpenAPI document."""
     operations = defaultdict(list)
     for path, methods in document["paths"].items():
         for method, details in methods.items():

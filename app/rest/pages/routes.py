@@ -26,7 +26,6 @@ class _Reference(NamedTuple):
 
 
 def document_text(document: Mapping[str, Any]) -> str:
-    """The OpenAPI document as openapi.json has it."""
     return json.dumps(document, indent=2) + "\n"
 
 
