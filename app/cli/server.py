@@ -34,8 +34,7 @@ class Supervision(Protocol):
     alone: bool
     """Whether this server ends while others go on to serve from the same socket."""
 
-    def on_orders(self, drain: Callable[[], None], end: Callable[[], None]) -> None:
-        """Sets what drains and what ends the server; both are called on the event loop."""
+    def on_orders(self, drain: Callable[[], None], end: Callable[[], None]) -> None: ...
 
     def on_sigterm(self) -> None:
         """SIGTERM has come before either was called; called on the event loop."""
@@ -167,7 +166,7 @@ class _Server(uvicorn.Server):
         self._loop.call_later(self._options.drain_s, self.end)
 
     def end(self) -> None:
-        """Accept no more connections; requests in flight may end."""
+        """Requests in flight may end."""
         self.should_exit = True
 
     def _begin_drain(self) -> None:

@@ -8,7 +8,7 @@ import sys
 from app.cli.credentials import begin_logging
 from app.cli.main import create_app
 from app.cli.server import ServerOptions, serve
-from app.process.processes import SharedOutput, end_with, receive_order, release_signals
+from app.process.processes import STOP_SIGNALS, SharedOutput, end_with, receive_order
 from app.process.siblings import Siblings
 
 
@@ -22,9 +22,9 @@ def main() -> None:
         sys.exit(1)
     try:
         # As in `klamm serve`: until the server has its own handlers, a signal unwinds the stack.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        release_signals()
+        for each in STOP_SIGNALS:
+            signal.signal(each, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         begin_logging(order.settings, order.number)
         siblings = Siblings(end, orphaned=_end_at_once)
         app = create_app(order.settings, siblings, SharedOutput(order.output_lock))

@@ -19,7 +19,8 @@ from typing import IO, Any
 
 _PR_SET_PDEATHSIG = 1
 _LENGTH = struct.Struct("!Q")
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Blocked in a worker until it has handlers for them."""
 _LOCK_TIMEOUT_S = 2.0
 _LOCK_POLL_S = 0.002
 
@@ -68,7 +69,7 @@ class WorkerLauncher:
 
 
 def receive_order(end: socket.socket) -> WorkerOrder:
-    """Called in the worker. Raises EOFError if the supervisor is gone."""
+    """Raises EOFError if the supervisor is gone."""
     (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
     order: WorkerOrder = pickle.loads(_receive_exactly(end, length))  # noqa: S301 - from the process that started this one
     return order
@@ -95,15 +96,10 @@ def end_with(supervisor: int) -> None:
         raise EOFError
 
 
-def release_signals() -> None:
-    """Called in the worker: takes the signals that were blocked since before it was started."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
-
-
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
     # Ctrl-C also reaches a worker that is still importing; blocked until it can end in order, it is not lost.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
     finally:

@@ -93,7 +93,6 @@ class Roster:
         return True
 
     async def siblings_of(self, asking: Worker, listener: str | None) -> object:
-        """The readiness of the other workers, or of this listener in them."""
         others = [worker for worker in self._workers if worker is not asking]
         readiness = await asyncio.gather(*(self._readiness_of(worker, listener) for worker in others))
         found = [Sibling(worker.number, worker.needed, each) for worker, each in zip(others, readiness, strict=True)]

@@ -62,7 +62,6 @@ class Siblings:
         self._asked: dict[tuple[str, str | None], asyncio.Future[Any]] = {}
 
     async def open(self, probe: WorkerProbe) -> None:
-        """Report to the supervisor, and answer it from now on."""
         self._probe = probe
         await self._channel.open()
         self._watching = asyncio.create_task(self._watch(), name="klamm-supervisor")
@@ -118,7 +117,7 @@ class Siblings:
             self._channel.tell("turn_over", complete)
 
     async def readiness(self, listener: str | None) -> list[Sibling] | None:
-        """Of the others; None if the supervisor doesn't answer."""
+        """None if the supervisor doesn't answer."""
         try:
             found = await self._ask_once("readiness", listener)
         except BusyError:
@@ -129,7 +128,7 @@ class Siblings:
         return msgspec.convert(found, list[Sibling])
 
     async def metrics(self) -> bytes | None:
-        """The page of the whole service; None if the supervisor doesn't answer."""
+        """For the whole service; None if the supervisor doesn't answer."""
         try:
             page: str = await self._ask_once("metrics", None)
         except NoAnswerError:

@@ -148,7 +148,7 @@ class Acceptor:
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def stop(self) -> None:
-        """Accept no more connections; the socket still listens."""
+        """The socket still listens."""
         if self._paused is not None:
             self._paused.cancel()
             self._paused = None

@@ -122,7 +122,6 @@ class Supervisor:
             raise CommandError(self._failure)
 
     async def _watch(self, keepers: list[asyncio.Task[None]]) -> None:
-        """Returns when the workers are to end, or have ended while they drained."""
         while not self._ended.is_set() and not all(keeper.done() for keeper in keepers):
             if self._each_second is not None:
                 self._each_second()
@@ -179,7 +178,6 @@ class Supervisor:
         return f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
 
     def _retire(self, worker: Worker) -> None:
-        """From this moment on no client comes to it any more: the others do without it."""
         self._workers.retire(worker)
         self._turns.end(worker.number)
         self._workers.admit()

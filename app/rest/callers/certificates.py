@@ -93,7 +93,7 @@ class CertificateWatch:
             await stop(self._following)
 
     def look(self) -> None:
-        """Use the files as they are now, if they have changed. This blocks."""
+        """Blocks while it reads the files."""
         # INVARIANT: a change that could not be read is tried again: it may take an authority away.
         digest = _digest_of(*self._paths)
         if digest == self._digest:

@@ -143,7 +143,7 @@ class JwtVerifier:
         return VerifiedToken(issuer.name, claims["sub"], self._check_times(claims, issuer.leeway_s))
 
     def _check_times(self, claims: dict[str, Any], leeway_s: int) -> float:
-        """When the token expires. Raises TokenRefusedError if it has, or if it isn't valid yet."""
+        """Raises TokenRefusedError."""
         now = self._clock()
         expires_at = _time_of(claims["exp"]) + leeway_s
         if expires_at <= now:
@@ -179,16 +179,14 @@ def _decoded(part: str) -> bytes:
 def _reason_of(error: jwt.PyJWTError) -> str:
     if isinstance(error, jwt.MissingRequiredClaimError):
         return f"jwt_missing_{error.claim}"
-    for kind, reason in (
-        (jwt.InvalidSignatureError, "jwt_signature"),
-        (jwt.InvalidAudienceError, "jwt_audience"),
-        (jwt.InvalidIssuerError, "jwt_issuer"),
-        (InvalidSubjectError, "jwt_subject"),
-        (jwt.InvalidAlgorithmError, "jwt_algorithm"),
-    ):
-        if isinstance(error, kind):
-            return reason
-    return "jwt_malformed"
+    reasons = {
+        jwt.InvalidSignatureError: "jwt_signature",
+        jwt.InvalidAudienceError: "jwt_audience",
+        jwt.InvalidIssuerError: "jwt_issuer",
+        InvalidSubjectError: "jwt_subject",
+        jwt.InvalidAlgorithmError: "jwt_algorithm",
+    }
+    return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), "jwt_malformed")
 
 
 def _time_of(value: object) -> float:

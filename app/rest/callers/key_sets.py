@@ -31,7 +31,7 @@ class KeySet:
         bearer_file: Path | None = None,
         jitter: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        """`source` is a file or an https URL. Raises ValueError for a URL that keys must not come from."""
+        """`source` is as for `key_source`."""
         self.generation = 0
         self.was_read = False
         self._source = key_source(source, ca_file, bearer_file) if isinstance(source, str) else source

@@ -40,7 +40,7 @@ class KeySource(Protocol):
 
 
 def key_source(source: str, ca_file: Path | None = None, bearer_file: Path | None = None) -> KeySource:
-    """The source at a path or URL. Raises ValueError for a URL that keys must not come from."""
+    """`source` is a path or URL. Raises ValueError for a URL that keys must not come from."""
     if "://" not in source:
         return FileSource(Path(source))
     parts = urlsplit(source)

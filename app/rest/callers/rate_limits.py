@@ -67,5 +67,5 @@ class RateLimit:
         return self._limiter.test(self._item)
 
     def take(self) -> bool:
-        """Whether one more request may be served now; it is counted if so."""
+        """Counts the request if it may be served."""
         return self._limiter.hit(self._item)

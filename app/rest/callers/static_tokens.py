@@ -4,17 +4,18 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from app.formats.command_errors import UsageError
 from app.metrics.declared import Metrics
 from app.rest.callers.roles import Caller
 from app.rest.callers.token_file import hash_of, read_tokens
-from app.rest.callers.watched_files import WatchedFiles
 
 _LOOK_TIMEOUT_S = 2.0
 _REST_S = 0.02
+_SETTLES_S = 2.0
+"""A younger file may change once more without a change of its times, which are coarse, or its size."""
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class StaticTokens:
         self._path = path
         self._callers = callers
         self._metrics = metrics
-        self._watched = WatchedFiles(path)
+        self._watched = WatchedFile(path)
         self._watched.changed()
         self._unread = False
         """Whether the file may have changed since it was last read to its end."""
@@ -40,7 +41,6 @@ class StaticTokens:
         self._by_hash = self._read()
 
     async def bearer_of(self, token: bytes) -> Caller | None:
-        """The caller with this token, even if it was added a moment ago."""
         hashed = hash_of(token)
         caller = self._bearer_of(hashed)
         if caller is None:
@@ -96,3 +96,26 @@ class StaticTokens:
             self._fault = fault
             self._metrics.tokens_file_faults += 1
             _log.error("tokens_file_not_usable", extra={"why": fault})
+
+
+class WatchedFile:
+    """A file that is written over, replaced, or swapped by a symbolic link (Kubernetes)."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._clock = clock
+        self._seen: tuple[int, ...] | None = None
+
+    def changed(self) -> bool:
+        """Whether it may have changed since the last call; true for the first one. This blocks."""
+        try:
+            status = self._path.stat()
+        except OSError:
+            mark: tuple[int, ...] = ()
+        else:
+            mark = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        if mark == self._seen:
+            return False
+        settled = not mark or self._clock() - mark[-1] / 1e9 > _SETTLES_S
+        self._seen = mark if settled else None
+        return True

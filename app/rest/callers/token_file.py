@@ -30,7 +30,7 @@ def hash_of(token: bytes) -> bytes:
 
 
 def read_tokens(path: Path, callers: Collection[str]) -> Mapping[bytes, str]:
-    """The caller's name by its token's hash. Raises UsageError."""
+    """Callers by the hashes of their tokens. Raises UsageError."""
     return {entry.hash: entry.name for entry in _parsed(path, _text_of(path).splitlines(), callers)}
 
 

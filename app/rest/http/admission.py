@@ -113,7 +113,6 @@ class Pool:
                 self._let_in()
 
     def take_share(self, who: str, body_bytes: int) -> None:
-        """Raises OverloadedException for more than half of the pool."""
         share = self._shares.setdefault(who, _Share())
         bounds = self._bounds
         if share.places >= bounds.places // 2 or (share.bytes and share.bytes + body_bytes > bounds.body_bytes // 2):
@@ -198,7 +197,7 @@ class Admission:
 
 
 def body_bytes_of(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> int:
-    """The length of a request's body, or `max_bytes` if its headers don't say."""
+    """`max_bytes` if the headers don't say."""
     for name, value in headers:
         if name == b"content-length":
             return min(int(value), max_bytes) if value.isdigit() else max_bytes

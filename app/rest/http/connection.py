@@ -143,7 +143,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
             self._cancel_handshake()
 
     def hang_up(self) -> None:
-        """Close when everything is written; a client that may still be sending gets the time to read it first."""
+        """A client that may still be sending gets the time to read what is written first."""
         if self.ending or self.transport.is_closing():
             return
         self.ending = True
@@ -249,7 +249,6 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         self.shared.keep(self)
 
     def has_work(self) -> bool:
-        """Whether a request is being answered."""
         return self.cycle is not None and (not self.cycle.response_complete or bool(self.pipeline))
 
     def is_busy(self) -> bool:
@@ -317,7 +316,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     # refusals
 
     def refuse(self, why: Refusal) -> None:
-        """Refuse the last message and hang up, once all earlier ones are answered."""
+        """Hang up with this, once all earlier messages are answered."""
         self.joined.flush()
         own = self._own_cycle()
         if own is not None:

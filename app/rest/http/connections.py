@@ -1,4 +1,9 @@
-"""What all connections of a process share: their number, one timer for their deadlines, and overload.
+"""What all connections of a process share: their places, one timer for their deadlines, and overload.
+
+If more clients connect than a process may keep, the connections of known callers stay. A connection is a stranger's
+until a request of a known caller has been answered on it. Clients with credentials use them at once, so strangers make
+room for new connections, oldest first. When there are no strangers left, a new connection is surplus: it may only send
+probes, and there is a bound on surplus connections, too.
 
 One timer looks at the deadlines of all connections. Measured: 10,000 connections cost 0.4 ms each time; a timer for
 each request would cost every request half a microsecond.
@@ -12,18 +17,36 @@ the core, within a bound of time on the clock: that other processes had the core
 import asyncio
 import logging
 import resource
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from time import monotonic, thread_time
+from typing import Protocol
 
 from app.metrics.declared import Metrics
 from app.rest.http import bounds
 from app.rest.http.bounds import BURST_BUDGET_S, OVERLOADED, TURN_BUDGET_S, kept_for, stranger_s
-from app.rest.http.places import Connection, Places
 
 _SWEEP_S = 0.25
+_MAX_LOOKS = 32
+"""To look at all strangers for each new connection would be work that strangers cause."""
 
 _log = logging.getLogger(__name__)
+
+
+class Connection(Protocol):
+    deadline: float
+    """On the clock of `time.monotonic`."""
+
+    def time_out(self) -> None: ...
+
+    def drain(self) -> None:
+        """Make the reply under way the last one."""
+
+    def is_busy(self) -> bool:
+        """Whether it answers a request of a client that reads."""
+
+    def abort(self) -> None: ...
 
 
 def contained(connection: Connection, step: Callable[[], None]) -> None:
@@ -39,7 +62,6 @@ class Connections:
     def __init__(self, metrics: Metrics | None = None, maximum: int = bounds.DEFAULT_MAX_CONNECTIONS) -> None:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.maximum = min(maximum, max(1, descriptors - bounds.SPARE_DESCRIPTORS))
-        self._places = Places(self.maximum)
         self.draining = False
         self.began = 0.0
         """When this turn of the event loop began; 0 if no connection has read anything in it."""
@@ -53,6 +75,11 @@ class Connections:
         """The default headers that both are made of."""
         self._metrics = metrics or Metrics()
         self._all: set[Connection] = set()
+        self._kept: set[Connection] = set()
+        # Oldest first, except that busy ones are moved to the end.
+        self._strangers: OrderedDict[Connection, None] = OrderedDict()
+        """Those of the kept ones that no known caller uses."""
+        self._surplus: OrderedDict[Connection, None] = OrderedDict()
         self._sweeping: asyncio.TimerHandle | None = None
         self._calm = True
         self._has_shed = False
@@ -61,21 +88,47 @@ class Connections:
         self._held_bytes = 0
 
     def add(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> bool:
-        """Count a new connection; False if it is a surplus one, which may only send probes."""
+        """Count a new connection; False if it is a surplus one, which may only send probes, or was aborted."""
         self._all.add(connection)
         self._metrics.connections = len(self._all)
         if self._sweeping is None:
             self._sweeping = loop.call_later(_SWEEP_S, self._sweep, loop)
-        self._metrics.connections_refused += self._places.is_full()
-        return self._places.take(connection)
+        is_full = len(self._kept) >= self.maximum
+        self._metrics.connections_refused += is_full
+        if not is_full or self._abort_one_of(self._strangers):
+            self._kept.add(connection)
+            self._strangers[connection] = None
+            return True
+        if len(self._surplus) < bounds.MAX_SURPLUS or self._abort_one_of(self._surplus):
+            self._surplus[connection] = None
+        else:
+            connection.abort()
+        return False
 
     def keep(self, connection: Connection) -> None:
-        self._places.keep(connection)
+        """A known caller uses this connection."""
+        self._strangers.pop(connection, None)
 
     def remove(self, connection: Connection) -> None:
         self._all.discard(connection)
-        self._places.leave(connection)
+        self._free_place_of(connection)
         self._metrics.connections = len(self._all)
+
+    def _free_place_of(self, connection: Connection) -> None:
+        self._kept.discard(connection)
+        self._strangers.pop(connection, None)
+        self._surplus.pop(connection, None)
+
+    def _abort_one_of(self, group: OrderedDict[Connection, None]) -> bool:
+        for _ in range(min(_MAX_LOOKS, len(group))):
+            one = next(iter(group))
+            if not one.is_busy():
+                # Its place is free now; `connection_lost` comes a turn later.
+                self._free_place_of(one)
+                one.abort()
+                return True
+            group.move_to_end(one)
+        return False
 
     def drain(self) -> None:
         """From now on every reply is the last one of its connection."""

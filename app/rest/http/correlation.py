@@ -27,7 +27,7 @@ _next_number = count(1).__next__
 
 
 def mark_of(fields: Mapping[bytes, bytes]) -> RequestMark:
-    """The mark of a request: the id in its headers, or a new one. No header may have come more than once."""
+    """No header may have come more than once."""
     own_id = fields.get(REQUEST_ID)
     traceparent = fields.get(TRACEPARENT)
     return RequestMark(
@@ -37,7 +37,7 @@ def mark_of(fields: Mapping[bytes, bytes]) -> RequestMark:
 
 
 def mark_of_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestMark:
-    """The same for headers as they came; those that came more than once are ignored."""
+    """Headers that came more than once are ignored."""
     fields: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in (REQUEST_ID, TRACEPARENT):

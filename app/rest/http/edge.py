@@ -180,7 +180,7 @@ class Route(APIRoute):
         return response_to(fault)
 
     async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
-        """The endpoint's reply. Raises ApiException and ClientDisconnect."""
+        """Raises ApiException and ClientDisconnect."""
         if scope["method"] not in self.methods:
             raise MethodNotAllowedException(", ".join(sorted(_methods_at(scope["path"], scope["router"].routes))))
         caller = await self._caller_of(services, scope)
@@ -221,7 +221,6 @@ class Route(APIRoute):
         return caller
 
     def _examine(self, call: _Call) -> None:
-        """Check whom the request speaks for, and read `at_least` and the parameters."""
         body, scope = call.body, call.scope
         if body is not None:
             call.at_least = given(getattr(body, "at_least", None))

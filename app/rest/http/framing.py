@@ -64,7 +64,6 @@ class Framing:
     # what the parser finds
 
     def begin_message(self) -> bool:
-        """The parser sees a message begin; False if there can be none."""
         may, self._may_begin = self._may_begin, False
         return may
 

@@ -58,7 +58,7 @@ def refusal_of_head(headers: Headers, *, is_old: bool) -> Refusal | None:
 
 
 def body_length(headers: Headers) -> int | None:
-    """The length of the body by a good head; None if it comes in chunks."""
+    """None if it comes in chunks."""
     fields = dict(headers)
     return None if b"transfer-encoding" in fields else int(fields.get(b"content-length") or 0)
 

@@ -306,7 +306,6 @@ class KlammProtocol(TimedConnection):
     # plain answers
 
     def _replies(self, head: PlainHead, body: bytes) -> bool:
-        """Reply to a request if it is plain, and say whether it is."""
         shared = self.shared
         if self.server_state.default_headers is not shared.dated:
             shared.date(self.server_state.default_headers, self.config.timeout_keep_alive)

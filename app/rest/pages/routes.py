@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -13,11 +14,38 @@ from starlette.responses import Response
 
 from app import __version__
 from app.rest.http.edge import Routes
-from app.rest.pages.first_page import first_page_fields
-from app.rest.pages.negotiation import wants_html
 from app.rest.pages.rendering import css, first_page, reference_page
 
-_JSON = "application/json"
+_SUMMARY = "Apache Kafka's Authorizer as a REST service: ACLs in PostgreSQL, decisions from memory."
+_LINKS = {
+    "/docs": "the reference of the API, to read",
+    "/openapi.json": "the same for generators of clients",
+    "/readyz": "whether it should get requests; `?verbose` says why",
+    "/livez": "whether the process answers",
+    "/metrics": "its metrics, for Prometheus; for callers with the role observe or admin, where callers are configured",
+}
+_REFERENCE = ("/docs", "/openapi.json")
+_GUIDES = {
+    "README.md": "a first hour",
+    "docs/operations.md": "how to run it, every setting",
+    "docs/clients.md": "clients in Python, Java, Go and TypeScript",
+    "docs/callers.md": "who may ask, and how that is proved",
+    "docs/acls.md": "klamm acls, for hands that know kafka-acls",
+    "docs/why.md": "why a decision is as it is",
+    "docs/plan.md": "ACLs as a file: plan and apply",
+    "docs/formats.md": "ACLs in the formats of others",
+    "docs/kafka-broker.md": "a Kafka broker that asks Klamm",
+    "docs/kubernetes.md": "Klamm on Kubernetes",
+    "docs/database.md": "the database and its roles",
+    "docs/decision-log.md": "the decision log",
+    "docs/pipeline.md": "the Spark pipeline",
+}
+
+_QUALITY = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)").fullmatch
+_MAX_LETTERS = 1_000
+"""Several times what browsers send. A head may be sixteen times as long, and each comma in it is work."""
+
+_HTML, _JSON = "text/html", "application/json"
 
 
 class _Reference(NamedTuple):
@@ -39,7 +67,8 @@ def pages_routes(document: Callable[[], Mapping[str, Any]] | None) -> Routes:
 
 
 def _add_first_page(routes: Routes, *, has_reference: bool) -> None:
-    fields = first_page_fields(__version__, has_reference=has_reference)
+    links = {path: about for path, about in _LINKS.items() if has_reference or path not in _REFERENCE}
+    fields = {"name": "Klamm", "version": __version__, "summary": _SUMMARY, "links": links, "guides": _GUIDES}
     as_json = json.dumps(fields, indent=2).encode() + b"\n"
     as_html = first_page(fields).encode()
 
@@ -88,3 +117,36 @@ def _html(content: bytes, **headers: str) -> Response:
 def _reply(content: bytes, media_type: str, **headers: str) -> Response:
     guarded = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "cache-control": "no-cache"}
     return Response(content, media_type=media_type, headers={**headers, **guarded})
+
+
+def wants_html(accept: str) -> bool:
+    """Whether an Accept header (RFC 9110, 12.5.1) wants HTML more than JSON: programs send `*/*`."""
+    if len(accept) > _MAX_LETTERS:
+        return False
+    ranges = [_range(each) for each in (accept or "*/*").split(",")]
+    html = _wanted(ranges, _HTML)
+    return html.quality > 0 and html > _wanted(ranges, _JSON)
+
+
+def _range(text: str) -> tuple[str, float]:
+    kind, *parameters = (part.strip().lower() for part in text.split(";"))
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            return kind, float(value) if _QUALITY(value.strip()) else 0.0
+    return kind, 1.0
+
+
+class _Wanted(NamedTuple):
+    quality: float
+    rank: int
+    """How plainly the type was named."""
+
+
+def _wanted(ranges: list[tuple[str, float]], kind: str) -> _Wanted:
+    """The most specific range decides."""
+    for rank, name in ((2, kind), (1, kind.partition("/")[0] + "/*"), (0, "*/*")):
+        qualities = [quality for each, quality in ranges if each == name]
+        if qualities:
+            return _Wanted(max(qualities), rank)
+    return _Wanted(0.0, 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.rest.callers import key_sources, watched_files
+from app.rest.callers import key_sources
 from app.rest.callers.certificates import server_context
 from app.rest.callers.key_sets import KeySet
 from app.rest.callers.key_sources import FileSource, UrlSource, key_source
@@ -228,14 +228,14 @@ async def test_a_file_is_read_when_it_has_changed(tmp_path: Path) -> None:
     first = await source.read()
     assert first is not None
     assert first.knows("old")
+    assert await source.read() is None
     path.write_bytes(key_set(OLD, NEW))
     second = await source.read()
     assert second is not None
     assert second.knows("new")
 
 
-async def test_a_file_that_is_broken_is_read_until_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_files, "_SETTLES_S", -60.0)
+async def test_a_file_that_is_broken_is_read_until_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     source = FileSource(path)
     assert await fault_of(source) == f"`{path}` can't be read (No such file or directory)"
