@@ -110,14 +110,13 @@ class AuditLog(LineLog[_Request]):
         self._sink = write
         self._metrics = metrics
         self._layout = _json_lines if form == "JSON" else _kafka_lines
+        # A line whose names are all empty.
         self._line_bytes = len("".join(self._layout(0.0, _WIDEST_SOURCE, [_WIDEST_ENTRY], slice(1))).encode())
-        """The bytes of a line whose names are all empty."""
 
     def log(self, source: AuditSource, entries: Sequence[AuditEntry]) -> None:
         self._put((source, entries), len(entries), self._room(source, entries))
 
     def _room(self, source: AuditSource, entries: Sequence[AuditEntry]) -> int:
-        """Bytes that their lines take at most."""
         principal = written_bytes(source.principal)
         again = min(principal, REPEATED_BYTES)
         ids = (source.request_id, source.trace_id, source.caller)
@@ -164,7 +163,6 @@ def _kafka_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntr
 
 
 def _json_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry], part: slice) -> Iterator[str]:
-    """Kafka's sentence, escaped as JSON has it."""
     seconds = int(time_s)
     stamp = f'{json_stamp(seconds)}{int((time_s - seconds) * 1000):03d}Z","level":"'
     end = '"' if source.request_id is None else f'","request_id":"{json_content(source.request_id)}"'

@@ -170,7 +170,6 @@ def _action(action: Asked, verdict: Verdict, acl_id: bytes | None) -> str:
 
 
 def _lists(bodies: Sequence[str], room: int) -> Iterator[str]:
-    """JSON objects, as many in a text as there is room for."""
     some: list[str] = []
     size = _REQUEST_BYTES
     for body in bodies:

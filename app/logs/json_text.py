@@ -5,7 +5,6 @@ from json.encoder import encode_basestring
 from typing import Literal
 
 LogFormat = Literal["JSON", "TEXT"]
-"""The values of `log.format`."""
 
 _LONGEST_ESCAPE = 6
 _SUSPECT = re.compile("[^ -~]+")
@@ -23,7 +22,6 @@ def json_string(text: str) -> str:
 
 
 def json_content(text: str) -> str:
-    """The JSON string without its quotes."""
     return text if text.isprintable() and '"' not in text and "\\" not in text else json_string(text)[1:-1]
 
 

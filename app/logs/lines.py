@@ -219,5 +219,4 @@ class LineLog(ABC, Generic[Request]):
 
 @lru_cache(maxsize=4)
 def json_stamp(seconds: int) -> str:
-    """The beginning of a line in JSON, up to the fraction of the second."""
     return time.strftime('{"time":"%Y-%m-%dT%H:%M:%S.', time.gmtime(seconds))

@@ -47,7 +47,6 @@ class RequestMark(msgspec.Struct, gc=False, eq=False):
 
 
 REQUEST_MARK: ContextVar[RequestMark | None] = ContextVar("klamm_request_mark", default=None)
-"""The request that the running task works for, if any."""
 
 
 def configure_logging(
@@ -128,7 +127,6 @@ class JsonFormatter(logging.Formatter):
         return "{" + ",".join([f"{json_string(name)}:{_json(value)}" for name, value in members.items()]) + "}"
 
     def _fields(self, record: logging.LogRecord) -> Iterator[tuple[str, object]]:
-        """The call's own fields, then worker and request."""
         if not _is_ours(record):
             yield "message", redacted(_message(record))
         for name, value in vars(record).items():

@@ -59,12 +59,10 @@ _UPDATE_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 
 class Histogram:
-    """Counts by upper bound, inclusive, and the sum."""
-
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
+        self.bounds = bounds  # inclusive
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 

@@ -41,7 +41,6 @@ class WorkerFacts:
 
 
 _Series = tuple[str, tuple[tuple[str, str], ...]]
-"""A sample's name and its labels."""
 
 
 class ServiceMetrics:

@@ -80,7 +80,6 @@ class RestApp:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppOptions:
     siblings: Siblings | None = None
-    """The other workers of the service."""
     callers: Callers | None = None
     """None: everyone may ask everything."""
     admission: Admission | None = None

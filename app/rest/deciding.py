@@ -76,13 +76,13 @@ class Decider:
         return Decided(request, authorization, verdicts, [_ALLOWED if each.allowed else _DENIED for each in verdicts])
 
     def decide_at_once(self, request: AuthorizeRequest, context: RequestContext) -> Decided | None:
-        """The same; None if it takes longer than a few milliseconds, whatever the ACLs are."""
+        """None if it takes longer than a few milliseconds, whatever the ACLs are."""
         if len(request.actions) <= _SLICE:
             return self.decide(request, context)
         return at_once(self._in_slices(request, context), most_s=_AT_ONCE_S)
 
     async def decide_paced(self, request: AuthorizeRequest, context: RequestContext) -> Decided:
-        """The same in short steps; all in one where the store changes all the time."""
+        """In short steps; all in one where the store changes all the time."""
         if len(request.actions) <= _SLICE:
             return self.decide(request, context)
         decided = await at_one_offset(lambda: self._authorizer.image, lambda: self._in_slices(request, context))
@@ -117,7 +117,7 @@ class Decider:
         return authorization
 
     def reply(self, decided: Decided, mark: RequestMark) -> bytes:
-        """The body of authorize's 200; the decisions are counted and logged."""
+        """Counts and logs the decisions. Returns the body of the 200."""
         rows = self.record(decided, mark)
         reply = b'{"results":[' + b",".join(decided.results)
         if decided.request.with_rules is True:

@@ -67,8 +67,6 @@ _ServiceAccount = Annotated[str, _matching(r"[a-z0-9.-]{1,253}/[a-z0-9.-]{1,253}
 
 
 class CallerSettings(_Table):
-    """One `[callers.NAME]` table."""
-
     role: Annotated[Literal["decide", "admin", "observe"], Field(examples=["decide"])]
     principals: Annotated[
         tuple[Annotated[str, AfterValidator(_principal_pattern)], ...],
@@ -80,7 +78,6 @@ class CallerSettings(_Table):
     may_assert_address: StrictBool = False
     """Whether an admin caller's context may name the address that it acts from, which else is its socket's."""
     certificate: Annotated[_CertificateName | None, Field(examples=["DNS:orders.example.com"])] = None
-    """A name in the client certificate that proves this caller."""
     issuer: str | None = None
     """An `[issuers.NAME]` table; goes with `subject` or `service_account`."""
     subject: Annotated[str | None, Field(min_length=1, max_length=1_000)] = None
@@ -126,8 +123,6 @@ def _where_keys_are(text: str) -> str:
 
 
 class IssuerSettings(_Table):
-    """One `[issuers.NAME]` table: whose JWTs are accepted."""
-
     issuer: Annotated[str, Field(min_length=1, examples=["https://login.example.com/"])]
     audience: Annotated[str, Field(min_length=1, examples=["klamm"])]
     jwks: Annotated[
@@ -135,7 +130,6 @@ class IssuerSettings(_Table):
         Field(min_length=1, examples=["https://login.example.com/.well-known/jwks.json"]),
         AfterValidator(_where_keys_are),
     ]
-    """URL or file."""
     algorithms: Annotated[
         tuple[Literal[SIGNATURE_ALGORITHMS], ...],  # type: ignore[valid-type]  # the words stand once, above
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),

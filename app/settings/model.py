@@ -99,7 +99,6 @@ class Settings(BaseSettings):
     port: Annotated[int, Given, Field(ge=0, le=65_535)] = 8080
     """0 takes a free one, which is printed."""
     uds: Annotated[Path | None, Given] = None
-    """A Unix socket instead of host and port."""
     workers: Annotated[int, Given, Field(ge=1, le=64)] = 1
     super_users: Annotated[frozenset[str], _kafka_property("super_users")] = frozenset()
     allow_everyone_if_no_acl_found: Annotated[bool, _kafka_property("allow_everyone_if_no_acl_found")] = False
@@ -186,7 +185,6 @@ class Settings(BaseSettings):
 
     @property
     def authorizer_config(self) -> AuthorizerConfig:
-        """The start-up values of what `alterConfigs` can change."""
         return AuthorizerConfig(
             super_users=self.super_users,
             allow_everyone_if_no_acl_found=self.allow_everyone_if_no_acl_found,

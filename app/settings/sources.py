@@ -49,7 +49,6 @@ def refuse_unknown_variables(fields: Collection[str], secrets: Collection[str]) 
 
 
 def secret_files(secrets: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Field and value of each secret that a variable KLAMM_..._FILE names a file for."""
     for field in secrets:
         variable = f"{variable_of(field)}_FILE"
         path = os.environ.get(variable)

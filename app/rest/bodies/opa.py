@@ -29,7 +29,7 @@ OPA_BELOW = "/v1/data"
 """Where OPA's API stands. Its client takes any JSON for an answer, so refusals below it are plain text."""
 
 OPA_PATH = f"{OPA_BELOW}/kafka/authz/allow"
-"""The door itself; the cluster's id may follow."""
+"""The cluster's id may follow."""
 
 OPA_DEADLINE_S = 1.0
 """The client waits for 5 s, and blocks one of the broker's request threads meanwhile."""

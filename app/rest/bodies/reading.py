@@ -61,7 +61,6 @@ async def read_struct(decode: Callable[[bytes], T], body: bytes) -> T:
 
 
 def check_headers(headers: Iterable[tuple[bytes, bytes]], max_bytes: int) -> None:
-    """Refuse a body by its type, encoding or length."""
     content_type = b""
     for name, value in headers:
         if name == b"content-type":

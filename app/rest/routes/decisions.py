@@ -7,22 +7,7 @@ from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.errors import Errors
 from app.core.kafka.operations import NOT_REQUESTED, from_bit_field
 from app.logs.service import REQUEST_MARK
-from app.rest.bodies.decisions import (
-    AUTHORIZE_BY_RESOURCE_TYPE_EXAMPLE,
-    AUTHORIZE_EXAMPLE,
-    AUTHORIZED_OPERATIONS_EXAMPLE,
-    LIST_GROUPS_EXAMPLE,
-    AuthorizeByResourceTypeRequest,
-    AuthorizeByResourceTypeResponse,
-    AuthorizedOperationsRequest,
-    AuthorizedOperationsResponse,
-    AuthorizedOperationsResult,
-    AuthorizeRequest,
-    AuthorizeResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    ResourceReference,
-)
+from app.rest.bodies import decisions as bodies
 from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, check_words
 from app.rest.callers.roles import DECIDERS
 from app.rest.deciding import NO_MARK
@@ -44,11 +29,11 @@ _AUTHORIZATION_FAILED = {
     "/v1/authorize",
     name="authorize",
     open_to=DECIDERS,
-    reply=AuthorizeResponse,
+    reply=bodies.AuthorizeResponse,
     may_refuse=(409,),
-    example=AUTHORIZE_EXAMPLE,
+    example=bodies.AUTHORIZE_EXAMPLE,
 )
-async def authorize(body: Body[AuthorizeRequest], context: CurrentContext, services: CurrentServices) -> bytes:
+async def authorize(body: Body[bodies.AuthorizeRequest], context: CurrentContext, services: CurrentServices) -> bytes:
     """Decide whether the caller may do each action, all at one offset. Results are in order."""
     decided = await services.decider.decide_paced(body, context)
     # INVARIANT: no await here; image, index and configuration stay as they are until the answer stands.
@@ -60,26 +45,28 @@ async def authorize(body: Body[AuthorizeRequest], context: CurrentContext, servi
     name="authorizedOperations",
     open_to=DECIDERS,
     may_refuse=(409,),
-    example=AUTHORIZED_OPERATIONS_EXAMPLE,
+    example=bodies.AUTHORIZED_OPERATIONS_EXAMPLE,
 )
 async def authorized_operations(
-    body: Body[AuthorizedOperationsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
-) -> AuthorizedOperationsResponse:
+    body: Body[bodies.AuthorizedOperationsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
+) -> bodies.AuthorizedOperationsResponse:
     """Tell which operations the caller may do on each resource.
 
     Without the right to describe the resource (DESCRIBE, of a user DESCRIBE_TOKENS) its ..._AUTHORIZATION_FAILED and
     no operations; the cluster without DESCRIBE has none and no error, as in Kafka.
     """
     results, token = await authorizer.decide_each(context, body.resources, _authorized_operations)
-    return AuthorizedOperationsResponse(results=results, token=None if token is None else str(token))
+    return bodies.AuthorizedOperationsResponse(results=results, token=None if token is None else str(token))
 
 
-def _authorized_operations(authorization: Authorization, resource: ResourceReference) -> AuthorizedOperationsResult:
+def _authorized_operations(
+    authorization: Authorization, resource: bodies.ResourceReference
+) -> bodies.AuthorizedOperationsResult:
     resource_type = ResourceType.from_string(resource.resource_type)
     error, bits = Errors.INVALID_REQUEST, NOT_REQUESTED
     if resource_type > ResourceType.ANY:
         error, bits = _shown(resource_type, authorization.authorized_operations(resource_type, resource.resource_name))
-    return AuthorizedOperationsResult(
+    return bodies.AuthorizedOperationsResult(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         error_code=error.error_code,
@@ -104,11 +91,11 @@ def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
     name="authorizeByResourceType",
     open_to=DECIDERS,
     may_refuse=(409,),
-    example=AUTHORIZE_BY_RESOURCE_TYPE_EXAMPLE,
+    example=bodies.AUTHORIZE_BY_RESOURCE_TYPE_EXAMPLE,
 )
 async def authorize_by_resource_type(
-    body: Body[AuthorizeByResourceTypeRequest], context: CurrentContext, services: CurrentServices
-) -> AuthorizeByResourceTypeResponse:
+    body: Body[bodies.AuthorizeByResourceTypeRequest], context: CurrentContext, services: CurrentServices
+) -> bodies.AuthorizeByResourceTypeResponse:
     """Decide whether the caller may do this on any resource of the type at all."""
     check_words(
         ("/operation", body.operation, OPERATION_CODES), ("/resource_type", body.resource_type, RESOURCE_TYPE_CODES)
@@ -117,17 +104,19 @@ async def authorize_by_resource_type(
         context, OPERATION_CODES[body.operation], RESOURCE_TYPE_CODES[body.resource_type]
     )
     services.metrics.count_verdicts([verdict])
-    return AuthorizeByResourceTypeResponse(result=verdict.result, token=None if token is None else str(token))
+    return bodies.AuthorizeByResourceTypeResponse(result=verdict.result, token=None if token is None else str(token))
 
 
-@routes.post("/v1/list-groups", name="listGroups", open_to=DECIDERS, may_refuse=(409,), example=LIST_GROUPS_EXAMPLE)
+@routes.post(
+    "/v1/list-groups", name="listGroups", open_to=DECIDERS, may_refuse=(409,), example=bodies.LIST_GROUPS_EXAMPLE
+)
 async def list_groups(
-    body: Body[ListGroupsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
-) -> ListGroupsResponse:
+    body: Body[bodies.ListGroupsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
+) -> bodies.ListGroupsResponse:
     """List those of the groups that the caller may see: all with DESCRIBE on the cluster, else those with DESCRIBE."""
     shown, token = await authorizer.decide_each(context, body.groups, _may_see)
     groups = [group for group, is_shown in zip(body.groups, shown, strict=True) if is_shown]
-    return ListGroupsResponse(groups=groups, token=None if token is None else str(token))
+    return bodies.ListGroupsResponse(groups=groups, token=None if token is None else str(token))
 
 
 def _may_see(authorization: Authorization, group: str) -> bool:

@@ -117,7 +117,6 @@ async def metrics(services: CurrentServices) -> Response:
 
 
 async def ready_everywhere(services: Services, listener_name: str) -> bool:
-    """Whether a listener may take connections on every worker."""
     own = services.authorizer.readiness.ready(listener_name)
     return own and _all_pass(_ready_checks(await _siblings(services, listener_name)))
 

@@ -82,7 +82,6 @@ routes = Routes("opa", OpaRoute)
 
 @routes.post(OPA_PATH, name=OPA_OPERATION, open_to=DECIDERS, include_in_schema=False)
 async def opa_authorize(body: Body[OpaQuestion], context: CurrentContext, services: CurrentServices) -> bytes:
-    """Decide on one action, or on a resource type."""
     return answer(services, await decide(services, body, context, None), REQUEST_MARK.get() or NO_MARK)
 
 
@@ -90,7 +89,6 @@ async def opa_authorize(body: Body[OpaQuestion], context: CurrentContext, servic
 async def opa_authorize_of(
     cluster: str, body: Body[OpaQuestion], context: CurrentContext, services: CurrentServices
 ) -> bytes:
-    """The same for a broker that says which cluster it is of."""
     return answer(services, await decide(services, body, context, cluster), REQUEST_MARK.get() or NO_MARK)
 
 
