@@ -62,12 +62,12 @@ class Side:
         self._by_host = False
 
     def add(self, rows: Sequence[AclRow]) -> None:
-        """Add ACLs, before anything is asked; fast where those on one pattern are adjacent."""
+        """Fast where those on one pattern are adjacent. Nothing may be added once something was asked."""
         self._builder.add_rows(rows)
         self._with_hosts.update(row[6] for row in rows if row[7] != WILDCARD)
 
     def answer(self, question: Question) -> Answer:
-        """What core answers; fast where questions with the same principal, resource and operation follow each other."""
+        """Fast where questions with the same principal, resource and operation follow each other."""
         principal, host, operation, resource_type, name = question
         if principal != self._caller or len(self._callers) > _KEPT_CALLERS:
             self._caller, self._callers = principal, {}

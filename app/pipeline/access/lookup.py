@@ -15,7 +15,7 @@ Acl = Mapping[str, str]
 
 
 class Mask(NamedTuple):
-    """What one principal is allowed and denied from one host, by one pattern or by all that cover a resource."""
+    """By one pattern, or by all that cover a resource."""
 
     principal: str
     host: str
@@ -24,7 +24,7 @@ class Mask(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What holds for one principal from one host on one resource, everything that covers it folded in."""
+    """On one resource, with everything that covers it folded in."""
 
     principal: str
     host: str

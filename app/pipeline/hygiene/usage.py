@@ -65,9 +65,8 @@ def unused(
     """ALLOW ACLs (FOUND) that can go, all together, without a decision of the log changing.
 
     An ACL is needed if it decided anything, by the log or by `replayed` (`access.replay`). Where resources without ACLs
-    are open to all, one ACL is needed on each resource that was denied because no ACL allows. `log` describes what was
-    looked at. Only the ACLs `judged` (acl_id) can be unused: the log covers enough of their time. DENYs never are: what
-    they forbid is not asked for as long as all goes well.
+    are open to all, one ACL is needed on each resource that was denied because no ACL allows. Only the ACLs `judged`
+    (acl_id) can be unused: the log covers enough of their time. `log` describes what was looked at.
     """
     allowing = acls.filter(sf.col("permission_type") == _ALLOW)
     old = allowing.join(judged.select(sf.col("acl_id").alias("id")), "id", "left_semi")

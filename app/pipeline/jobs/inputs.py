@@ -59,7 +59,6 @@ def check_resources(arguments: argparse.Namespace) -> None:
 
 
 def resources_are_there(arguments: argparse.Namespace, home: LocalHome) -> None:
-    """Raise PipelineError unless the home has the snapshot, and decisions if no list is given."""
     home.snapshot(arguments.offset)
     if arguments.resources is None:
         try:
@@ -130,7 +129,7 @@ def _address(text: str) -> ClientAddress:
 
 
 def few(acls: DataFrame) -> list[dict[str, str]]:
-    """These ACLs as rows on the driver. Raises PipelineError if they are too many."""
+    """Raises PipelineError if they are too many for the driver."""
     rows = [row.asDict() for row in acls.limit(_MOST_ACLS + 1).collect()]
     if len(rows) > _MOST_ACLS:
         raise PipelineError(

@@ -20,14 +20,13 @@ _MOST_WITH_NUMBERS = 26
 _ROW_PX, _CELL_PX = 26, 24
 
 
-def _label_lists(names: Sequence[str], longest: int = 32) -> tuple[list[str], list[str]]:
-    return distinct_labels(list(names), longest), [plain_label(name.removeprefix("User:"), _SHORT) for name in names]
+def _short_labels(names: Sequence[str]) -> list[str]:
+    return [plain_label(name.removeprefix("User:"), _SHORT) for name in names]
 
 
 def heat_map(figures: AccessFigures, teams: Sequence[str], prefixes: Sequence[str]) -> Spec:
     """One trace, and what it shows for each question by number and by share. Nothing to reach is left blank."""
-    rows, short_rows = _label_lists(teams, 26)
-    columns, _ = _label_lists(prefixes, 20)
+    rows, columns = distinct_labels(teams, 26), distinct_labels(prefixes, 20)
     share_scale = {"zmin": 0, "zmax": 100, "colorbar": {"title": {"text": "% of the<br>prefix"}, "ticksuffix": " %"}}
     variants = {}
     for question, grid in figures.reach.items():
@@ -65,7 +64,7 @@ def heat_map(figures: AccessFigures, teams: Sequence[str], prefixes: Sequence[st
             "title": {"text": "team"},
             **_ticks(rows),
         },
-        "meta": {"short": {"yaxis": short_rows}},
+        "meta": {"short": {"yaxis": _short_labels(teams)}},
     }
     return {"data": [trace], "layout": layout, "variants": variants, "least": 300 + 22 * len(columns)}
 
@@ -84,7 +83,7 @@ def _ticks(labels: Sequence[str]) -> Spec:
 
 def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], roles: Mapping[str, str], unit: str) -> Spec:
     """Horizontal bars, stacked; the longest on top as given. Series without a number anywhere are left out."""
-    labels, short = _label_lists(names)
+    labels = distinct_labels(names)
     data = [
         {
             "type": "bar",
@@ -104,7 +103,7 @@ def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], roles: Map
         "showlegend": len(series) > 1,
         "xaxis": {"title": {"text": plain_label(unit)}, "rangemode": "tozero"},
         "yaxis": {"type": "category", "autorange": "reversed", **_ticks(labels)},
-        "meta": {"short": {"yaxis": short}},
+        "meta": {"short": {"yaxis": _short_labels(names)}},
     }
     return {"data": data, "layout": layout}
 
@@ -165,8 +164,6 @@ def utc(seconds: int) -> str:
 
 def in_words(step: int) -> str:
     """The length of a bucket in words: `5 minutes`, `day`."""
-    for size, word in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
-        if step % size == 0:
-            count = step // size
-            return word if count == 1 else f"{count} {word}s"
-    raise ValueError(step)
+    sizes = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
+    word, size = next((word, size) for word, size in sizes.items() if step % size == 0)
+    return word if step == size else f"{step // size} {word}s"

@@ -27,19 +27,16 @@ KINDS = {
 }
 _KIND_ROLES = {kind: f"@kind{at}" for at, kind in enumerate(KINDS)}
 _TYPES = {"TOPIC": "topics", "GROUP": "groups", "TRANSACTIONAL_ID": "transactional ids"}
-_NUMBERS = "The numbers as a table"
 
 Cell = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table that is folded away under its summary."""
-
     caption: str
     heads: Sequence[str]
     rows: Iterable[Sequence[Cell]]
-    summary: str = _NUMBERS
+    summary: str = "The numbers as a table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,6 @@ def sections_of(figures: Figures) -> list[Section]:
 
 
 def _access(access: AccessFigures) -> Section:
-    """The heat map, which shows READ on topics first."""
     if not access.reach or not access.prefixes:
         reading = (
             "No topic, group or transactional id is known. Run effective with --resources FILE, or ingest decisions."
@@ -175,7 +171,7 @@ def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
     names = list(hygiene.principals)
     series = {kind: [hygiene.principals[name].get(kind, 0) for name in names] for kind in kinds}
     first = [(name, sum(hygiene.principals[name].values())) for name in names[:1]]
-    by_principal: list[list[Cell]] = [[name, *(series[kind][at] for kind in kinds)] for at, name in enumerate(names)]
+    by_principal = list(zip(names, *series.values(), strict=True))
     return [
         Section(
             "hygiene",

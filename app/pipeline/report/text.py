@@ -3,6 +3,7 @@
 import html
 import json
 import unicodedata
+from collections.abc import Sequence
 from itertools import chain, count
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
@@ -32,7 +33,7 @@ def plain_label(text: str, longest: int = 32) -> str:
     return html.escape(shortened(text, longest), quote=False)
 
 
-def distinct_labels(texts: list[str], longest: int = 32) -> list[str]:
+def distinct_labels(texts: Sequence[str], longest: int = 32) -> list[str]:
     """A label for each text, no two of them alike: plotly would draw equal labels as one."""
     labels: list[str] = []
     for text in texts:
