@@ -33,22 +33,9 @@ def _refusals_of_acl(binding: AclBinding) -> Iterator[str]:
     yield from _unkeepable("resourceName", binding.resource_name)
     yield from _unkeepable("principal", binding.principal)
     yield from _unkeepable("host", binding.host)
-    words = {
-        "resourceType": binding.resource_type,
-        "patternType": binding.pattern_type,
-        "operation": binding.operation,
-        "permissionType": binding.permission_type,
-    }
-    for field, word in words.items():
-        if word.name in ("ANY", "MATCH"):
-            yield f"{field} must not be {word.name}"
-    if binding.resource_type is ResourceType.CLUSTER and binding.resource_name != CLUSTER_NAME:
-        yield f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
-    if not binding.resource_name:
-        yield "Invalid empty resource name"
-    for field, word in words.items():
-        if word.name == "UNKNOWN":
-            yield f"Invalid {field} UNKNOWN"
+    yield from _filter_words(binding)
+    yield from _bad_name(binding)
+    yield from _unknown_words(binding)
     if ":" not in binding.principal:
         yield (
             f"Could not parse principal from `{binding.principal}` "
@@ -79,6 +66,35 @@ def _unkeepable(field: str, text: str | None) -> Iterator[str]:
             yield f"'{field}' field is too long to be serialized"
         if "\0" in text:
             yield f"'{field}' field contains U+0000, which can't be stored; send it without"
+
+
+def _filter_words(binding: AclBinding) -> Iterator[str]:
+    if binding.resource_type is ResourceType.ANY:
+        yield "resourceType must not be ANY"
+    if binding.pattern_type in (PatternType.ANY, PatternType.MATCH):
+        yield f"patternType must not be {binding.pattern_type.name}"
+    if binding.operation is AclOperation.ANY:
+        yield "operation must not be ANY"
+    if binding.permission_type is AclPermissionType.ANY:
+        yield "permissionType must not be ANY"
+
+
+def _bad_name(binding: AclBinding) -> Iterator[str]:
+    if binding.resource_type is ResourceType.CLUSTER and binding.resource_name != CLUSTER_NAME:
+        yield f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not binding.resource_name:
+        yield "Invalid empty resource name"
+
+
+def _unknown_words(binding: AclBinding) -> Iterator[str]:
+    if binding.resource_type is ResourceType.UNKNOWN:
+        yield "Invalid resourceType UNKNOWN"
+    if binding.pattern_type is PatternType.UNKNOWN:
+        yield "Invalid patternType UNKNOWN"
+    if binding.operation is AclOperation.UNKNOWN:
+        yield "Invalid operation UNKNOWN"
+    if binding.permission_type is AclPermissionType.UNKNOWN:
+        yield "Invalid permissionType UNKNOWN"
 
 
 def _bad_host(host: str) -> Iterator[str]:
