@@ -140,6 +140,9 @@ class Route(APIRoute):
         self._arguments = {
             name: _ARGUMENTS[each.annotation] for name, each in parameters.items() if each.annotation in _ARGUMENTS
         }
+        if not needs_caller and {CurrentContext, CurrentReader} & {each.annotation for each in parameters.values()}:
+            # INVARIANT: nobody is spoken for where nobody is asked who calls.
+            raise TypeError(f"the route `{name}` needs a caller: its endpoint takes whom it speaks for")
         self._named = parameters.keys() - self._arguments.keys() - {"body"}
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
