@@ -100,6 +100,7 @@ print(document["components"]["schemas"]["MoonsRequest"]["properties"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edits", "program", "expected", "row"),
     [
