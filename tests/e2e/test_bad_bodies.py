@@ -71,7 +71,6 @@ def test_1000_entries_are_answered_and_1001_are_not(patient: Service, path: str,
     assert patient.http.post(path, json={**BODIES[path], field: [entry] * 1000}).status_code == 200
     problem = refusal(patient.http.post(path, json={**BODIES[path], field: [entry] * 1001}), 400, "INVALID_REQUEST")
     assert pointers(problem) == {f"/{field}"}
-    assert "1001" in problem["detail"]
     assert "1000" in problem["detail"]
 
 

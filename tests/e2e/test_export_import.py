@@ -83,7 +83,7 @@ def test_what_is_exported_is_imported_again(name: str, service: Service, tmp_pat
     assert done.stderr.decode() == f"{len(acls)} ACLs as of token {token}\n"
 
     service.delete({})
-    done = command("import", "-", *access(service), "--quiet", given=readable(target.read_text(encoding="utf-8")))
+    done = command("import", "-", *access(service), "--quiet", given=readable(target.read_bytes().decode()))
     # Drawn names are odd, and what is probably meant otherwise is said.
     lines = done.stderr.decode().splitlines()
     assert (done.returncode, [line for line in lines if not line.startswith("klamm import: warning: ")]) == (0, [])
