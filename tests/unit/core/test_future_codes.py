@@ -48,6 +48,7 @@ def run(copy: Path, name: str) -> None:
     run_in(copy, "-m", "pytest", "-q", "-p", "no:schemathesis", "-m", "not slow", f"tests/{name}")
 
 
+@pytest.mark.slow
 def test_new_codes_touch_two_files(copy: Path) -> None:
     run(copy, "future_codes.py")
 
