@@ -103,6 +103,7 @@ def test_a_torn_manifest_is_named_with_the_way_out(spark: SparkSession, home: Pa
 
 
 def test_a_lost_day_is_named(spark: SparkSession, home: Path, whole: Whole) -> None:
+    shutil.rmtree(home / "snapshots")
     day = next((home / "export" / "records").glob("day=*"))
     shutil.rmtree(day)
     said = _refusal(spark, home, whole.dsn)

@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from app.pipeline.history.export import exported_records
+from app.pipeline.history.folding import snapshot_at
 from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
 from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS
-from app.pipeline.history.snapshot import Snapshot, load_snapshot, save_snapshot, snapshot_at
+from app.pipeline.history.snapshot import Snapshot, load_snapshot, save_snapshot
 from app.pipeline.jobs import export, snapshot
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE

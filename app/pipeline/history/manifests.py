@@ -1,7 +1,7 @@
 """The manifests of the export, which say what was exported: a batch without a manifest does not exist."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -78,6 +78,10 @@ class Exported:
     @property
     def hash(self) -> bytes:
         return bytes.fromhex(self._end.hash)
+
+    def after(self, offset: int) -> "Exported":
+        """With those batches only that have records after this offset."""
+        return replace(self, batches=tuple(batch for batch in self.batches if batch.last_offset > offset))
 
     def faults(self) -> list[str]:
         found: list[str] = []

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from app.pipeline.context import Job, JobContext
 from app.pipeline.history.export import base_acls, measured, nothing_exported, records_of, refuse_other_history
+from app.pipeline.history.folding import configs_after
 from app.pipeline.history.manifests import Exported, read_exported
 from app.pipeline.history.reconcile import (
     Check,
@@ -20,7 +21,6 @@ from app.pipeline.history.reconcile import (
 )
 from app.pipeline.history.records import fold_acls
 from app.pipeline.history.schemas import RECORDS
-from app.pipeline.history.snapshot import configs_after
 from app.pipeline.history.source import TableReading, ranges, read_head, read_records, read_table
 from app.pipeline.spark.jdbc import JdbcSource, jdbc_source
 

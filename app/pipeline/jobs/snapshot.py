@@ -5,8 +5,9 @@ import os
 
 from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext, LocalHome
+from app.pipeline.history.folding import snapshot_at
 from app.pipeline.history.manifests import read_exported
-from app.pipeline.history.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot, snapshot_at
+from app.pipeline.history.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot
 from app.pipeline.history.source import read_table
 from app.pipeline.spark.jdbc import jdbc_source
 from app.pipeline.spark.options import LONG_MAX, checked, parse_time
@@ -35,7 +36,8 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
             snapshot = _from_table(context, arguments)
     else:
         with context.console.step("finding the last record"):
-            snapshot = snapshot_at(context.spark, context.home, arguments.offset, arguments.time)
+            tell = context.console.warn
+            snapshot = snapshot_at(context.spark, context.home, arguments.offset, arguments.time, tell)
     with context.console.step(f"saving the state at offset {snapshot.offset:,}"):
         save_snapshot(context.spark, context.home, snapshot)
         count = load_snapshot(context.spark, context.home, snapshot.offset).acls.count()
@@ -47,7 +49,9 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:
     reading = read_table(context.spark, jdbc_source(arguments, os.environ))
     head = reading.head
-    snapshot = Snapshot(reading.acls, reading.configs, head.cluster_id, head.epoch, head.last_offset, reading.read_at)
+    snapshot = Snapshot(
+        reading.acls, reading.configs, head.cluster_id, head.epoch, head.last_offset, reading.read_at, head.hash.hex()
+    )
     exported = read_exported(context.spark, context.home)
     if exported is not None:
         refuse_other(context.home, snapshot, exported.cluster_id, exported.epoch)

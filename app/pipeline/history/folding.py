@@ -1,0 +1,184 @@
+"""The ACLs and the configuration at one offset, folded from the export.
+
+A fold begins at the latest snapshot that was saved before, so that it costs what has changed since.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+from app.pipeline.history.export import base_acls, records_of, whole_export
+from app.pipeline.history.manifests import Exported
+from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
+from app.pipeline.history.schemas import ACLS
+from app.pipeline.history.snapshot import SNAPSHOTS, SavedResults, Snapshot, contents_of
+from app.pipeline.history.source import moment, timestamp
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.storage import Home, existing, read_documents
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The state that a fold begins with."""
+
+    offset: int
+    hash: str
+    as_of: datetime
+    acls: DataFrame | None
+    configs: dict[str, str]
+
+
+def snapshot_at(
+    spark: SparkSession,
+    home: Home,
+    offset: int | None = None,
+    time: datetime | None = None,
+    tell: Callable[[str], object] = lambda _: None,
+) -> Snapshot:
+    """The state at an offset or a time, or at the last whole transaction of the export.
+
+    `tell` is told why a snapshot can't be begun with. Raises PipelineError outside of the export, inside a transaction,
+    and if Parquet is missing.
+    """
+    exported = whole_export(spark, home)
+    _refuse_outside(exported, offset, time)
+    # Only the records tell what was recorded by a time.
+    start = _beginning(spark, home, exported) if time is not None else _start(spark, home, exported, offset, tell)
+    later = exported.after(start.offset)
+    records = records_of(spark, home, later)
+    _refuse_partial(records, later)
+    records = records.where(sf.col("offset") > start.offset)
+    end = _end(records, start, offset, time)
+    if end is None:
+        at, as_of, chained = start.offset, start.as_of, start.hash
+    else:
+        at, as_of, chained = end["offset"], moment(end["micros"]), bytes(end["hash"]).hex()
+    records = records.where(sf.col("offset") <= at)
+    refuse_unreadable(records)
+    acls, configs = fold_acls(records, start.acls), configs_after(start.configs, records)
+    return Snapshot(acls, configs, exported.cluster_id, exported.epoch, at, as_of, chained)
+
+
+def configs_after(configs: dict[str, str], records: DataFrame) -> dict[str, str]:
+    changed = {row["name"]: row["value"] for row in fold_configs(records).collect()}
+    return {name: value for name, value in sorted({**configs, **changed}.items()) if value is not None}
+
+
+def _beginning(spark: SparkSession, home: Home, exported: Exported) -> _Start:
+    base = exported.base
+    acls = base_acls(spark, home, exported)
+    if base is None or acls is None:
+        return _Start(0, exported.start_hash.hex(), moment(0), None, {})
+    found = acls.count()
+    if found != base.acls:
+        raise PipelineError(_partial(found, base.acls))
+    as_of = datetime.fromisoformat(base.taken_at)
+    return _Start(base.offset, base.hash, as_of, acls, dict(base.configs))
+
+
+def _start(
+    spark: SparkSession, home: Home, exported: Exported, offset: int | None, tell: Callable[[str], object]
+) -> _Start:
+    """The latest snapshot, up to this offset, of which the export is the continuation; else the export's beginning."""
+    last = exported.last_offset if offset is None else offset
+    for document in _candidates(spark, home, exported, last):
+        at = document["offset"]
+        acls = existing(spark, SavedResults(spark, home, SNAPSHOTS).room(at, "acls"))
+        why = _unfit(spark, home, exported, document, acls)
+        if why is None and acls is not None:
+            as_of = datetime.fromisoformat(document["as_of"])
+            return _Start(at, document["hash"], as_of, acls.select(ACLS.fieldNames()), document["configs"])
+        tell(f"the snapshot at offset {at} {why}, so the state is folded from an earlier one")
+    return _beginning(spark, home, exported)
+
+
+def _candidates(spark: SparkSession, home: Home, exported: Exported, last: int) -> Iterator[dict[str, Any]]:
+    found = read_documents(spark, SavedResults(spark, home, SNAPSHOTS).room(None, "manifest"))
+    for document in sorted(found, key=lambda each: each["offset"], reverse=True):
+        same = (document["cluster_id"], document["epoch"]) == (exported.cluster_id, exported.epoch)
+        if same and exported.start_offset < document["offset"] <= last:
+            yield document
+
+
+def _unfit(
+    spark: SparkSession, home: Home, exported: Exported, document: Mapping[str, Any], acls: DataFrame | None
+) -> str | None:
+    """Why no later state may be made of this snapshot."""
+    # INVARIANT: a fault in one snapshot must not live on in all later ones.
+    if document.get("hash") is None or "checksum" not in document:
+        return "is of an older version, without the hash of its last record"
+    if document["hash"] != _hash_at(spark, home, exported, document["offset"]):
+        return "is of another history than the export"
+    if acls is None or contents_of(acls) != {name: document[name] for name in ("acls", "checksum")}:
+        return "is damaged, its ACLs are not those of its manifest"
+    return None
+
+
+def _hash_at(spark: SparkSession, home: Home, exported: Exported, offset: int) -> str | None:
+    of_batch = next(each for each in exported.batches if each.last_offset >= offset)
+    if of_batch.last_offset == offset:
+        return of_batch.hash
+    records = records_of(spark, home, replace(exported, batches=(of_batch,)))
+    row = records.where((sf.col("offset") == offset) & (sf.col("tx_last") == offset)).select("hash").first()
+    return None if row is None else bytes(row["hash"]).hex()
+
+
+def _refuse_outside(exported: Exported, offset: int | None, time: datetime | None) -> None:
+    if offset is not None and not exported.start_offset <= offset <= exported.last_offset:
+        raise PipelineError(
+            f"offset {offset} is not in the export, which has {exported.start_offset} to {exported.last_offset}; "
+            "run `klamm pipeline export` for later ones"
+        )
+    base = exported.base
+    if time is not None and base is not None and time < datetime.fromisoformat(base.taken_at):
+        raise PipelineError(
+            f"the export begins with offset {base.offset} as of {base.taken_at}; of earlier times it knows nothing"
+        )
+
+
+def _refuse_partial(records: DataFrame, exported: Exported) -> None:
+    wanted = sum(batch.last_offset - batch.first_offset + 1 for batch in exported.batches)
+    found = records.count()
+    if found != wanted:
+        raise PipelineError(_partial(found, wanted))
+
+
+def _partial(found: int, wanted: int) -> str:
+    return (
+        f"the export has {found:,} of the {wanted:,} rows that its manifests name; run `klamm pipeline reconcile` "
+        "to see where, and restore them, or export into a new --home"
+    )
+
+
+def _end(records: DataFrame, start: _Start, offset: int | None, time: datetime | None) -> Row | None:
+    """The last record of the state: `offset`, `micros`, `hash`. None if it is the start itself."""
+    if offset is not None:
+        return None if offset == start.offset else _at(records, offset)
+    ends = records.where(sf.col("offset") == sf.col("tx_last"))
+    if time is not None:
+        ends = ends.where(sf.col("recorded_at") <= timestamp(time))
+    last = ends.agg(sf.max_by(_place(), "offset").alias("last")).select("last.*").first()
+    return None if last is None or last["offset"] is None else last
+
+
+def _place() -> Column:
+    return sf.struct("offset", sf.unix_micros("recorded_at").alias("micros"), "hash")
+
+
+def _at(records: DataFrame, offset: int) -> Row:
+    found = records.where(sf.col("offset") == offset)
+    row = found.select("tx_last", _place().alias("last")).select("tx_last", "last.*").first()
+    if row is None:
+        raise PipelineError(f"the export lacks the record at offset {offset}; run `klamm pipeline reconcile`")
+    if row["tx_last"] != offset:
+        first = records.where(sf.col("tx_last") == row["tx_last"]).agg(sf.min("offset")).first()
+        before = first[0] - 1 if first is not None else offset - 1
+        raise PipelineError(
+            f"offset {offset} is inside a transaction, which nobody has ever seen half of; "
+            f"take {before} (before it) or {row['tx_last']} (after it)"
+        )
+    return row
