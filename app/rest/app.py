@@ -24,7 +24,7 @@ from app.rest.errors import not_found, response_to
 from app.rest.http.admission import Admission
 from app.rest.http.correlation import MarkedRequests
 from app.rest.http.edge import SERVICES, Route, Routes
-from app.rest.http.protocol import Answer
+from app.rest.http.protocol import Answer, nothing_at_once
 from app.rest.http.services import Services
 from app.rest.http.target import asks_opa
 from app.rest.pages.routes import pages_routes
@@ -47,7 +47,7 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 class RestApp:
     def __init__(self, services: Services, pages: Routes, traced: Callable[[ASGIApp], ASGIApp] | None = None) -> None:
-        self.answer: Answer = AtOnce(services) if traced is None else _never_at_once
+        self.answer: Answer = AtOnce(services) if traced is None else nothing_at_once
         self.worker_probe = health.worker_probe(services)
         self._services = services
         self._router = APIRouter(routes=[*ROUTES, *pages], redirect_slashes=False, default=self._not_found)
@@ -106,7 +106,3 @@ def create_rest_app(
     )
     traced = None if options.tracing is None else partial(TracedRequests, tracing=options.tracing)
     return RestApp(services, pages_routes(options.document), traced)
-
-
-def _never_at_once(*_: object) -> None:
-    return None

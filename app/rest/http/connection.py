@@ -1,14 +1,18 @@
-"""The life of a connection: its deadlines, how its replies are written, and how it ends.
+"""The life of a connection: by when its client must do what, and how it ends.
 
-uvicorn's protocol waits for clients without an end. Here everything that a client may keep it waiting for has a
-deadline (`bounds`). If the rest of a request won't be read, the reply says that it is the last one, and the client
-gets a moment to read it before the connection is closed.
+    HANDSHAKE (TLS only) -> BETWEEN -> HEAD -> BODY -> BETWEEN -> ... -> ENDING
+
+uvicorn's protocol starts the application for each request and keeps pipelined ones in order, but it waits for clients
+without an end. Here everything that a client may keep it waiting for has a deadline (`bounds`). If the rest of a
+request won't be read, the reply says that it is the last one, and the client gets a moment to read it before the
+connection is closed.
 """
 
 import asyncio
 import fcntl
 import termios
 from collections.abc import Callable
+from enum import Enum, auto
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -20,145 +24,120 @@ from app.rest.callers.certificates import names_of
 from app.rest.http import bounds
 from app.rest.http.bounds import Refusal
 from app.rest.http.connections import Connections, contained
+from app.rest.http.replies import ReplyWriter
 from app.rest.http.target import asks_opa, path_of
 
 if TYPE_CHECKING:
-    from uvicorn.config import Config
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
-    from uvicorn.server import ServerState
 
 
-class JoinedWriter(asyncio.Transport):
-    """Writes the head of an application's reply together with what follows it in the same turn of the loop.
+class Phase(Enum):
+    """What is read from a connection; replies to earlier requests may still be under way."""
 
-    Each write of its own would wake the client.
-    """
-
-    def __init__(self, connection: "TimedConnection") -> None:
-        super().__init__()
-        self.held: bytes | None = None
-        self._connection = connection
-        self._transport = connection.transport
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._connection.ending or self._transport.is_closing():
-            # The request was refused or cut off, and the application doesn't know yet.
-            return
-        part = self._connection.with_keep_alive(bytes(data))
-        if self.held is None:
-            self.held = part
-            self._connection.loop.call_soon(self.flush)
-        else:
-            held, self.held = self.held, None
-            self._transport.writelines((held, part))
-
-    def flush(self) -> None:
-        if self.held is not None:
-            held, self.held = self.held, None
-            if not self._transport.is_closing():
-                self._transport.write(held)
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def close(self) -> None:
-        self.flush()
-        self._connection.hang_up()
+    HANDSHAKE = auto()
+    BETWEEN = auto()
+    """Nothing of a next message has come."""
+    HEAD = auto()
+    BODY = auto()
+    ENDING = auto()
+    """Nothing is read any more; what is written is sent, and then the connection is closed."""
 
 
 class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
-    def __init__(
-        self,
-        config: "Config",
-        server_state: "ServerState",
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-        *,
-        shared: Connections,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+    def __init__(self, *uvicorn_s: Any, shared: Connections, **named: Any) -> None:  # noqa: ANN401 - uvicorn's
+        super().__init__(*uvicorn_s, **named)
         self.shared = shared
+        self.phase = Phase.BETWEEN
+        self.is_new = True
+        """Whether no request has been read yet."""
+        self.known = False
+        """Whether a known caller has been answered here."""
+        self.surplus = False
+        """Whether the process has its maximum of connections without this one."""
+        self.names: tuple[str, ...] = ()
+        """Those of the client's certificate."""
         self.url = b""
         self.previous_url = b""
         """Of the message before: its client is taken for the client of this one, as long as nothing else is known."""
-        self.names: tuple[str, ...] = ()
-        self.known = False
-        """Whether a known caller has been answered here."""
-        self.timeout_keep_alive = bounds.stranger_s(config.timeout_keep_alive)
         self.deadline = inf
-        self._first_deadline = inf
-        self._cancel_handshake: Callable[[], object] | None = None
-        """None without TLS, and after the handshake."""
+        self.timeout_keep_alive = bounds.stranger_s(self.config.timeout_keep_alive)
+        self._cancel_handshake: Callable[[], object] = self.handshake_failed
         self._aborted_early = False
-        self.surplus = False
-        """Whether the process has its maximum of connections without this one."""
-        self.between = True
-        """Whether the parser is between two messages, or before the first one."""
-        self.in_head = False
-        self.ending = False
-        """Nothing is read any more; what is written is sent, and then the connection ends."""
         self._answering: RequestResponseCycle | None = None
-        self._is_head_written = False
         self._refused: Refusal | None = None
         """The refusal to write once all earlier requests are answered."""
         self._unread_by_client = 0
         self._discarded = 0
 
-    # begin and end
+    # begin
 
     def handshake_began(self, cancel: Callable[[], object]) -> None:
-        self._cancel_handshake = cancel
-        self.surplus = not self.shared.add(self, self.loop)
-        self.deadline = self._after(bounds.TLS_TIMEOUT_S)
+        self.phase, self._cancel_handshake = Phase.HANDSHAKE, cancel
+        self._join(bounds.TLS_TIMEOUT_S)
 
     def handshake_failed(self) -> None:
-        if self._cancel_handshake is not None:
+        if self.phase is Phase.HANDSHAKE:
             self.shared.remove(self)
-
-    def _after(self, seconds: float) -> float:
-        return monotonic() + (bounds.SURPLUS_TIMEOUT_S if self.surplus else seconds)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        self.joined = JoinedWriter(self)
+        self.writer = ReplyWriter(transport, self.loop, kept_s=self._kept_s, hang_up=self.hang_up)
         self.names = names_of(transport)
-        if self._cancel_handshake is None:
-            self.surplus = not self.shared.add(self, self.loop)
-        self._cancel_handshake = None
-        self.deadline = self._first_deadline = self._after(bounds.HEAD_TIMEOUT_S)
+        if self.phase is Phase.HANDSHAKE:
+            self.phase = Phase.BETWEEN
+            self._set_deadline(bounds.HEAD_TIMEOUT_S)
+        else:
+            self._join(bounds.HEAD_TIMEOUT_S)
         if self._aborted_early:
             self.abort()
 
+    def _join(self, seconds: float) -> None:
+        self.surplus = not self.shared.add(self, self.loop)
+        self._set_deadline(seconds)
+
+    def _set_deadline(self, seconds: float) -> None:
+        self.deadline = monotonic() + (bounds.SURPLUS_TIMEOUT_S if self.surplus else seconds)
+
+    # the end
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.shared.remove(self)
-        self.joined.held = None
-        self.ending = True
+        self.writer.held = None
+        self._end()
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        if self._cancel_handshake is None:
-            self.transport.abort()
-        else:
+        if self.phase is Phase.HANDSHAKE:
             self._aborted_early = True
             self._cancel_handshake()
+        else:
+            self.transport.abort()
 
     def hang_up(self) -> None:
         """A client that may still be sending gets the time to read what is written first."""
-        if self.ending or self.transport.is_closing():
+        if self.phase is Phase.ENDING or self.transport.is_closing():
             return
-        self.ending = True
-        if self.between:
+        if self.phase is Phase.BETWEEN:
             self._close()
-            return
+        else:
+            self._linger()
+
+    def _linger(self) -> None:
         # To close now would reset the connection, and the client would lose the reply.
+        self._end()
         self.deadline = monotonic() + bounds.LINGER_S
         self.flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
     def _close(self) -> None:
+        self._end()
         self.deadline = monotonic() + bounds.READER_TIMEOUT_S
         self.transport.close()
+
+    def _end(self) -> None:
+        self.phase = Phase.ENDING
+        self.writer.end()
 
     # the end of the server
 
@@ -172,18 +151,19 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
 
     def finish(self) -> None:
         """Close; a request that has begun to come is answered first, as the process drains."""
-        self.joined.flush()
+        self.writer.flush()
         if self.has_work():
             self.cycle.keep_alive = False
-        elif self.ending or not self._expects_request():
-            self.ending = True
+        elif not self._expects_request():
             self._close()
 
     def _expects_request(self) -> bool:
         """Whether a request may be on its way that must not be cut off."""
-        if not self.between or self._has_unread():
+        if self.phase is Phase.ENDING:
+            return False
+        if self.phase is not Phase.BETWEEN or self._has_unread():
             return True
-        if self.deadline != self._first_deadline or self.surplus:
+        if not self.is_new or self.surplus:
             return False
         # A client that has only just connected is about to send its request.
         self.deadline = min(self.deadline, monotonic() + bounds.FIRST_REQUEST_S)
@@ -196,33 +176,33 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
 
     # deadlines
 
+    def wait(self, seconds: float | None = None) -> None:
+        """Set the deadline for what comes next, in so many seconds or as is usual for it."""
+        if self.phase is Phase.ENDING or self.flow.write_paused:
+            # These have a deadline already.
+            return
+        if seconds is None:
+            seconds = self.timeout_keep_alive if self.phase is Phase.BETWEEN else bounds.HEAD_TIMEOUT_S
+            if self.has_work():
+                # The application's own waits are bounded.
+                seconds = inf
+        self.deadline = monotonic() + seconds
+
     def time_out(self) -> None:
-        if self._cancel_handshake is not None:
+        if self.phase is Phase.HANDSHAKE:
             self.deadline = inf
             self.abort()
         elif self.transport.is_closing():
             self.deadline = inf
             self.transport.abort()
-        elif self.ending:
+        elif self.phase is Phase.ENDING:
             self._close()
         elif self.flow.write_paused:
             self._check_reader()
-        elif self.between:
-            self.hang_up()
+        elif self.phase is Phase.BETWEEN:
+            self._close()
         else:
             self.refuse(bounds.TIMED_OUT)
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Set the deadline for what comes next, in so many seconds or as is usual for it."""
-        if self.ending or self.flow.write_paused:
-            # These have a deadline already.
-            return
-        if seconds is None:
-            seconds = self.timeout_keep_alive if self.between else bounds.HEAD_TIMEOUT_S
-            if self.has_work():
-                # The application's own waits are bounded.
-                seconds = inf
-        self.deadline = monotonic() + seconds
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -254,56 +234,41 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     def is_busy(self) -> bool:
         return self.has_work() and not self.flow.write_paused
 
-    def may_read(self, data: bytes) -> bool:
-        if self.ending:
-            self._discarded += len(data)
-            if self._discarded > bounds.LINGER_BYTES:
-                self.transport.abort()
-        return not self.ending and self._refused is None
+    def reads(self) -> bool:
+        return self.phase is not Phase.ENDING and self._refused is None
+
+    def discard(self, data: bytes) -> None:
+        self._discarded += len(data)
+        if self._discarded > bounds.LINGER_BYTES and self.phase is Phase.ENDING:
+            self.transport.abort()
 
     # replies
 
     def begin_cycle(self) -> None:
         """Give the request to the application."""
         super().on_headers_complete()
-        # INVARIANT: only now, as a refusal before must not end the cycle of the request before.
-        self.in_head = False
-        self.cycle.transport = self.joined
+        if self.phase is Phase.HEAD:
+            # INVARIANT: only now, as a refusal before must not end the cycle of the request before.
+            self.phase = Phase.BODY
+        self.cycle.transport = self.writer
         if self.surplus or self.shared.draining:
             self.cycle.keep_alive = False
         self.wait()
 
     def _start_asgi_task(self, cycle: "RequestResponseCycle", app: Any) -> None:  # noqa: ANN401 - as uvicorn's
-        self._answering, self._is_head_written = cycle, False
+        self._answering = cycle
+        self.writer.begin(cycle)
         cycle.scope["klamm.began"] = self.shared.turn_began(self.loop)  # type: ignore[typeddict-unknown-key]  # ours
         super()._start_asgi_task(cycle, app)
 
-    def with_keep_alive(self, data: bytes) -> bytes:
-        """A part of a reply; if it is the head, with the lines that say how long the connection is kept.
-
-        It isn't kept if the request is not complete, as the rest won't be read.
-        """
-        cycle = self._answering
-        if cycle is None or self._is_head_written or not cycle.response_started:
-            return data
-        self._is_head_written = True
-        if not cycle.keep_alive:
-            # uvicorn has said so.
-            return data
-        cycle.keep_alive = not cycle.more_body
-        kept_s = self.config.timeout_keep_alive if self._answers_known_caller() else self.timeout_keep_alive
-        # In the same place as in plain answers, so that nobody can tell the two ways apart.
-        status, end, more = data.partition(b"\r\n")
-        return b"".join((status, end, bounds.kept_for(kept_s if cycle.keep_alive else 0), more))
-
-    def _answers_known_caller(self) -> bool:
-        return self.known or (self._answering is not None and bool(self._answering.scope.get("klamm.known")))
+    def _kept_s(self) -> int:
+        if not self.known and self._answering is not None and self._answering.scope.get("klamm.known"):
+            self.become_known()
+        return self.timeout_keep_alive
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
-        if not self.known and self._answers_known_caller():
-            self.become_known()
-        if self.transport.is_closing() or self.ending:
+        if self.transport.is_closing() or self.phase is Phase.ENDING:
             return
         self.flow.resume_reading()
         if self.pipeline:
@@ -317,7 +282,7 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
 
     def refuse(self, why: Refusal) -> None:
         """Hang up with this, once all earlier messages are answered."""
-        self.joined.flush()
+        self.writer.flush()
         own = self._own_cycle()
         if own is not None:
             own.disconnected = True
@@ -332,18 +297,18 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
         else:
             self._write_refusal(why)
 
-    def asks_opa(self) -> bool:
-        """Whether the last message, as far as its target is known, is for `/v1/data` or nearly so."""
-        return asks_opa(path_of(self.url or self.previous_url))
-
     def _own_cycle(self) -> "RequestResponseCycle | None":
-        """The cycle of the message that the parser is in, if it has one."""
-        if self.between or self.in_head or self.cycle is None or self.cycle.response_complete:
+        """The cycle of the message whose body is being read, if it has one that is not answered yet."""
+        if self.phase is not Phase.BODY or self.cycle is None or self.cycle.response_complete:
             return None
         return self.cycle
 
     def _write_refusal(self, why: Refusal) -> None:
-        self.joined.flush()
+        self.writer.flush()
         self.transport.write(why.written(self.server_state.default_headers, plain=self.asks_opa()))
-        self.between = False
-        self.hang_up()
+        if not self.transport.is_closing():
+            self._linger()
+
+    def asks_opa(self) -> bool:
+        """Whether the last message, as far as its target is known, is for `/v1/data` or nearly so."""
+        return asks_opa(path_of(self.url or self.previous_url))

@@ -215,3 +215,40 @@ class Connections:
         self.head = b"HTTP/1.1 200 OK\r\n%b%b\r\n" % (kept_for(times[1]), b"\r\n".join(lines))
         stranger, known = (OVERLOADED.written(default_headers, kept_s=each) for each in times)
         self.shed_replies = (stranger, known)
+
+
+class HeldBody:
+    """The body of a request that is held back until it is complete; all connections together hold a bounded amount."""
+
+    def __init__(self, shared: Connections) -> None:
+        self.body: bytearray | None = None
+        """What has come so far; None if nothing is held back."""
+        self._shared = shared
+        self._counted = 0
+
+    def begin(self) -> None:
+        self.body = bytearray()
+
+    def add(self, more: bytes) -> bool:
+        if self.body is None:
+            return False
+        # It can't become longer than its head says.
+        self.body += more
+        return True
+
+    def may_grow(self) -> bool:
+        """Count what is held; False if it is too much."""
+        if self.body is None:
+            return True
+        more = len(self.body) - self._counted
+        if len(self.body) > bounds.MAX_HELD_BYTES or not self._shared.hold(more):
+            return False
+        self._counted += more
+        return True
+
+    def end(self) -> bytes:
+        """Hold back no more. Returns what was held."""
+        body, self.body = bytes(self.body or b""), None
+        self._shared.release(self._counted)
+        self._counted = 0
+        return body

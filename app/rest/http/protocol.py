@@ -8,10 +8,9 @@ The body of a short request is held back until it is complete: a client that sen
 An offer to upgrade the connection is declined (`heads.without_offer`).
 """
 
-import asyncio
 from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import httptools
 
@@ -19,8 +18,8 @@ from app.rest.bodies.opa import OPA_DEADLINE_S, OPA_PATH
 from app.rest.bodies.reading import BODY_TIMEOUT_S
 from app.rest.http import bounds
 from app.rest.http.bounds import Refusal
-from app.rest.http.connection import TimedConnection
-from app.rest.http.connections import Connections
+from app.rest.http.connection import Phase, TimedConnection
+from app.rest.http.connections import Connections, HeldBody
 from app.rest.http.framing import BadLineError, Framing, HeadTooLargeError
 from app.rest.http.heads import (
     Headers,
@@ -34,10 +33,6 @@ from app.rest.http.heads import (
     without_offer,
 )
 from app.rest.http.target import AUTHORIZE_TARGET, target_in
-
-if TYPE_CHECKING:
-    from uvicorn.config import Config
-    from uvicorn.server import ServerState
 
 
 class Answer(Protocol):
@@ -67,27 +62,14 @@ class _RefusedError(Exception):
 
 
 class KlammProtocol(TimedConnection):
-    def __init__(
-        self,
-        config: "Config",
-        server_state: "ServerState",
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-        *,
-        answer: Answer,
-        shared: Connections,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop, shared=shared)
+    def __init__(self, *uvicorn_s: Any, answer: Answer, shared: Connections, **named: Any) -> None:  # noqa: ANN401 - uvicorn's
+        super().__init__(*uvicorn_s, shared=shared, **named)
         self._answer = answer
         self._framing = Framing()
-        self._is_new = True
-        """Whether no request has been read yet."""
         self._why: Refusal | None = None
-        self._held: bytearray | None = None
-        """The body so far of a request that is held back."""
-        self._charged = 0
-        """The part of it that all connections together count."""
+        self._held = HeldBody(shared)
         self._segment = 0
+        """The length of the data received last."""
         self._may_be_plain = False
         self._is_asked = False
         """Whether `answer` has seen the data received last, and left it to the application."""
@@ -99,16 +81,22 @@ class KlammProtocol(TimedConnection):
             self.shared.begin_turn(self.loop)
         if self._answers_all_of(data):
             return
-        if self.may_read(data):
+        if self.reads():
             self._segment = len(data)
             self._parse(data)
-            if self._held is not None and not self.ending:
-                self._charge(self._held)
+            # What comes in one piece is never counted.
+            if not self._held.may_grow():
+                # The application decides whether it reads the rest.
+                self._let_go()
+        else:
+            self.discard(data)
 
     def _answers_all_of(self, data: bytes) -> bool:
         """Answer at once if the data is exactly one plain request."""
         self._is_asked = False
-        if not (self.between and data.startswith(_PLAIN_LINES) and not self._framing.carry and self._is_free()):
+        if self.phase is not Phase.BETWEEN or not data.startswith(_PLAIN_LINES):
+            return False
+        if self._framing.carry or not self._is_free():
             return False
         length = data.find(_END) + len(_END)
         if not len(_END) < length <= _MAX_PLAIN_HEAD or length == len(data):
@@ -120,13 +108,13 @@ class KlammProtocol(TimedConnection):
     def _parse(self, data: bytes) -> None:
         at = 0
         try:
-            while at < len(data) and not self.ending and self._refused is None:
+            while at < len(data) and self.reads():
                 begin = self._framing.skip(data, at)
                 at = self._framing.end(data, begin) if begin < len(data) else begin
                 if begin < at:
                     self._parse_piece(data[begin:at])
         except (BadLineError, HeadTooLargeError) as error:
-            if self.between:
+            if self.phase is Phase.BETWEEN:
                 self.previous_url = self.url or self.previous_url
             self.url = target_in(bytes(self._framing.line))
             self.refuse(bounds.MALFORMED if isinstance(error, BadLineError) else bounds.HEAD_TOO_LARGE)
@@ -135,12 +123,12 @@ class KlammProtocol(TimedConnection):
         try:
             self._feed(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            if not self.ending:
+            if self.phase is not Phase.ENDING:
                 # The parser doesn't report a target that it doesn't accept, nor any target after a bad method.
                 self.url = self.url or target_in(bytes(self._framing.line))
                 self.refuse(self._why or bounds.MALFORMED)
             return
-        if not self.between and not self.ending and self._framing.has_large_chunks():
+        if self.phase is Phase.BODY and self._framing.has_large_chunks():
             self.refuse(bounds.HEAD_TOO_LARGE)
 
     def _feed(self, data: bytes) -> None:
@@ -166,17 +154,17 @@ class KlammProtocol(TimedConnection):
     # callbacks of the parser
 
     def on_message_begin(self) -> None:
-        if not self._framing.begin_message():
+        if self.phase is Phase.ENDING or not self._framing.begin_message():
             self._stop(bounds.MALFORMED)
-        self.between, self.in_head = False, True
-        if not self._is_new and not self.has_work():
+        self.phase = Phase.HEAD
+        if not self.is_new and not self.has_work():
             self.wait(bounds.HEAD_TIMEOUT_S)
         self.previous_url = self.url or self.previous_url
         super().on_message_begin()
         self.scope["klamm.names"] = self.names  # type: ignore[typeddict-unknown-key]  # an extension of ours
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.in_head:
+        if self.phase is not Phase.HEAD:
             # A trailer says nothing about the request.
             return
         if len(self.headers) >= bounds.MAX_HEAD_LINES:
@@ -192,14 +180,13 @@ class KlammProtocol(TimedConnection):
             return
         self._check_head()
         if self._is_to_be_held():
-            self._held, self.in_head = bytearray(), False
+            self._held.begin()
+            self.phase = Phase.BODY
             self.wait(OPA_DEADLINE_S if self.asks_opa() else BODY_TIMEOUT_S)
         else:
             self.begin_cycle()
 
     def _check_head(self) -> None:
-        if self.ending:
-            raise _RefusedError
         if len(self.pipeline) >= bounds.MAX_PIPELINED:
             self._stop(bounds.OVERLOADED)
         is_old = self.parser.get_http_version() == "1.0"
@@ -212,26 +199,23 @@ class KlammProtocol(TimedConnection):
             # HTTP/1.0 has no reply before the reply (RFC 9110, 10.1.1).
             self.expect_100_continue = False
         self._framing.end_head(body_length(self.headers))
-        self._is_new = False
+        self.is_new = False
 
     def on_body(self, body: bytes) -> None:
         self._framing.add_body(len(body))
-        if self._held is None:
+        if not self._held.add(body):
             super().on_body(body)
-        else:
-            # It can't become longer than its head says.
-            self._held += body
 
     def on_message_complete(self) -> None:
-        self.between = True
+        self.phase = Phase.BETWEEN
         if self.parser.should_upgrade():
             return
         self._framing.end_message()
-        if self._held is not None:
-            body = bytes(self._held)
+        body = self._held.body
+        if body is not None:
             head = PlainHead(self.headers, len(body), self.url)
-            if self._may_be_plain and not self._is_asked and self._replies(head, body):
-                self._hold_no_more()
+            if self._may_be_plain and not self._is_asked and self._replies(head, bytes(body)):
+                self._held.end()
                 return
             self._let_go()
         super().on_message_complete()
@@ -244,8 +228,8 @@ class KlammProtocol(TimedConnection):
             (self.cycle is None or self.cycle.response_complete)
             and not self.pipeline
             and not self.flow.write_paused
-            and self.joined.held is None
-            and not self.ending
+            and self.writer.held is None
+            and self.phase is not Phase.ENDING
             and not self.surplus
             and not self.root_path
         )
@@ -266,40 +250,23 @@ class KlammProtocol(TimedConnection):
             httptools.parse_url(self.url).path.decode("ascii")
         return True
 
-    def _charge(self, held: bytearray) -> None:
-        """Count what is held; if it is too much, the application gets it, and decides whether it reads the rest.
-
-        What comes in one piece is never counted.
-        """
-        more = len(held) - self._charged
-        if len(held) <= bounds.MAX_HELD_BYTES and self.shared.hold(more):
-            self._charged += more
-        else:
-            self._let_go()
-
-    def _hold_no_more(self) -> None:
-        self._held = None
-        if self._charged:
-            self.shared.release(self._charged)
-            self._charged = 0
-
     def _let_go(self) -> None:
-        body = self._held
-        self._hold_no_more()
+        """The application gets what is held, and the rest as it comes."""
+        body = self._held.end()
         self.begin_cycle()
         if body:
-            super().on_body(bytes(body))
+            super().on_body(body)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._hold_no_more()
+        self._held.end()
         super().connection_lost(exc)
 
     def refuse(self, why: Refusal) -> None:
-        self._hold_no_more()
+        self._held.end()
         super().refuse(why)
 
     def finish(self) -> None:
-        if self._held is not None and not self.ending:
+        if self._held.body is not None:
             self._let_go()
         super().finish()
 
@@ -325,7 +292,7 @@ class KlammProtocol(TimedConnection):
                 self.become_known()
         # As in `wait`, by the clock that the turn has read. To write may set another one.
         self.deadline = shared.began + self.timeout_keep_alive
-        self.url, self._is_new = head.target, False
+        self.url, self.is_new = head.target, False
         self.transport.write(reply)
         self.server_state.total_requests += 1
         if shared.draining:

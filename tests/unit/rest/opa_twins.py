@@ -109,7 +109,7 @@ class Twin:
         for _ in range(10):
             await asyncio.sleep(0)
         written, self.wire.written = _GENERATED_ID.sub(b"ID", self.wire.written), b""
-        keeps = (connection.known, connection.timeout_keep_alive, connection.ending, connection.between)
+        keeps = (connection.known, connection.timeout_keep_alive, connection.phase)
         return written, self.wire.closed, keeps, self.counts()
 
     def counts(self) -> tuple[object, ...]:

@@ -3,6 +3,7 @@
 import pytest
 
 from app.rest.http import bounds
+from app.rest.http.connection import Phase
 from app.rest.http.connections import Connections
 from tests.unit.rest.wires import (
     HEAD,
@@ -58,7 +59,7 @@ async def test_what_was_held_is_given_back(clock: Clock, shared: Connections, en
         connection.shutdown()
     await turns()
     if end in ("late", "refused"):
-        assert connection.ending
+        assert connection.phase is Phase.ENDING
     assert shared._held_bytes == 0
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.core.kafka.codes import AclOperation
+from app.rest.http.connection import Phase
 from app.rest.http.heads import plain_head
 from app.rest.routes import opa
 from tests.unit.rest.harness import Service, allow, serving
@@ -162,7 +163,7 @@ async def compare(it: Twins, draw: random.Random, cluster: str, *, at_least: int
         head, body = request(draw, next(stream), target_of(draw, cluster), it.tokens)
         written = await it.say(*segments_of(draw, head, body))
         decided += written.count(b'{"result":')
-        if not it.fast.wire.closed and not (it.fast.connection and it.fast.connection.between):
+        if not it.fast.wire.closed and not (it.fast.connection and it.fast.connection.phase is Phase.BETWEEN):
             # What waits for the rest of a body is of no use to the next request.
             it.connect()
     return decided, it.fast.answered - before

@@ -108,7 +108,7 @@ async def test_head_and_body_of_a_reply_are_written_together() -> None:
 
 async def test_a_plain_answer_does_not_overtake_what_is_held_back() -> None:
     connection, wire = connected()
-    connection.joined.write(b"before ")
+    connection.writer.write(b"before ")
     connection.data_received(request(b"a"))
     await turns()
     assert wire.written.startswith(b"before HTTP/1.1 200 OK")
@@ -119,7 +119,7 @@ async def test_what_is_held_back_is_written_before_the_end(end: str) -> None:
     connection, wire = connected()
     connection.data_received(request(b"a"))
     answered = len(wire.written)
-    connection.joined.write(b"before ")
+    connection.writer.write(b"before ")
     if end == "shutdown":
         connection.shutdown()
     else:
@@ -132,7 +132,7 @@ async def test_what_is_held_back_is_written_before_the_end(end: str) -> None:
 
 async def test_nothing_is_written_to_a_connection_that_is_lost() -> None:
     connection, wire = connected()
-    connection.joined.write(b"late")
+    connection.writer.write(b"late")
     connection.connection_lost(ConnectionResetError())
     await turns()
     assert wire.written == b""

@@ -1,0 +1,84 @@
+"""How the replies of the application are written."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from app.rest.http.bounds import kept_for
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+
+class ReplyWriter(asyncio.Transport):
+    """The transport that the application's replies on one connection are written to.
+
+    It adds to each head the lines that say how long the connection is kept. The head is written together with what
+    follows it in the same turn of the loop: each write of its own would wake the client.
+    """
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        kept_s: Callable[[], int],
+        hang_up: Callable[[], None],
+    ) -> None:
+        """`kept_s` says how long the connection is kept after the reply that is under way."""
+        super().__init__()
+        self.held: bytes | None = None
+        """What has not been written yet."""
+        self._transport = transport
+        self._loop = loop
+        self._kept_s = kept_s
+        self._hang_up = hang_up
+        self._cycle: RequestResponseCycle | None = None
+        self._is_head_written = False
+        self._has_ended = False
+
+    def begin(self, cycle: "RequestResponseCycle") -> None:
+        self._cycle, self._is_head_written = cycle, False
+
+    def end(self) -> None:
+        """Drop all that is written from now on: the application doesn't know yet that nobody reads it."""
+        self._has_ended = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._has_ended or self._transport.is_closing():
+            return
+        part = self._with_kept_lines(bytes(data))
+        if self.held is None:
+            self.held = part
+            self._loop.call_soon(self.flush)
+        else:
+            held, self.held = self.held, None
+            self._transport.writelines((held, part))
+
+    def flush(self) -> None:
+        if self.held is not None:
+            held, self.held = self.held, None
+            if not self._transport.is_closing():
+                self._transport.write(held)
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        self.flush()
+        self._hang_up()
+
+    def _with_kept_lines(self, part: bytes) -> bytes:
+        """The connection isn't kept if the request is not complete, as the rest won't be read."""
+        cycle = self._cycle
+        if cycle is None or self._is_head_written or not cycle.response_started:
+            return part
+        self._is_head_written = True
+        kept_s = self._kept_s()
+        if not cycle.keep_alive:
+            # uvicorn has said so.
+            return part
+        cycle.keep_alive = not cycle.more_body
+        # In the same place as in plain answers, so that nobody can tell the two ways apart.
+        status, end, more = part.partition(b"\r\n")
+        return b"".join((status, end, kept_for(kept_s if cycle.keep_alive else 0), more))
