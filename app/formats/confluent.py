@@ -13,7 +13,7 @@ from app.formats.acl_entries import MAX_SHOWN, Entry, binding_from
 from app.formats.acl_json import binding_json, has_others_permission, object_of_texts, write_json_list
 from app.formats.json_walk import JsonWalk, Pairs, read_walked
 from app.formats.yaml_documents import Fields, Items, YamlFault, read_documents
-from app.formats.yaml_resources import strange, text_of
+from app.formats.yaml_resources import Part
 
 _ACL_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission")
 _ABOUT = ("kind", "metadata", "cluster_id")
@@ -100,9 +100,11 @@ def _yaml_entries(stream: IO[bytes]) -> Iterator[Entry]:
                 if not isinstance(item, Fields):
                     yield item.line, ["not an ACL; write its fields"]
                     continue
-                problems = strange(item, _ACL_FIELDS)
-                texts = {name: text_of(item, name, problems) for name in _ACL_FIELDS}
-                yield item.line, _told(problems) if problems else binding_from(texts, permission_type="permission")
+                acl = Part(item)
+                acl.allows_only(*_ACL_FIELDS)
+                texts = {name: acl.text(name) for name in _ACL_FIELDS}
+                told = _told(acl.problems)
+                yield acl.line, told or binding_from(texts, permission_type="permission")
     except YamlFault as fault:
         yield fault.line, [str(fault)]
 

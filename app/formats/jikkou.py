@@ -14,16 +14,7 @@ from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
 from app.formats.quoting import wide_quoted
 from app.formats.words import loosely
 from app.formats.yaml_documents import Fields, Scalar, Value
-from app.formats.yaml_resources import (
-    fields_of,
-    is_given,
-    items_of,
-    read_resources,
-    rule_entries,
-    strange,
-    text_of,
-    texts_of,
-)
+from app.formats.yaml_resources import Part, by_rule, read_resources
 
 KIND = "KafkaPrincipalAuthorization"
 _LISTS = (f"{KIND}List", "ResourceList", "GenericResourceList", "List")
@@ -54,18 +45,17 @@ def read_jikkou(stream: IO[bytes]) -> Iterator[Entry]:
 
 
 def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    principals: dict[str, dict[tuple[object, ...], list[AclBinding]]] = {}
+    principals: dict[str, list[AclBinding]] = {}
     for each in bindings:
         if any(_TEMPLATE.search(text) is not None for text in (each.resource_name, each.principal, each.host)):
             raise FormatLimitError(each, "Jikkou takes `{{`, `{%` and `{#` for templates")
-        rule = (each.resource_type, each.resource_name, each.pattern_type, each.host, each.permission_type)
-        principals.setdefault(each.principal, {}).setdefault(rule, []).append(each)
-    for principal, rules in principals.items():
+        principals.setdefault(each.principal, []).append(each)
+    for principal, its_acls in principals.items():
         out.write(
             f"---\napiVersion: {wide_quoted(_VERSION)}\nkind: {wide_quoted(KIND)}\n"
             f"metadata:\n  name: {wide_quoted(principal)}\nspec:\n  acls:\n"
         )
-        for acls in rules.values():
+        for acls in by_rule(its_acls):
             first = acls[0]
             words = ", ".join(f'"{each.operation.name}"' for each in acls)
             out.write(
@@ -78,7 +68,7 @@ def write_jikkou(bindings: Sequence[AclBinding], out: TextIO) -> None:
             )
 
 
-def _resource(resource: Fields, kind: str, version: str) -> Iterator[Entry]:
+def _resource(resource: Part, kind: str, version: str) -> Iterator[Entry]:
     if kind == KIND and version.startswith(_GROUP):
         yield from _authorization(resource)
     elif _WITHOUT_ACLS.match(f"{version} {kind}") is None:
@@ -89,69 +79,69 @@ def _resource(resource: Fields, kind: str, version: str) -> Iterator[Entry]:
         yield resource.line, [problem]
 
 
-def _authorization(document: Fields) -> Iterator[Entry]:
-    problems: list[str] = []
-    metadata = fields_of(document, "metadata", problems)
-    spec = fields_of(document, "spec", problems)
-    principal = "" if metadata is None else _principal(metadata, problems)
-    if is_given(document, "template"):
-        problems.append(f"`template`: only Jikkou can fill it in; {_LISTING}")
+def _authorization(document: Part) -> Iterator[Entry]:
+    metadata, spec = document.part("metadata"), document.part("spec")
+    principal = "" if metadata is None else _principal(metadata)
+    if document.has("template"):
+        document.problems.append(f"`template`: only Jikkou can fill it in; {_LISTING}")
     rules: list[Value] = []
     if spec is not None:
-        problems += strange(spec, _SPEC)
-        rules = items_of(spec, "acls", problems)
-        if items_of(spec, "roles", problems):
-            problems.append(f"`roles`: only Jikkou can resolve them; {_LISTING}")
-    if problems:
-        yield document.line, problems
+        spec.allows_only(*_SPEC)
+        rules = spec.items("acls")
+        if spec.items("roles"):
+            spec.problems.append(f"`roles`: only Jikkou can resolve them; {_LISTING}")
+    if document.problems:
+        yield document.line, document.problems
         return
     for rule in rules:
-        yield from _rule(rule, principal)
+        if isinstance(rule, Fields):
+            yield from _rule(Part(rule), principal)
+        else:
+            yield rule.line, ["`acls`: an entry that is no rule; write resource, type and operations"]
 
 
-def _principal(metadata: Fields, problems: list[str]) -> str:
-    annotations = metadata.fields.get("annotations")
+def _principal(metadata: Part) -> str:
+    annotations = metadata.value("annotations")
     if isinstance(annotations, Fields):
-        problems += [
+        metadata.problems += [
             f"`{name}`: the ACLs are not meant to be; remove the annotation, or leave the resource out"
             for name in _MEANT_OTHERWISE
             if not isinstance(value := annotations.fields.get(name), Scalar | None)
             or (value is not None and value.text.lower() != "false")
         ]
-    return _plain(text_of(metadata, "name", problems), "name", problems)
+    return _plain_text(metadata, "name")
 
 
-def _rule(rule: Value, principal: str) -> Iterator[Entry]:
-    if not isinstance(rule, Fields):
-        yield rule.line, ["`acls`: an entry that is no rule; write resource, type and operations"]
-        return
-    problems = strange(rule, _RULE)
-    resource = fields_of(rule, "resource", problems)
+def _rule(rule: Part, principal: str) -> Iterator[Entry]:
+    rule.allows_only(*_RULE)
+    resource = rule.part("resource")
     resource_type = name = pattern_type = ""
     if resource is not None:
-        problems += strange(resource, _RESOURCE)
-        resource_type = loosely(ResourceType, text_of(resource, "type", problems))
-        name = _plain(text_of(resource, "pattern", problems), "pattern", problems)
-        pattern_type = loosely(PatternType, text_of(resource, "patternType", problems, PatternType.LITERAL.name))
-    if "host" not in rule.fields:
+        resource.allows_only(*_RESOURCE)
+        resource_type = loosely(ResourceType, resource.text("type"))
+        name = _plain_text(resource, "pattern")
+        pattern_type = loosely(PatternType, resource.text("patternType", PatternType.LITERAL.name))
+    if rule.value("host") is None:
         # Jikkou writes it last, and takes any host without it: of a file that is cut off, an ACL would allow more.
-        problems.append(f'`host`: the field is missing; write host: "{WILDCARD}" for any host')
+        rule.problems.append(f'`host`: the field is missing; write host: "{WILDCARD}" for any host')
     if pattern_type == PatternType.MATCH.name:
-        problems.append(f"`patternType`: a regular expression, which only Jikkou can resolve; {_LISTING}")
-    yield from rule_entries(
-        rule.line,
-        problems,
-        [loosely(AclOperation, each) for each in texts_of(rule, "operations", problems)],
+        rule.problems.append(f"`patternType`: a regular expression, which only Jikkou can resolve; {_LISTING}")
+    operations = [loosely(AclOperation, each) for each in rule.texts("operations")]
+    host = _plain_text(rule, "host", WILDCARD)
+    permission_type = loosely(AclPermissionType, rule.text("type"))
+    yield from rule.entries(
+        operations,
         resource_type=resource_type,
         resource_name=name,
         pattern_type=pattern_type,
         principal=principal,
-        host=_plain(text_of(rule, "host", problems, WILDCARD), "host", problems),
-        permission_type=loosely(AclPermissionType, text_of(rule, "type", problems)),
+        host=host,
+        permission_type=permission_type,
     )
 
 
-def _plain(text: str, field: str, problems: list[str]) -> str:
+def _plain_text(part: Part, field: str, default: str | None = None) -> str:
+    text = part.text(field, default)
     if _TEMPLATE.search(text) is not None:
-        problems.append(f"`{field}`: a template, which only Jikkou can fill in; {_LISTING}")
+        part.problems.append(f"`{field}`: a template, which only Jikkou can fill in; {_LISTING}")
     return text

@@ -1,4 +1,4 @@
-"""Texts in quotes, as JSON, YAML, HCL and shells have them: on one line, and harmless to a terminal."""
+"""Texts in quotes, as JSON, YAML and shells have them: on one line, and harmless to a terminal."""
 
 import json
 import shlex
@@ -13,7 +13,7 @@ def json_quoted(text: str) -> str:
 
 
 def wide_quoted(text: str) -> str:
-    r"""The text as a YAML or HCL string without templates; astral characters may come as `\UXXXXXXXX`."""
+    r"""The text as a YAML string; astral characters may come as `\UXXXXXXXX`."""
     return _quoted(text, pairs=False)
 
 

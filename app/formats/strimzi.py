@@ -13,16 +13,7 @@ from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError
 from app.formats.quoting import wide_quoted
 from app.formats.words import spellings, word_of
 from app.formats.yaml_documents import Fields, Value
-from app.formats.yaml_resources import (
-    fields_of,
-    is_given,
-    items_of,
-    read_resources,
-    rule_entries,
-    strange,
-    text_of,
-    texts_of,
-)
+from app.formats.yaml_resources import Part, by_rule, read_resources
 
 _MAX_NAME = 253
 _MAX_TLS_NAME = 64
@@ -107,11 +98,7 @@ def _write_user(name: str, acls: Sequence[AclBinding], out: TextIO) -> None:
         f"apiVersion: {_GROUP}v1\nkind: {_KIND}\nmetadata:\n  name: {wide_quoted(name)}\nspec:\n"
         f"  authentication:\n    type: {authentication}\n  authorization:\n    type: simple\n    acls:\n"
     )
-    rules: dict[tuple[object, ...], list[AclBinding]] = {}
-    for each in acls:
-        key = (each.permission_type, each.resource_type, each.resource_name, each.pattern_type, each.host)
-        rules.setdefault(key, []).append(each)
-    for rule in rules.values():
+    for rule in by_rule(acls):
         _write_rule(rule, out)
 
 
@@ -130,7 +117,7 @@ def _write_rule(rule: Sequence[AclBinding], out: TextIO) -> None:
     out.write(f"        host: {wide_quoted(first.host)}\n        operations: [{words}]\n")
 
 
-def _resource(resource: Fields, kind: str, version: str) -> Iterator[Entry]:
+def _resource(resource: Part, kind: str, version: str) -> Iterator[Entry]:
     what = f"`{version[:MAX_SHOWN]}` `{kind[:MAX_SHOWN]}`"
     if kind == _KIND and version.startswith(_GROUP):
         yield from _user(resource)
@@ -141,29 +128,32 @@ def _resource(resource: Fields, kind: str, version: str) -> Iterator[Entry]:
         yield resource.line, [f"{what}: not known here, so it may hold ACLs; leave it out if it holds none"]
 
 
-def _user(user: Fields) -> Iterator[Entry]:
-    problems: list[str] = []
-    metadata, spec = fields_of(user, "metadata", problems), fields_of(user, "spec", problems)
+def _user(user: Part) -> Iterator[Entry]:
+    metadata, spec = user.part("metadata"), user.part("spec")
     principal, rules = "", list[Value]()
     if spec is not None:
-        problems += strange(spec, _SPEC)
-        principal = "" if metadata is None else _principal(metadata, spec, problems)
-        rules = _rules(spec, problems)
-    if problems:
-        yield user.line, problems
+        spec.allows_only(*_SPEC)
+        principal = "" if metadata is None else _principal(metadata, spec)
+        rules = _rules(spec)
+    if user.problems:
+        yield user.line, user.problems
         return
     for rule in rules:
-        yield from _rule(rule, principal)
+        if isinstance(rule, Fields):
+            yield from _rule(Part(rule), principal)
+        else:
+            yield rule.line, ["`acls`: an entry that is no rule; write resource and operations"]
 
 
-def _principal(metadata: Fields, spec: Fields, problems: list[str]) -> str:
-    name = text_of(metadata, "name", problems)
+def _principal(metadata: Part, spec: Part) -> str:
+    problems = spec.problems
+    name = metadata.text("name")
     if not problems and (_NAME.match(name) is None or len(name) > _MAX_NAME):
         problems.append(f"`name`: `{name[:MAX_SHOWN]}` is no name of Kubernetes")
-    if not is_given(spec, "authentication"):
+    if not spec.has("authentication"):
         return f"User:{name}"
-    authentication = fields_of(spec, "authentication", problems)
-    kind = "" if authentication is None else text_of(authentication, "type", problems)
+    authentication = spec.part("authentication")
+    kind = "" if authentication is None else authentication.text("type")
     if not problems and kind not in (*_TLS, _SCRAM):
         known = ", ".join((*_TLS, _SCRAM))
         problems.append(
@@ -172,58 +162,55 @@ def _principal(metadata: Fields, spec: Fields, problems: list[str]) -> str:
     return f"User:CN={name}" if kind in _TLS else f"User:{name}"
 
 
-def _rules(spec: Fields, problems: list[str]) -> list[Value]:
-    authorization = fields_of(spec, "authorization", problems) if is_given(spec, "authorization") else None
+def _rules(spec: Part) -> list[Value]:
+    authorization = spec.part("authorization") if spec.has("authorization") else None
     if authorization is None:
         return []
-    kind = text_of(authorization, "type", problems)
-    problems += strange(authorization, _AUTHORIZATION) if kind == "simple" else []
-    if not problems and kind != "simple":
-        problems.append(f"`authorization`: type `{kind[:MAX_SHOWN]}` holds no ACLs; write `simple`")
-    return items_of(authorization, "acls", problems)
+    kind = authorization.text("type")
+    if kind == "simple":
+        authorization.allows_only(*_AUTHORIZATION)
+    elif not spec.problems:
+        spec.problems.append(f"`authorization`: type `{kind[:MAX_SHOWN]}` holds no ACLs; write `simple`")
+    return authorization.items("acls")
 
 
-def _rule(rule: Value, principal: str) -> Iterator[Entry]:
-    if not isinstance(rule, Fields):
-        yield rule.line, ["`acls`: an entry that is no rule; write resource and operations"]
-        return
-    problems = strange(rule, _RULE)
-    resource = fields_of(rule, "resource", problems)
-    resource_type, name, pattern_type = ("", "", "") if resource is None else _pattern(resource, problems)
-    yield from rule_entries(
-        rule.line,
-        problems,
-        [word_of("operations", each, _OPERATIONS, problems) for each in _operations(rule, problems)],
+def _rule(rule: Part, principal: str) -> Iterator[Entry]:
+    rule.allows_only(*_RULE)
+    resource = rule.part("resource")
+    resource_type, name, pattern_type = ("", "", "") if resource is None else _pattern(resource)
+    operations = [word_of("operations", each, _OPERATIONS, rule.problems) for each in _operations(rule)]
+    host = rule.text("host", WILDCARD)
+    permission_type = word_of("type", rule.text("type", "allow"), _PERMISSION_TYPES, rule.problems)
+    yield from rule.entries(
+        operations,
         resource_type=resource_type,
         resource_name=name,
         pattern_type=pattern_type,
         principal=principal,
-        host=text_of(rule, "host", problems, WILDCARD),
-        permission_type=word_of("type", text_of(rule, "type", problems, "allow"), _PERMISSION_TYPES, problems),
+        host=host,
+        permission_type=permission_type,
     )
 
 
-def _pattern(resource: Fields, problems: list[str]) -> tuple[str, str, str]:
-    problems += strange(resource, _RESOURCE)
-    resource_type = word_of("type", text_of(resource, "type", problems), _RESOURCE_TYPES, problems)
+def _pattern(resource: Part) -> tuple[str, str, str]:
+    """Resource type, name and pattern type."""
+    resource.allows_only(*_RESOURCE)
+    resource_type = word_of("type", resource.text("type"), _RESOURCE_TYPES, resource.problems)
     if resource_type == ResourceType.CLUSTER.name:
         # Strimzi passes both over, whatever they are.
-        if any(text_of(resource, each, problems, own) != own for each, own in _CLUSTER.items()):
-            problems.append("`resource`: a cluster has neither name nor patternType; remove them")
+        if any(resource.text(each, own) != own for each, own in _CLUSTER.items()):
+            resource.problems.append("`resource`: a cluster has neither name nor patternType; remove them")
         return resource_type, CLUSTER_NAME, PatternType.LITERAL.name
-    name = text_of(resource, "name", problems)
-    return (
-        resource_type,
-        name,
-        word_of("patternType", text_of(resource, "patternType", problems, "literal"), _PATTERN_TYPES, problems),
-    )
+    name = resource.text("name")
+    pattern_type = word_of("patternType", resource.text("patternType", "literal"), _PATTERN_TYPES, resource.problems)
+    return resource_type, name, pattern_type
 
 
-def _operations(rule: Fields, problems: list[str]) -> list[str]:
-    one, many = is_given(rule, "operation"), is_given(rule, "operations")
+def _operations(rule: Part) -> list[str]:
+    one, many = rule.has("operation"), rule.has("operations")
     if one and many:
-        problems.append("`operation` and `operations`: both are there; keep `operations`")
+        rule.problems.append("`operation` and `operations`: both are there; keep `operations`")
         return []
     if one:
-        return [text_of(rule, "operation", problems)]
-    return texts_of(rule, "operations", problems)
+        return [rule.text("operation")]
+    return rule.texts("operations")

@@ -1,4 +1,4 @@
-"""Resources `kafka_acl` of Terraform's Kafka provider (Mongey/kafka): written as HCL, read from JSON.
+"""Resources `kafka_acl` of Terraform's Kafka provider (Mongey/kafka), in Terraform's JSON (`.tf.json`).
 
 HCL is not read: what a variable, a module, `count` or `for_each` makes of it, only Terraform can tell, and
 `terraform show -json` does. The provider's words are its own: Topic, TransactionalID, Literal, DescribeConfigs. It has
@@ -14,7 +14,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_from
 from app.formats.json_walk import JsonWalk, Pairs, read_walked
-from app.formats.quoting import wide_quoted
+from app.formats.quoting import json_quoted
 from app.formats.words import spellings, word_of
 
 KIND = "kafka_acl"
@@ -48,6 +48,7 @@ _JSON_BEGINS = re.compile(
     rb'\s*\{\s*"(?:resource|provider|terraform|variable|locals|module|data|output|//|format_version)"\s*:'
 )
 _TEMPLATE = re.compile(r"(\$+|%+)\{")
+_SIGN = re.compile(r"[$%](?=\{)")
 _NO_SLUG = re.compile(r"[^a-z0-9]+")
 _MAX_SLUG = 40
 
@@ -70,10 +71,12 @@ def read_terraform(stream: IO[bytes]) -> Iterator[Entry]:
 
 
 def write_terraform(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """A resource for each ACL, named by what it holds, so that it keeps its name whatever comes and goes beside it."""
+    """A `.tf.json` with a resource for each ACL, which keeps its name whatever comes and goes beside it."""
     for binding in bindings:
         _check(binding)
-    for at, binding in enumerate(dict.fromkeys(bindings)):
+    out.write('{"resource": {"kafka_acl": {')
+    between = ""
+    for binding in dict.fromkeys(bindings):
         fields = {
             "resource_name": _quoted(binding.resource_name),
             "resource_type": f'"{_RESOURCE_WORDS[binding.resource_type]}"',
@@ -83,8 +86,10 @@ def write_terraform(bindings: Sequence[AclBinding], out: TextIO) -> None:
             "acl_operation": f'"{_OPERATION_WORDS[binding.operation]}"',
             "acl_permission_type": f'"{_PERMISSION_WORDS[binding.permission_type]}"',
         }
-        lines = "".join(f"  {name:<28} = {value}\n" for name, value in fields.items())
-        out.write(f'{chr(10) if at else ""}resource "{KIND}" "{resource_label(binding)}" {{\n{lines}}}\n')
+        lines = ",".join(f'\n    "{name}": {value}' for name, value in fields.items())
+        out.write(f'{between}\n  "{resource_label(binding)}": {{{lines}\n  }}')
+        between = ","
+    out.write("\n}}}\n")
 
 
 def resource_label(binding: AclBinding) -> str:
@@ -111,13 +116,8 @@ def _check(binding: AclBinding) -> None:
 
 
 def _quoted(text: str) -> str:
-    return _TEMPLATE.sub(_escaped_template, wide_quoted(text))
-
-
-def _escaped_template(found: re.Match[str]) -> str:
-    signs = found[1]
-    # Terraform takes `$$${` for `$${`, but not every reader of HCL does; an escape is one sign to all.
-    return f"{signs * 2}{{" if len(signs) == 1 else f"{signs[:-1]}\\u{ord(signs[-1]):04x}{{"
+    """The text as Terraform's JSON, in which `${` and `%{` begin a template and `$${` and `%%{` don't."""
+    return _SIGN.sub(r"\g<0>\g<0>", json_quoted(text))
 
 
 def _refuse_kind(kind: str) -> list[str]:

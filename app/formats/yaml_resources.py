@@ -1,16 +1,15 @@
-"""Resources in YAML (kind, apiVersion, metadata, spec), as Kubernetes and Jikkou have them, and their fields.
-
-The functions that read a field add what is wrong with it to a list of problems.
-"""
+"""Resources in YAML (kind, apiVersion, metadata, spec), as Kubernetes and Jikkou have them, and their fields."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import IO
 
 from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation
 from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
 from app.formats.yaml_documents import Fields, Items, Scalar, Value, YamlFault, read_documents
 
-EntriesOf = Callable[[Fields, str, str], Iterator[Entry]]
+EntriesOf = Callable[["Part", str, str], Iterator[Entry]]
 
 
 def read_resources(stream: IO[bytes], entries_of: EntriesOf, *, kind: str, lists: Sequence[str]) -> Iterator[Entry]:
@@ -21,9 +20,9 @@ def read_resources(stream: IO[bytes], entries_of: EntriesOf, *, kind: str, lists
                 continue
             for resource in _unlisted(document, lists):
                 if isinstance(resource, Fields):
-                    problems: list[str] = []
-                    found, version = (text_of(resource, name, problems) for name in ("kind", "apiVersion"))
-                    yield from [(resource.line, problems)] if problems else entries_of(resource, found, version)
+                    whole = Part(resource)
+                    found, version = whole.text("kind"), whole.text("apiVersion")
+                    yield from [(whole.line, whole.problems)] if whole.problems else entries_of(whole, found, version)
                 elif isinstance(resource, tuple):
                     yield resource
                 else:
@@ -48,63 +47,79 @@ def _is_list(value: Value, lists: Sequence[str]) -> bool:
     return isinstance(kind, Scalar) and kind.text in lists
 
 
-def rule_entries(line: int, problems: Sequence[str], operations: Sequence[str], **fields: str) -> Iterator[Entry]:
-    if problems:
-        yield line, problems
-        return
-    for operation in operations:
-        found: AclBinding | list[str] = binding_of(operation=operation, **fields)
-        yield line, found
+def by_rule(bindings: Sequence[AclBinding]) -> list[list[AclBinding]]:
+    """The bindings in groups that differ by operation only, each group in the place of its first."""
+    rules: dict[AclBinding, list[AclBinding]] = {}
+    for each in bindings:
+        rules.setdefault(replace(each, operation=AclOperation.ANY), []).append(each)
+    return list(rules.values())
 
 
-def strange(within: Fields, known: Sequence[str]) -> list[str]:
-    return [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it" for name in within.fields if name not in known]
+class Part:
+    """A mapping whose fields are read one by one; what is wrong with one is added to the problems of the whole."""
 
+    def __init__(self, fields: Fields, problems: list[str] | None = None) -> None:
+        self.line = fields.line
+        self.problems: list[str] = [] if problems is None else problems
+        self._fields = fields.fields
 
-def is_given(within: Fields, name: str) -> bool:
-    value = within.fields.get(name)
-    return value is not None and not (isinstance(value, Scalar) and value.is_null)
+    def allows_only(self, *known: str) -> None:
+        self.problems += [
+            f"`{name[:MAX_SHOWN]}`: there is no such field; remove it" for name in self._fields if name not in known
+        ]
 
+    def has(self, name: str) -> bool:
+        """Whether the field is there, and not null."""
+        value = self._fields.get(name)
+        return value is not None and not (isinstance(value, Scalar) and value.is_null)
 
-def fields_of(within: Fields, name: str, problems: list[str]) -> Fields | None:
-    value = within.fields.get(name)
-    if isinstance(value, Fields):
-        return value
-    problems.append(
-        f"`{name}`: the field is missing" if value is None else f"`{name}`: not a mapping; write its fields"
-    )
-    return None
+    def value(self, name: str) -> Value | None:
+        return self._fields.get(name)
 
+    def part(self, name: str) -> "Part | None":
+        value = self._fields.get(name)
+        if isinstance(value, Fields):
+            return Part(value, self.problems)
+        self.problems.append(
+            f"`{name}`: the field is missing" if value is None else f"`{name}`: not a mapping; write its fields"
+        )
+        return None
 
-def items_of(within: Fields, name: str, problems: list[str]) -> list[Value]:
-    if not is_given(within, name):
+    def items(self, name: str) -> list[Value]:
+        if not self.has(name):
+            return []
+        value = self._fields[name]
+        if isinstance(value, Items):
+            return value.items
+        self.problems.append(f"`{name}`: not a list; write one")
         return []
-    value = within.fields[name]
-    if isinstance(value, Items):
-        return value.items
-    problems.append(f"`{name}`: not a list; write one")
-    return []
 
-
-def text_of(within: Fields, name: str, problems: list[str], default: str | None = None) -> str:
-    value = within.fields.get(name)
-    if value is None and default is not None:
-        return default
-    if value is None:
-        problems.append(f"`{name}`: the field is missing")
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self._fields.get(name)
+        if value is None and default is not None:
+            return default
+        if value is None:
+            self.problems.append(f"`{name}`: the field is missing")
+        elif not isinstance(value, Scalar) or not value.is_text:
+            self.problems.append(f"`{name}`: the value is not text; write it in quotes")
+        else:
+            return value.text
         return ""
-    if not isinstance(value, Scalar) or not value.is_text:
-        problems.append(f"`{name}`: the value is not text; write it in quotes")
-        return ""
-    return value.text
 
+    def texts(self, name: str) -> list[str]:
+        listed = self._fields.get(name)
+        if not isinstance(listed, Items) or not listed.items:
+            self.problems.append(f"`{name}`: the list is missing, or empty")
+            return []
+        texts = [each.text for each in listed.items if isinstance(each, Scalar) and each.is_text]
+        if len(texts) != len(listed.items):
+            self.problems.append(f"`{name}`: an entry that is no text; write words such as Read")
+        return texts
 
-def texts_of(within: Fields, name: str, problems: list[str]) -> list[str]:
-    listed = within.fields.get(name)
-    if not isinstance(listed, Items) or not listed.items:
-        problems.append(f"`{name}`: the list is missing, or empty")
-        return []
-    texts = [each.text for each in listed.items if isinstance(each, Scalar) and each.is_text]
-    if len(texts) != len(listed.items):
-        problems.append(f"`{name}`: an entry that is no text; write words such as Read")
-    return texts
+    def entries(self, operations: Sequence[str], **fields: str) -> Iterator[Entry]:
+        """An ACL for each operation, of a rule that has been read; or its problems."""
+        if self.problems:
+            yield self.line, self.problems
+            return
+        for operation in operations:
+            yield self.line, binding_of(operation=operation, **fields)

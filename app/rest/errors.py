@@ -139,7 +139,7 @@ def problem_response(refusal: ApiException) -> Response:
         detail=refusal.message,
         code=code,
         error_code=refusal.error.error_code,
-        retriable=refusal.retriable,
+        retriable=refusal.error.retriable,
         errors=refusal.errors if isinstance(refusal, InvalidFieldsException) else UNSET,
     )
     return Response(msgspec.json.encode(body), status, _headers_of(refusal, status), PROBLEM_MEDIA_TYPE)

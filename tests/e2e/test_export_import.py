@@ -17,7 +17,7 @@ from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import FORMATS, format_named
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Service, binding, context, eventually
 from tests.surroundings import without_ours
-from tests.unit.formats.acl_sets import bindings_of, plain_binding, random_binding, readable, written
+from tests.unit.formats.acl_sets import bindings_of, plain_binding, random_binding, written
 
 NAMES = [each.name for each in FORMATS]
 
@@ -83,7 +83,7 @@ def test_what_is_exported_is_imported_again(name: str, service: Service, tmp_pat
     assert done.stderr.decode() == f"{len(acls)} ACLs as of token {token}\n"
 
     service.delete({})
-    done = command("import", "-", *access(service), "--quiet", given=readable(target.read_bytes().decode()))
+    done = command("import", "-", *access(service), "--quiet", given=target.read_bytes())
     # Drawn names are odd, and what is probably meant otherwise is said.
     lines = done.stderr.decode().splitlines()
     assert (done.returncode, [line for line in lines if not line.startswith("klamm import: warning: ")]) == (0, [])

@@ -1,24 +1,5 @@
 """Kafka's error codes and the exceptions that carry them; no HTTP in here.
 
-    ApiException
-    |- UnknownServerException          -1  UNKNOWN_SERVER_ERROR
-    |- AuthorizerNotReadyException     -1  AUTHORIZER_NOT_READY       retriable
-    |- StoreUnavailableException       -1  STORE_UNAVAILABLE          retriable
-    |- OverloadedException             -1  OVERLOADED                 retriable
-    |- TokenEpochMismatchException     -1  TOKEN_EPOCH_MISMATCH
-    |- RequestTimedOutException         7  REQUEST_TIMED_OUT          retriable
-    |- ClusterAuthorizationException   31  CLUSTER_AUTHORIZATION_FAILED
-    |- InvalidRequestException         42  INVALID_REQUEST
-    |  `- RequestTooLargeException     42  INVALID_REQUEST
-    |- PolicyViolationException        44  POLICY_VIOLATION
-    |- SecurityDisabledException       54  SECURITY_DISABLED
-    |- SaslAuthenticationException     58  SASL_AUTHENTICATION_FAILED
-    |- OffsetNotAvailableException     78  OFFSET_NOT_AVAILABLE       retriable
-    |- ThrottlingQuotaExceededException 89 THROTTLING_QUOTA_EXCEEDED  retriable
-    |- ResourceNotFoundException       91  RESOURCE_NOT_FOUND
-    |- InvalidUpdateVersionException   95  INVALID_UPDATE_VERSION
-    `- InconsistentClusterIdException 104  INCONSISTENT_CLUSTER_ID
-
 Kafka 4.4.0 gives AuthorizerNotReadyException no code of its own (-1 on the wire), so its name is Klamm's.
 """
 
@@ -59,12 +40,26 @@ class Errors(Enum):
     INVALID_UPDATE_VERSION = "INVALID_UPDATE_VERSION", 95
     INCONSISTENT_CLUSTER_ID = "INCONSISTENT_CLUSTER_ID", 104
 
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may do later what it did not do now."""
+        return self in _RETRIABLE
+
+
+_RETRIABLE = {
+    Errors.AUTHORIZER_NOT_READY,
+    Errors.STORE_UNAVAILABLE,
+    Errors.OVERLOADED,
+    Errors.REQUEST_TIMED_OUT,
+    Errors.OFFSET_NOT_AVAILABLE,
+    Errors.THROTTLING_QUOTA_EXCEEDED,
+}
+
 
 class ApiException(Exception):
     """A refusal with a Kafka error name; `message` is meant for the caller's eyes."""
 
     error: ClassVar[Errors] = Errors.UNKNOWN_SERVER_ERROR
-    retriable: ClassVar[bool] = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -79,21 +74,18 @@ class AuthorizerNotReadyException(ApiException):
     """The image has not reached the high watermark seen at start (KIP-801)."""
 
     error = Errors.AUTHORIZER_NOT_READY
-    retriable = True
 
 
 class StoreUnavailableException(ApiException):
     """PostgreSQL could not be reached; nothing of the update was kept."""
 
     error = Errors.STORE_UNAVAILABLE
-    retriable = True
 
 
 class OverloadedException(ApiException):
     """A queue is at its bound; nothing of the request was done."""
 
     error = Errors.OVERLOADED
-    retriable = True
 
 
 class TokenEpochMismatchException(ApiException):
@@ -106,7 +98,6 @@ class RequestTimedOutException(ApiException):
     """The deadline passed; whether the update was kept is unknown to this process."""
 
     error = Errors.REQUEST_TIMED_OUT
-    retriable = True
 
 
 class ClusterAuthorizationException(ApiException):
@@ -143,14 +134,12 @@ class ThrottlingQuotaExceededException(ApiException):
     """The caller asks more often than its quota allows (KIP-599's error)."""
 
     error = Errors.THROTTLING_QUOTA_EXCEEDED
-    retriable = True
 
 
 class OffsetNotAvailableException(ApiException):
     """The image did not reach the caller's token within the deadline."""
 
     error = Errors.OFFSET_NOT_AVAILABLE
-    retriable = True
 
 
 class ResourceNotFoundException(ApiException):

@@ -1,6 +1,7 @@
 """createAcls, deleteAcls, acls, getAcl and aclCount (KIP-140): JSON to bindings and back."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 from uuid import UUID
 
@@ -24,7 +25,7 @@ from app.runtime.pace import Pace, each_paced
 
 routes = Routes("acls")
 
-_UPDATES = (409, 412, 504)
+_post_update = partial(routes.post, pool="updates", max_body_bytes=MAX_ACLS_BODY_BYTES, may_refuse=(409, 412, 504))
 
 _TO_JSON = msgspec.json.Encoder().encode
 
@@ -36,15 +37,7 @@ _FILTER_WORDS = (
 )
 
 
-@routes.post(
-    "/v1/acls",
-    name="createAcls",
-    pool="updates",
-    max_body_bytes=MAX_ACLS_BODY_BYTES,
-    reply=bodies.CreateAclsResponse,
-    may_refuse=_UPDATES,
-    example=bodies.CREATE_ACLS_EXAMPLE,
-)
+@_post_update("/v1/acls", name="createAcls", reply=bodies.CreateAclsResponse, example=bodies.CREATE_ACLS_EXAMPLE)
 async def create_acls(
     body: Body[bodies.CreateAclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> bytes:
@@ -60,15 +53,7 @@ async def create_acls(
     return _reply("results", await each_paced(results, _created), {"token": str(token)})
 
 
-@routes.post(
-    "/v1/acls/delete",
-    name="deleteAcls",
-    pool="updates",
-    max_body_bytes=MAX_ACLS_BODY_BYTES,
-    reply=bodies.DeleteAclsResponse,
-    may_refuse=_UPDATES,
-    example=bodies.DELETE_ACLS_EXAMPLE,
-)
+@_post_update("/v1/acls/delete", name="deleteAcls", reply=bodies.DeleteAclsResponse, example=bodies.DELETE_ACLS_EXAMPLE)
 async def delete_acls(
     body: Body[bodies.DeleteAclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> bytes:

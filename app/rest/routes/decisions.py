@@ -2,6 +2,8 @@
 (KIP-231).
 """
 
+from functools import partial
+
 from app.core.authorize import Authorization
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.errors import Errors
@@ -15,6 +17,8 @@ from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentS
 
 routes = Routes("decisions")
 
+_post_decision = partial(routes.post, open_to=DECIDERS, may_refuse=(409,))
+
 _AUTHORIZATION_FAILED = {
     ResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
@@ -25,14 +29,7 @@ _AUTHORIZATION_FAILED = {
 }
 
 
-@routes.post(
-    "/v1/authorize",
-    name="authorize",
-    open_to=DECIDERS,
-    reply=bodies.AuthorizeResponse,
-    may_refuse=(409,),
-    example=bodies.AUTHORIZE_EXAMPLE,
-)
+@_post_decision("/v1/authorize", name="authorize", reply=bodies.AuthorizeResponse, example=bodies.AUTHORIZE_EXAMPLE)
 async def authorize(body: Body[bodies.AuthorizeRequest], context: CurrentContext, services: CurrentServices) -> bytes:
     """Decide whether the caller may do each action, all at one offset. Results are in order."""
     decided = await services.decider.decide_paced(body, context)
@@ -40,13 +37,7 @@ async def authorize(body: Body[bodies.AuthorizeRequest], context: CurrentContext
     return services.decider.reply(decided, REQUEST_MARK.get() or NO_MARK)
 
 
-@routes.post(
-    "/v1/authorized-operations",
-    name="authorizedOperations",
-    open_to=DECIDERS,
-    may_refuse=(409,),
-    example=bodies.AUTHORIZED_OPERATIONS_EXAMPLE,
-)
+@_post_decision("/v1/authorized-operations", name="authorizedOperations", example=bodies.AUTHORIZED_OPERATIONS_EXAMPLE)
 async def authorized_operations(
     body: Body[bodies.AuthorizedOperationsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> bodies.AuthorizedOperationsResponse:
@@ -86,12 +77,8 @@ def _shown(resource_type: ResourceType, bits: int) -> tuple[Errors, int]:
     return _AUTHORIZATION_FAILED.get(resource_type, Errors.CLUSTER_AUTHORIZATION_FAILED), NOT_REQUESTED
 
 
-@routes.post(
-    "/v1/authorize-by-resource-type",
-    name="authorizeByResourceType",
-    open_to=DECIDERS,
-    may_refuse=(409,),
-    example=bodies.AUTHORIZE_BY_RESOURCE_TYPE_EXAMPLE,
+@_post_decision(
+    "/v1/authorize-by-resource-type", name="authorizeByResourceType", example=bodies.AUTHORIZE_BY_RESOURCE_TYPE_EXAMPLE
 )
 async def authorize_by_resource_type(
     body: Body[bodies.AuthorizeByResourceTypeRequest], context: CurrentContext, services: CurrentServices
@@ -107,9 +94,7 @@ async def authorize_by_resource_type(
     return bodies.AuthorizeByResourceTypeResponse(result=verdict.result, token=None if token is None else str(token))
 
 
-@routes.post(
-    "/v1/list-groups", name="listGroups", open_to=DECIDERS, may_refuse=(409,), example=bodies.LIST_GROUPS_EXAMPLE
-)
+@_post_decision("/v1/list-groups", name="listGroups", example=bodies.LIST_GROUPS_EXAMPLE)
 async def list_groups(
     body: Body[bodies.ListGroupsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
 ) -> bodies.ListGroupsResponse:

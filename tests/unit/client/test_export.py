@@ -13,7 +13,7 @@ from app.client import export
 from app.formats.command_errors import UsageError
 from app.formats.registry import FORMATS, format_named
 from tests.scripted_server import Answer, ScriptedServer, reply
-from tests.unit.formats.acl_sets import bindings_of, readable
+from tests.unit.formats.acl_sets import bindings_of
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def asked(server: ScriptedServer) -> dict[str, Any]:
 def test_every_format_comes_out_on_standard_output(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with ScriptedServer(listing({}, {"operation": "WRITE"})) as server:
         text = run(server, "--format", name)
-    found = bindings_of(readable(text), format_named(name))
+    found = bindings_of(text.encode(), format_named(name))
     assert [(each.resource_name, each.operation.name) for each in found] == [("orders", "READ"), ("orders", "WRITE")]
     assert capsys.readouterr().err == "2 ACLs as of token e:7\n"
 

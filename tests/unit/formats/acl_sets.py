@@ -1,9 +1,7 @@
 """Random ACLs with all that is hard to write down, and how to write and read them."""
 
 import io
-import json
 import random
-import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -83,42 +81,10 @@ def plain_binding(draw: random.Random) -> AclBinding:
 
 
 def written(acl_format: AclFormat, bindings: Sequence[AclBinding]) -> bytes:
-    """The file that the format makes of them; HCL as Terraform's JSON, of which ACLs can be read."""
+    """The file that the format makes of them."""
     out = io.StringIO(newline="")
     acl_format.write(bindings, out)
-    return readable(out.getvalue())
-
-
-_HCL_LINE = re.compile(r'  (\w+) += "(.*)"\Z')
-_HCL_SIGN = re.compile(r'\\(["\\nrt])|\\u(\w{4})|\\U(\w{8})|(\$+|%+)\{', re.ASCII)
-_CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
-
-
-def readable(text: str) -> bytes:
-    """The file, or the same in Terraform's JSON if it is HCL of this program."""
-    if not text.startswith("resource "):
-        return text.encode()
-    resources = {}
-    for resource in text.split("\n}\n")[:-1]:
-        first, *lines = resource.strip("\n").split("\n")
-        fields = {found[1]: found[2] for each in lines if (found := _HCL_LINE.match(each)) is not None}
-        # A template of JSON begins behind its escapes, one of HCL before them.
-        texts = {name: re.sub(r"(\$|%)(?=\{)", r"\1\1", hcl_text(value)) for name, value in fields.items()}
-        resources[first.split('"')[3]] = texts
-    return json.dumps({"resource": {"kafka_acl": resources}}, ensure_ascii=False, indent=1).encode()
-
-
-def hcl_text(literal: str) -> str:
-    """What Terraform takes this for between quotes; only what this program writes is known."""
-
-    def meaning(found: re.Match[str]) -> str:
-        short, four, eight, signs = found.groups()
-        if signs is not None:
-            assert len(signs) == 2, "a template"
-            return f"{signs[1:]}{{"
-        return _CONTROLS.get(short, short) if short is not None else chr(int(four or eight, 16))
-
-    return _HCL_SIGN.sub(meaning, literal)
+    return out.getvalue().encode()
 
 
 def entries(raw: bytes, given: AclFormat | None = None) -> list[Entry]:

@@ -17,7 +17,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats.acl_entries import FormatLimitError
 from app.formats.csv_cells import is_formula, marked
 from app.formats.registry import FORMATS, AclFormat, format_named, recognise
-from tests.unit.formats.acl_sets import bindings_of, plain_binding, problems_of, random_binding, readable, written
+from tests.unit.formats.acl_sets import bindings_of, plain_binding, problems_of, random_binding, written
 
 SETS = 1_000
 
@@ -85,7 +85,7 @@ def what_can_be_said(acl_format: AclFormat, bindings: list[AclBinding]) -> tuple
         out = io.StringIO(newline="")
         refused = refusal(acl_format, bindings, out)
         if refused is None:
-            return readable(out.getvalue()), bindings
+            return out.getvalue().encode(), bindings
         assert out.getvalue() == ""
         assert refused in bindings
         twins = {refused.principal.replace("CN=", ""), refused.principal.replace(":", ":CN=")} - {refused.principal}

@@ -42,7 +42,7 @@ def test_every_refusal_of_core_becomes_a_problem(kind: type[ApiException]) -> No
         "detail": "why, and the way out",
         "code": kind.error.value,
         "error_code": kind.error.error_code,
-        "retriable": kind.retriable,
+        "retriable": kind.error.retriable,
     }
     assert 400 <= response.status_code < 600
     assert ("retry-after" in response.headers) == (response.status_code in (429, 503))

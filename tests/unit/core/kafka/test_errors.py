@@ -47,7 +47,7 @@ def test_an_exceptions_text_is_its_message() -> None:
 
 
 def test_only_what_may_pass_by_itself_is_retriable() -> None:
-    assert {each.__name__ for each in exceptions() if each.retriable} == {
+    assert {each.__name__ for each in exceptions() if each.error.retriable} == {
         "AuthorizerNotReadyException",
         "StoreUnavailableException",
         "OverloadedException",

@@ -19,7 +19,6 @@ from app.pipeline.access.change_files import read_candidate
 from app.pipeline.access.changes import Candidate, Fate, FilterSet, Step, new_id, refuse_excessive
 from app.pipeline.spark.errors import PipelineError
 from tests.strategies import LAW, bindings, filters
-from tests.unit.formats.acl_sets import readable
 
 BINDING = {
     "resource_type": "TOPIC",
@@ -118,7 +117,7 @@ def _acls() -> list[AclBinding]:
 def _written(name: str) -> str:
     text = io.StringIO(newline="")
     format_named(name).write(_acls(), text)
-    return readable(text.getvalue()).decode()
+    return text.getvalue()
 
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)
