@@ -20,6 +20,8 @@ class Command:
     help: str
     module: str
     own_parser: bool = False
+    failed: int = 1
+    """The exit code if it fails and says no other."""
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
@@ -34,6 +36,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
             "run a job of the Spark pipeline (extra `spark`): export, hygiene, what-if, ...",
             "app.cli.pipeline",
             own_parser=True,
+            # 1 means that a job has found something.
+            failed=3,
         ),
         Command("openapi", "write the OpenAPI description of the REST API", "app.cli.openapi"),
         Command(

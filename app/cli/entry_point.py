@@ -73,7 +73,7 @@ def _run(command: Command, run: Callable[[], int]) -> int:
     except CommandError as error:
         return _failed(command, str(error), error.exit_code)
     except ApiException as error:
-        return _failed(command, error.message)
+        return _failed(command, error.message, command.failed)
     except BrokenPipeError:
         # Nobody reads what is still buffered; the interpreter must not try to write it again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -81,11 +81,11 @@ def _run(command: Command, run: Callable[[], int]) -> int:
     except OSError as error:
         if error.filename is not None or error.errno not in _CANNOT_WRITE:
             raise
-        return _failed(command, f"standard output can't be written ({error.strerror})")
+        return _failed(command, f"standard output can't be written ({error.strerror})", command.failed)
     return status
 
 
-def _failed(command: Command, text: str, status: int = 1) -> int:
+def _failed(command: Command, text: str, status: int) -> int:
     sys.stderr.write(f"klamm {command.name}: {text}\n")
     return status
 

@@ -37,7 +37,8 @@ from app.pipeline.spark.options import (
 )
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics, write_metrics
-from app.pipeline.spark.session import SessionOptions, java_wanted, spark_session
+from app.pipeline.spark.session import SessionOptions, is_submitted, spark_session
+from app.pipeline.spark.shipping import WritePackage, ship, ships
 from app.pipeline.spark.storage import Home
 
 INTERRUPTED = 130
@@ -90,6 +91,12 @@ def parser_of(prog: str = "klamm pipeline", service: Service | None = None) -> a
         epilog=f"klamm pipeline JOB --help tells a job's options. {_EPILOG} See docs/pipeline.md.",
     )
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    parser.add_argument(
+        "--package",
+        action=WritePackage,
+        metavar="FILE.zip",
+        help="write what the jobs are made of, for spark-submit --py-files in cluster mode, and end",
+    )
     jobs = parser.add_subparsers(required=True, metavar="JOB", dest="job")
     for job in JOBS:
         description = f"{job.help[0].upper()}{job.help[1:]}."
@@ -119,6 +126,9 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
         with _quiet_python(debug=arguments.debug):
             with console.step(f"starting Spark ({_where(options)})"):
                 spark = spark_session(options)
+            if ships(spark):
+                with console.step("sending Klamm to the executors"):
+                    ship(spark)
             return job.run(JobContext(spark, Home(home), console, runs[0], runs), arguments)
     except KeyboardInterrupt:
         console.warn("interrupted; what was written is whole, and the job can be run again")
@@ -138,7 +148,7 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
 
 def _options(job: Job, arguments: argparse.Namespace, console: Console) -> SessionOptions:
     options = session_options(arguments, os.environ)
-    if not java_wanted(options, os.environ):
+    if is_submitted(os.environ):
         return options
     return replace(
         options,
@@ -150,7 +160,7 @@ def _options(job: Job, arguments: argparse.Namespace, console: Console) -> Sessi
 
 def _where(options: SessionOptions) -> str:
     if options.java is None:
-        return "as it was submitted" if options.remote is None else f"Spark Connect at {options.remote}"
+        return "as it was submitted"
     driver = "" if options.driver is None else f", PostgreSQL's driver from {options.driver.origin}"
     return f"{options.master or 'local[*]'}, {options.java}{driver}"
 

@@ -8,10 +8,14 @@ case "${1:-}" in
     submit)
         shift
         said="$(mktemp)"
-        "$SPARK_HOME/bin/spark-submit" "$@" 2>&1 | tee "$said"
-        # It ends with 0 however the driver ended (Spark 4.3.0): what counts is what it says of the driver in the end.
-        phase="$(grep -oE '^[[:space:]]+phase: [A-Za-z]+$' "$said" | tail -n 1)"
-        [[ "$phase" == *" Succeeded" ]]
+        "$SPARK_HOME/bin/spark-submit" "$@" 2>&1 | tee "$said" || exit 3
+        # It ends with 0 however the driver ended (Spark 4.3.0): what counts is what it says of the driver in the end. Where that
+        # is no code, 3: 1 means that a job has found something.
+        phase="$(grep -oE '^[[:space:]]+phase: [A-Za-z]+$' "$said" | tail -n 1)" || true
+        [[ "$phase" != *" Succeeded" ]] || exit 0
+        code="$(grep -oE '^[[:space:]]+exit code: [0-9]+$' "$said" | tail -n 1 | grep -oE '[0-9]+$')" || true
+        [[ "$phase" == *" Failed" && -n "$code" && "$code" != 0 ]] || exit 3
+        exit "$code"
         ;;
     driver)
         shift

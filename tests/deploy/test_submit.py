@@ -37,10 +37,13 @@ def submit(folder: Path, said: str, status: int = 0) -> subprocess.CompletedProc
     ("phases", "status"),
     [
         (["Pending", "Running", "Succeeded"], 0),
-        (["Pending", "Running", "Failed"], 1),
-        (["Pending", "Running"], 1),
-        (["Succeeded", "Failed"], 1),
-        ([], 1),
+        (["Pending", "Running", "Failed\n\t exit code: 1"], 1),
+        (["Pending", "Running", "Failed\n\t exit code: 2"], 2),
+        (["Pending", "Running", "Failed"], 3),
+        (["Pending", "Failed\n\t exit code: 0"], 3),
+        (["Pending", "Running"], 3),
+        (["Succeeded", "Failed"], 3),
+        ([], 3),
     ],
 )
 def test_a_submission_ends_as_the_driver_did_though_spark_submit_always_ends_well(
@@ -53,7 +56,7 @@ def test_a_submission_ends_as_the_driver_did_though_spark_submit_always_ends_wel
 
 
 def test_a_submission_that_fails_itself_is_no_success(tmp_path: Path) -> None:
-    assert submit(tmp_path, SAYS.format(phase="Succeeded"), status=1).returncode == 1
+    assert submit(tmp_path, SAYS.format(phase="Succeeded"), status=1).returncode == 3
 
 
 def test_the_job_is_started_by_the_script_that_the_image_has() -> None:

@@ -93,7 +93,7 @@ def _written(folder: Path) -> None:
         (["report", "--master=x"], "--master"),
         (["report", "--master=local[0]"], "--master"),
         (["report", "--master="], "--master"),
-        (["report", "--remote=sc://"], "--remote"),
+        (["report", "--remote=sc://h"], "--remote"),
         (["report", "--conf=spark.=1"], "--conf"),
         (["report", "--jdbc-url=jdbc:mysql://h/x"], "--jdbc-url"),
         (["export", "--jdbc-url=jdbc:postgresql://h:99999999/x"], "--jdbc-url"),
@@ -121,7 +121,7 @@ def test_a_slip_is_told_in_one_line_with_its_flag_before_spark_is_started(
 
 def test_what_may_be_on_another_file_system_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ["hygiene", "--resources=missing.csv"]
-    for more in (["--conf=spark.hadoop.fs.defaultFS=hdfs://h"], ["--master=spark://h:7077"], ["--remote=sc://h"]):
+    for more in (["--conf=spark.hadoop.fs.defaultFS=hdfs://h"], ["--master=spark://h:7077"]):
         with pytest.raises(Started):
             main([*asked, *more])
     for path in ("s3a://b/list.csv", "file:/missing/list.csv", "lists/*.csv"):
@@ -174,4 +174,4 @@ def test_what_is_there_is_left_to_spark() -> None:
         with pytest.raises(Started):
             main(arguments)
     with pytest.raises(Started):
-        main(["who", "topic:a", "--home=none", "--remote=sc://h"])
+        main(["who", "topic:a", "--home=none", "--master=yarn"])

@@ -64,7 +64,6 @@ def parsed(lines: DataFrame) -> DataFrame:
 
 
 def batch_writer(root: str) -> Callable[[DataFrame, int], None]:
-    # Under Spark Connect this runs on the server, so it captures nothing but a text.
     return partial(write_batch, Home(root))
 
 

@@ -55,8 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """1 if any of the jobs found something. What a job raises ends the night, except NotYetError."""
     orders = _orders(arguments)
-    if len(orders) < len(STEPS):
+    if arguments.decisions is None:
         context.console.note("without --decisions there is no decision log to ingest")
+    if (why := report.undrawable()) is not None:
+        context.console.note(f"left out tonight: {why}")
     return run_in_turn(orders, context, arguments)
 
 
@@ -83,7 +85,7 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
         if (value := getattr(arguments, name, None)) is not None
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
-    if step is ingest.JOB and not options:
+    if (step is ingest.JOB and not options) or (step is report.JOB and report.undrawable()):
         return None
     if step is effective.JOB and options and arguments.decisions is not None:
         options.append("--seen")

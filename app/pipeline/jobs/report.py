@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,7 @@ from app.pipeline.spark.options import checked, home_of
 from app.pipeline.spark.storage import Home, existing
 
 _FILE = "report.html"
+_DRAWN_BY = ("jinja2", "plotly")
 _TITLES_SHOWN = 3
 """The first titles of the page: access, what-if and hygiene, if they are there."""
 
@@ -77,14 +79,20 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
 
 def _drawn(figures: Figures) -> tuple[str, list[str]]:
-    try:
-        from app.pipeline.report.page import page  # noqa: PLC0415 - executors and other jobs may lack jinja2
-    except ModuleNotFoundError as missing:
-        raise PipelineError(f"the report is drawn by the package {missing.name}; install it here") from None
+    from app.pipeline.report.page import page  # noqa: PLC0415 - executors and other jobs may lack jinja2
+
     return page(figures), [each.title for each in sections_of(figures) if each.chart is not None]
 
 
+def undrawable() -> str | None:
+    """Why no page can be drawn on this machine; None if it can."""
+    missing = [name for name in _DRAWN_BY if find_spec(name) is None]
+    return f"the report is drawn by {' and '.join(missing)}; install klamm[spark] here" if missing else None
+
+
 def _check(arguments: argparse.Namespace) -> None:
+    if (why := undrawable()) is not None:
+        raise PipelineError(why)
     home = home_of(arguments, os.environ)
     if "://" in home:
         _output(home, arguments.output)

@@ -1,6 +1,7 @@
 """What went wrong, in one line: the first meaningful cause in Spark's errors, without a stack of Java."""
 
 import re
+import sys
 from collections.abc import Mapping
 
 from py4j.protocol import Py4JError
@@ -27,6 +28,12 @@ _CREDENTIALS = re.compile(r"(?i)(password=|token=|secret=)[^\s&;,]+|(?<=://)([^\
 # A shorter password would match in many words, so that masking it would reveal it.
 _LEAST_SECRET = 3
 
+_PYTHON_OF_EXECUTORS = (
+    f"executors must have Python {sys.version_info.major}.{sys.version_info.minor}, as this driver has; "
+    "name theirs with --conf spark.pyspark.python=PATH"
+)
+_PACKAGES_OF_EXECUTORS = "the executors' Python needs pyarrow and pandas (docs/pipeline.md, On a cluster)"
+
 # By a text in the cause.
 _HINTS = (
     ("password authentication failed", "look at the user and KLAMM_PIPELINE_JDBC_PASSWORD (or its _FILE)"),
@@ -40,9 +47,14 @@ _HINTS = (
 
 # By a text anywhere in what Java printed.
 _HINTS_OF_ALL = (
+    ("PYTHON_VERSION_MISMATCH", _PYTHON_OF_EXECUTORS),
+    ("Cannot run program", _PYTHON_OF_EXECUTORS),
+    ("No module named 'pyarrow'", _PACKAGES_OF_EXECUTORS),
+    ("No module named 'pandas'", _PACKAGES_OF_EXECUTORS),
+    ("PACKAGE_NOT_INSTALLED", _PACKAGES_OF_EXECUTORS),
+    ("All masters are unresponsive", "is the cluster's master running there? look at --master"),
     ("OutOfMemoryError", "give --driver-memory more"),
     ("Java heap space", "give --driver-memory more"),
-    ("grpcio", "Spark Connect needs packages of its own: pip install 'pyspark[connect]'"),
     ("No suitable driver", "name PostgreSQL's JDBC driver with --jdbc-jar"),
     ("ClassNotFoundException: org.postgresql", "name PostgreSQL's JDBC driver with --jdbc-jar"),
     ("No space left on device", "make room there and run it again: what was written before is kept"),

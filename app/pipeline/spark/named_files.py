@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.session import is_submitted
+from app.pipeline.spark.session import is_of_this_machine, is_submitted
 
 # Variables that may make a plain path one of another file system.
-_ELSEWHERE = ("SPARK_REMOTE", "HADOOP_CONF_DIR", "SPARK_CONF_DIR")
+_ELSEWHERE = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")
 # What Spark takes for a URL, or for a pattern.
 _NO_PLAIN_PATH = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|[*?\[{]")
 
@@ -47,11 +47,11 @@ def local_folder(arguments: argparse.Namespace, home: str, environ: Mapping[str,
 
 
 def _is_local(arguments: argparse.Namespace, environ: Mapping[str, str]) -> bool:
-    if is_submitted(environ) or arguments.remote or any(environ.get(name) for name in _ELSEWHERE):
+    if is_submitted(environ) or any(environ.get(name) for name in _ELSEWHERE):
         return False
     if any("fs.defaultFS" in each for each in arguments.conf):
         return False
-    return arguments.master is None or arguments.master.startswith("local")
+    return is_of_this_machine(arguments.master)
 
 
 def _check_written(flag: str, path: Path, *, is_replaced: bool) -> None:

@@ -15,7 +15,7 @@ from app.formats.arguments import CommandParser
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_FILE_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE, USER_VARIABLE, JdbcSource
 from app.pipeline.spark.jdbc_driver import JAR_VARIABLE
-from app.pipeline.spark.session import SessionOptions, is_submitted, java_wanted
+from app.pipeline.spark.session import SessionOptions, is_of_this_machine, is_submitted
 
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 
@@ -30,6 +30,7 @@ _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]*)?\])?|local-cluster\[[0-9, ]+\]|(spark|k8s)://\S+|yarn"
 )
 _SECRET_SETTING = re.compile(r"(?i)secret|password|token|access[._]?key|credential")
+_OPTIONS_OF_OURS = {"spark.master": "--master", "spark.remote": "--master", "spark.driver.memory": "--driver-memory"}
 _FIRST_YEAR = 1970
 _T = TypeVar("_T")
 
@@ -110,9 +111,7 @@ def add_common_arguments(parser: argparse.ArgumentParser, service: Service | Non
     )
     spark = parser.add_argument_group("Spark")
     spark.add_argument("--master", metavar="URL", help="where Spark runs: local[4], spark://..., k8s://... (local[*])")
-    spark.add_argument(
-        "--remote", metavar="URL", help="a Spark Connect server, sc://host:port; with a token in it use SPARK_REMOTE"
-    )
+    spark.add_argument("--remote", help=argparse.SUPPRESS)
     spark.add_argument(
         "--driver-memory",
         metavar="SIZE",
@@ -138,18 +137,10 @@ def home_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:
 
 
 def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -> SessionOptions:
-    if arguments.remote and arguments.master:
-        raise PipelineError("--remote and --master are both given; Spark runs at one of them")
-    if arguments.remote and not re.match(r"sc://[^/;\s]", arguments.remote):
-        raise PipelineError("--remote: expected sc://host:port")
-    if arguments.remote and "token=" in arguments.remote:
-        raise PipelineError(
-            "--remote holds a token, which others could read in the list of processes; give the URL by SPARK_REMOTE"
-        )
+    _refuse_connect(arguments, environ)
     for flag, given in (("--master", arguments.master), ("--driver-memory", arguments.driver_memory)):
-        if given and (is_submitted(environ) or arguments.remote):
-            whose = "spark-submit's" if is_submitted(environ) else "the Spark Connect server's"
-            raise PipelineError(f"{flag} is {whose} to say here; leave it out")
+        if given and is_submitted(environ):
+            raise PipelineError(f"{flag} is spark-submit's to say here; leave it out")
     if arguments.master and not _MASTER.fullmatch(arguments.master):
         raise PipelineError(
             f"--master: expected local, local[4], spark://host:port, k8s://host:port or yarn, not `{arguments.master}`"
@@ -159,19 +150,32 @@ def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -
     options = SessionOptions(
         app_name=f"klamm {arguments.job}",
         master=arguments.master,
-        remote=arguments.remote,
         settings=_settings(arguments.conf),
         quiet=not arguments.debug,
     )
-    if not java_wanted(options, environ):
+    if is_submitted(environ):
         return options
-    local = arguments.master is None or arguments.master.startswith("local")
+    local = is_of_this_machine(arguments.master)
     return replace(
         options,
         driver_memory=arguments.driver_memory or DEFAULT_DRIVER_MEMORY,
         # Spark's own 200 are for a cluster: a local run would write as many small files and start as many tasks.
         shuffle_partitions=max(_LEAST_PARTITIONS, 4 * (os.cpu_count() or 1)) if local else None,
     )
+
+
+def _refuse_connect(arguments: argparse.Namespace, environ: Mapping[str, str]) -> None:
+    given = {
+        "--remote": arguments.remote,
+        "--master": (arguments.master or "").startswith("sc://"),
+        "SPARK_REMOTE": environ.get("SPARK_REMOTE"),
+    }
+    for where, value in given.items():
+        if value:
+            raise PipelineError(
+                f"{where}: Klamm's jobs do not run on Spark Connect; name the cluster itself by --master "
+                "(spark://host:port, k8s://..., yarn), or start them by spark-submit"
+            )
 
 
 def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
@@ -186,6 +190,8 @@ def _settings(given: list[str]) -> dict[str, str]:
         name, equals, value = each.partition("=")
         if not equals or not re.match(r"spark\.\w", name):
             raise PipelineError(f"--conf: expected spark.NAME=VALUE; the name given is `{name}`")
+        if name in _OPTIONS_OF_OURS:
+            raise PipelineError(f"--conf {name}: give {_OPTIONS_OF_OURS[name]} instead, which is checked")
         if _SECRET_SETTING.search(name):
             raise PipelineError(
                 f"--conf {name} looks like a secret, which others could read in the list of processes; put it into "

@@ -1,4 +1,4 @@
-"""The Spark session of a job: here, where spark-submit says, or behind Spark Connect."""
+"""The Spark session of a job: here, on a cluster, or where spark-submit says."""
 
 import os
 import re
@@ -38,7 +38,7 @@ _READ_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Without master and remote Spark's own configuration decides, which means local[*].
+    """Without master Spark's own configuration decides, which means local[*].
 
     `settings` override all others. `quiet` hides Spark's log, and reports its stages to `on_stage`.
     """
@@ -47,7 +47,6 @@ class SessionOptions:
     master: str | None = None
     driver_memory: str | None = None
     shuffle_partitions: int | None = None
-    remote: str | None = None
     java: Java | None = None
     driver: Driver | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -60,23 +59,18 @@ def is_submitted(environ: Mapping[str, str]) -> bool:
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
-def java_wanted(options: SessionOptions, environ: Mapping[str, str]) -> bool:
-    return options.remote is None and "SPARK_REMOTE" not in environ and not is_submitted(environ)
-
-
 def spark_session(options: SessionOptions) -> SparkSession:
     """Raises PipelineError where there is no Java that Spark runs on."""
     builder = SparkSession.builder.appName(options.app_name).config(map=dict(_RUNTIME))
     if options.shuffle_partitions is not None:
         builder = builder.config("spark.sql.shuffle.partitions", options.shuffle_partitions)
     builder = builder.config(map=dict(options.settings))
-    if not java_wanted(options, os.environ):
-        return (builder if options.remote is None else builder.remote(options.remote)).getOrCreate()
+    if is_submitted(os.environ):
+        return builder.getOrCreate()
     java = options.java or find_java(os.environ)
     if java.home is not None:
         os.environ["JAVA_HOME"] = str(java.home)
-    # Spark's workers would take whatever `python3` is on PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = _python_of_workers(options, os.environ)
     spark = _started(builder.config(map=dict(_of_this_machine(options))), options)
     if options.driver is not None and options.driver.jar is None:
         try:
@@ -85,6 +79,19 @@ def spark_session(options: SessionOptions) -> SparkSession:
             spark.stop()
             raise
     return spark
+
+
+def is_of_this_machine(master: str | None) -> bool:
+    """Whether executors are this machine's, which have its Python and its files; Spark's default is such a master."""
+    return master is None or (master.startswith("local") and not master.startswith("local-cluster"))
+
+
+def _python_of_workers(options: SessionOptions, environ: Mapping[str, str]) -> str:
+    # Spark itself would take whatever `python3` is on PATH, and the setting only under spark-submit.
+    named = options.settings.get("spark.pyspark.python") or environ.get("PYSPARK_PYTHON")
+    # Other machines need not have this one's path, and Spark refuses a Python of another minor version.
+    of_others = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return named or (sys.executable if is_of_this_machine(options.master) else of_others)
 
 
 def _of_this_machine(options: SessionOptions) -> dict[str, str]:

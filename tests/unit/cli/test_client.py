@@ -1,5 +1,6 @@
 """Commands that speak to a service: wrong addresses, readers that go, streams that are closed, odd locales."""
 
+import errno
 import os
 import pty
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 
+from app.cli import entry_point
 from app.cli.entry_point import main
 from tests.scripted_server import ScriptedServer, reply
 
@@ -35,6 +37,18 @@ def test_closed_streams_and_full_disks_bring_no_stack(closed: str, arguments: li
 
     assert "Traceback" not in done.stderr
     assert done.returncode == code, done.stderr
+
+
+@pytest.mark.parametrize(("name", "code"), [("pipeline", 3), ("export", 1)])
+def test_an_output_that_can_not_be_written_is_no_find(
+    name: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run() -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(entry_point, "load", lambda _command, _words: run)
+    assert main([name]) == code
+    assert capsys.readouterr().err == f"klamm {name}: standard output can't be written (No space left on device)\n"
 
 
 def test_a_reader_that_goes_ends_it_without_a_word() -> None:

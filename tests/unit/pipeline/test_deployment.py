@@ -72,6 +72,32 @@ sys.exit(job.main(["what-if", "--create", {str(PAGE)!r}]))
     assert "files of ACLs are read by the package " in ended.stderr
 
 
+def test_a_driver_that_can_not_draw_refuses_the_report_alone() -> None:
+    tried = """
+import sys
+sys.modules.update(dict.fromkeys(("jinja2", "plotly")))
+from argparse import Namespace
+from app.pipeline import job
+from app.pipeline.jobs import nightly
+night = Namespace(decisions="/log", resources=None, teams=None, output=None)
+print([step.name for step in nightly.STEPS if nightly.options_of(step, night) is not None])
+sys.exit(job.main(["report"]))
+"""
+    ended = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=False, timeout=100)
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stdout == "['export', 'ingest', 'snapshot', 'effective', 'hygiene']\n"
+    assert ended.stderr == "report    the report is drawn by jinja2 and plotly; install klamm[spark] here\n"
+
+
+def test_a_driver_elsewhere_without_klamm_ends_with_a_code_that_is_no_find(tmp_path: Path) -> None:
+    script = tmp_path / "submit.py"
+    script.write_bytes((DEPLOY / "submit.py").read_bytes())
+    command = [sys.executable, "-S", str(script), "export"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
+    assert ended.returncode == 3
+    assert "--py-files klamm.zip" in ended.stderr
+
+
 def test_no_module_of_the_pipeline_hides_one_of_python() -> None:
     names = {path.stem for path in (*DEPLOY.glob("*.py"), *(ROOT / "app").glob("*.py"))} - {"__init__"}
     assert not names & sys.stdlib_module_names

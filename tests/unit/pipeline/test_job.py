@@ -40,7 +40,9 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[SessionOptions]:
     ended: list[SessionOptions] = []
 
     def begin(options: SessionOptions) -> SparkSession:
-        return cast("SparkSession", SimpleNamespace(stop=lambda: ended.append(options)))
+        return cast(
+            "SparkSession", SimpleNamespace(stop=lambda: ended.append(options), conf={"spark.master": "local[2]"})
+        )
 
     monkeypatch.setattr(runner, "spark_session", begin)
     # Under spark-submit no Java is looked for.

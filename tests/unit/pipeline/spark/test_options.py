@@ -41,23 +41,18 @@ def test_a_local_run_is_told_what_fits_one_machine() -> None:
     assert session_options(_arguments("--master", "spark://h:7077"), {}).shuffle_partitions is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environ"), [((), SUBMITTED), (("--remote", "sc://h"), {}), ((), {"SPARK_REMOTE": "sc://h"})]
-)
-def test_where_others_start_spark_nothing_is_said_of_its_machine(
-    arguments: tuple[str, ...], environ: dict[str, str]
-) -> None:
-    options = session_options(_arguments(*arguments), environ)
+def test_where_spark_submit_starts_spark_nothing_is_said_of_its_machine() -> None:
+    options = session_options(_arguments(), SUBMITTED)
     assert (options.master, options.driver_memory, options.shuffle_partitions) == (None, None, None)
 
 
 @pytest.mark.parametrize(
     ("arguments", "environ", "said"),
     [
-        (("--remote", "sc://h", "--master", "local"), {}, "--remote and --master"),
-        (("--remote", "http://h"), {}, "--remote: expected sc://"),
-        (("--remote", "sc://h/;token=geheim"), {}, "SPARK_REMOTE"),
-        (("--remote", "sc://h", "--driver-memory", "1g"), {}, "--driver-memory is the Spark Connect server's"),
+        (("--remote", "sc://h/;token=geheim"), {}, "--remote: Klamm's jobs do not run on Spark Connect"),
+        (("--master", "sc://h/;token=geheim"), {}, "--master: Klamm's jobs do not run on Spark Connect"),
+        ((), {"SPARK_REMOTE": "sc://h/;token=geheim"}, "SPARK_REMOTE: Klamm's jobs do not run on Spark Connect"),
+        (("--conf", "spark.master=spark://h:7077"), {}, "--conf spark.master: give --master instead"),
         (("--master", "local[2]"), SUBMITTED, "--master is spark-submit's"),
         (("--driver-memory", "2 GB"), {}, "--driver-memory: expected a size such as 512m"),
         (("--conf", "geheim"), {}, "--conf: expected spark.NAME=VALUE"),

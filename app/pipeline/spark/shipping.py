@@ -1,0 +1,131 @@
+"""What executors need of Klamm: the driver sends them the code that it runs itself, so that none has to be installed.
+
+Executors bring PySpark, pyarrow and pandas. All else that runs there is of core and pipeline.
+"""
+
+import argparse
+import hashlib
+import io
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+from app import __version__
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.session import is_of_this_machine
+
+ROOMS = ("core", "formats", "pipeline")
+"""All that a job imports of Klamm, on a driver as well."""
+
+_LEFT_OUT = ("__pycache__", "jars")
+_TAG = "klamm-first-tasks"
+_FIRST_TASKS = 8
+_PATIENCE_S = 600.0
+
+
+def package() -> bytes:
+    """A zip for `spark-submit --py-files`: the same bytes for the same code, wherever that was loaded from."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, source in _sources():
+            # Without a date of its own every file is of 1980.
+            archive.writestr(zipfile.ZipInfo(name), source.read_bytes(), zipfile.ZIP_DEFLATED)
+    return content.getvalue()
+
+
+class WritePackage(argparse.Action):
+    """`--package FILE`, which writes the package and is all that the command does."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,  # noqa: ARG002 - argparse gives it
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        path = Path(str(values))
+        if path.suffix != ".zip":
+            parser.error(f"{option_string}: `{path}` does not end in .zip, by which spark-submit knows what it is")
+        try:
+            path.write_bytes(package())
+        except OSError as error:
+            parser.error(f"{option_string}: `{path}` can't be written ({error.strerror}); name another file")
+        parser.exit()
+
+
+def ships(spark: SparkSession) -> bool:
+    """Whether executors are processes that need not have Klamm; those of a local run are children of this one."""
+    return not is_of_this_machine(spark.conf.get("spark.master"))
+
+
+def ship(spark: SparkSession) -> None:
+    """Send the package to all executors that there will be.
+
+    Raises PipelineError if no executor takes work, or if one runs other code than this.
+    """
+    content = package()
+    # Spark's own folder: an executor may ask for the file at any time of the session, and Spark removes it at the end.
+    folder = Path(SparkFiles.getRootDirectory()) / "klamm"
+    folder.mkdir(exist_ok=True)
+    # Spark keeps one file a name, and the first that came with it.
+    path = folder / f"klamm-{__version__}-{hashlib.sha256(content).hexdigest()[:12]}.zip"
+    path.write_bytes(content)
+    spark.addArtifacts(str(path), pyfile=True)
+    _refuse_others(spark)
+
+
+def _refuse_others(spark: SparkSession) -> None:
+    tasks = spark.range(0, _FIRST_TASKS, 1, _FIRST_TASKS)
+    spark.addTag(_TAG)
+    too_late = threading.Timer(_PATIENCE_S, spark.interruptTag, [_TAG])
+    too_late.daemon = True
+    too_late.start()
+    try:
+        found = {row["runs"] for row in tasks.mapInArrow(_runs, "runs string").collect()}
+    except Exception:
+        if too_late.finished.is_set():
+            raise PipelineError(
+                f"no executor has taken work within {_PATIENCE_S / 60:.0f} min; see whether the cluster has workers "
+                "with as much memory and as many cores as an executor asks for (spark.executor.memory, .cores)"
+            ) from None
+        raise
+    finally:
+        too_late.cancel()
+        spark.removeTag(_TAG)
+    if others := sorted(found - {_version()}):
+        raise PipelineError(
+            f"executors run {' and '.join(others)}, and this driver runs {_version()}; both must be the same: leave "
+            "Klamm out of --py-files and of the executors' Python, the driver sends its own"
+        )
+
+
+def _runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"runs": [_version()]})
+
+
+def _version() -> str:
+    return f"Klamm {__version__} on Python {sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _sources() -> Iterator[tuple[str, Traversable]]:
+    root = files("app")
+    yield "app/__init__.py", root / "__init__.py"
+    for room in ROOMS:
+        yield from _below(root / room, f"app/{room}")
+
+
+def _below(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
+    for each in sorted(folder.iterdir(), key=lambda each: each.name):
+        if each.is_file():
+            yield f"{name}/{each.name}", each
+        elif each.name not in _LEFT_OUT:
+            yield from _below(each, f"{name}/{each.name}")
