@@ -1,8 +1,6 @@
 """The service's log files become the decision log: each line once, whatever happens, and what is wrong is put aside."""
 
-import argparse
 import gzip
-import io
 import json
 import os
 import shutil
@@ -10,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -19,49 +16,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from app.pipeline.context import JobContext
 from app.pipeline.history.decision_lines import MAX_LINE_BYTES
 from app.pipeline.history.decision_log import log_window, read_decisions
 from app.pipeline.history.ingest import finished_batches
-from app.pipeline.jobs import ingest
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
-from app.pipeline.spark.progress import Console
-from app.pipeline.spark.run_metrics import RunMetrics
-from app.pipeline.spark.storage import Home
-from tests.pipeline.logs import loaded, logged, random_questions
-from tests.pipeline.random_stores import random_acls
+from tests.pipeline.ingesting import Place, decisions, line_of
 
 _ROOT = Path(__file__).parents[2]
-
-
-class Place:
-    """A folder of log files and a home, and runs of the job on them."""
-
-    def __init__(self, spark: SparkSession, path: Path) -> None:
-        self.spark = spark
-        self.log = path / "log"
-        self.log.mkdir()
-        self.home = Home(str(path / "home"))
-        self.said = io.StringIO()
-        self.metrics = RunMetrics("ingest")
-
-    def write(self, name: str, lines: Iterable[bytes]) -> None:
-        data = b"".join(lines)
-        (self.log / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-
-    def run(self, *options: str) -> int:
-        parser = argparse.ArgumentParser()
-        ingest.add_arguments(parser)
-        self.metrics = RunMetrics("ingest")
-        console = Console("ingest", quiet=True, results=self.said)
-        context = JobContext(self.spark, self.home, console, self.metrics)
-        return ingest.run(context, parser.parse_args(["--decisions", str(self.log), *options]))
-
-    def offsets(self) -> list[int]:
-        return sorted(row["offset"] for row in read_decisions(self.spark, self.home).select("offset").collect())
-
-    def quarantine(self) -> list[Any]:
-        return self.spark.read.parquet(self.home.room("decisions", "quarantine")).collect()
 
 
 @pytest.fixture
@@ -69,25 +30,15 @@ def place(spark: SparkSession, tmp_path: Path) -> Place:
     return Place(spark, tmp_path)
 
 
-def _rows(first: int, count: int, **changes: object) -> list[dict[str, Any]]:
-    rows = logged(loaded(random_acls(1, 10), allow_everyone=False), random_questions(first, count))
-    return [{**row, "offset": first + number, **changes} for number, row in enumerate(rows)]
-
-
-def _line(row: dict[str, Any]) -> bytes:
-    stamp = row["time"].strftime("%Y-%m-%dT%H:%M:%S.%fZ") if isinstance(row["time"], datetime) else row["time"]
-    return json.dumps({**row, "time": stamp}, ensure_ascii=row["offset"] % 2 == 0).encode() + b"\n"
-
-
 def test_every_line_is_taken_once_and_comes_back_as_it_was(place: Place) -> None:
-    rows = _rows(0, 400)
+    rows = decisions(0, 400)
     rows[7]["time"] = datetime(2026, 11, 1, 23, 59, 59, 999_999, tzinfo=UTC)
     rows[8]["time"] = datetime(2026, 11, 2, tzinfo=UTC)
     rows[9]["principal"] = 'User:\u2028\u0085\r\n\t"\\é😀'
     rows[10]["resource_name"] = " \ue000 "
-    place.write("decisions-1.jsonl", [_line(row) for row in rows[:150]])
-    place.write("decisions-2.jsonl.gz", [b"\n", *(_line(row) for row in rows[150:300]), b" \t\r\n"])
-    place.write("_decisions-3.jsonl", [_line(row) for row in rows[300:]])
+    place.write("decisions-1.jsonl", [line_of(row) for row in rows[:150]])
+    place.write("decisions-2.jsonl.gz", [b"\n", *(line_of(row) for row in rows[150:300]), b" \t\r\n"])
+    place.write("_decisions-3.jsonl", [line_of(row) for row in rows[300:]])
     place.write("notes.txt", [b"no decision\n"])
     assert place.run("--files-at-once", "1") == 0
     assert place.metrics.counts == {"decisions_written": 300, "lines_quarantined": 0}
@@ -111,18 +62,18 @@ def test_every_line_is_taken_once_and_comes_back_as_it_was(place: Place) -> None
 
 
 def test_what_was_lost_is_named_and_the_oldest_days_may_go(place: Place) -> None:
-    rows = _rows(0, 90)
+    rows = decisions(0, 90)
     for number, row in enumerate(rows):
         row["time"] = datetime(2026, 11, 1 + number % 3, 12, tzinfo=UTC)
-    place.write("decisions-1.jsonl", map(_line, rows[:45]))
-    place.write("decisions-2.jsonl", map(_line, rows[45:]))
+    place.write("decisions-1.jsonl", map(line_of, rows[:45]))
+    place.write("decisions-2.jsonl", map(line_of, rows[45:]))
     assert place.run("--files-at-once", "1") == 0
     log = Path(place.home.room("decisions", "log"))
     shutil.rmtree(log / "day=2026-11-01")
     assert place.offsets() == [number for number in range(90) if number % 3]
-    (lost, *_) = (log / "day=2026-11-02" / "batch=1").glob("*.parquet")
+    (lost, *_) = max((log / "day=2026-11-02").glob("batch=*")).glob("*.parquet")
     lost.unlink()
-    with pytest.raises(PipelineError, match=r"there are 0 decisions in `.*day=2026-11-02/batch=1`, and 15 were"):
+    with pytest.raises(PipelineError, match=r"there are 0 decisions in `.*day=2026-11-02/batch=\d+`, and 15 were"):
         place.offsets()
     shutil.rmtree(log / "day=2026-11-02")
     assert place.offsets() == list(range(2, 90, 3))
@@ -144,22 +95,22 @@ def _windows(place: Place, rows: list[dict[str, Any]]) -> None:
 
 
 def test_bad_lines_are_put_aside_with_their_file_and_column(place: Place) -> None:
-    good = _rows(0, 40)
+    good = decisions(0, 40)
     bad: list[tuple[bytes, str]] = [
-        (_line(good[0])[:50] + b"\n", ""),
-        (b"\xff\xfe" + _line(good[0]), ""),
+        (line_of(good[0])[:50] + b"\n", ""),
+        (b"\xff\xfe" + line_of(good[0]), ""),
         (b"plain text\n", ""),
         (b'"' + b"x" * (3 * MAX_LINE_BYTES) + b'"\n', ""),
-        (_line({**good[0], "operation": "EAT"}), "operation"),
-        (_line({**good[0], "time": "yesterday"}), "time"),
-        (_line({**good[0], "acl_id": "5", "result": "DENIED", "rule": "MatchingAcl"}), "acl_id"),
-        (_line({name: value for name, value in good[0].items() if name != "host"}), "host"),
-        (_line(good[0]).replace(b'"offset": 0', b'"offset": 1e400'), "offset"),
+        (line_of({**good[0], "operation": "EAT"}), "operation"),
+        (line_of({**good[0], "time": "yesterday"}), "time"),
+        (line_of({**good[0], "acl_id": "5", "result": "DENIED", "rule": "MatchingAcl"}), "acl_id"),
+        (line_of({name: value for name, value in good[0].items() if name != "host"}), "host"),
+        (line_of(good[0]).replace(b'"offset": 0', b'"offset": 1e400'), "offset"),
     ]
-    lines = [*(_line(row) for row in good), *(line for line, _ in bad)]
+    lines = [*(line_of(row) for row in good), *(line for line, _ in bad)]
     Random(3).shuffle(lines)
     # The last line of a process that died is half-written, without an end.
-    place.write("decisions-1.jsonl", [*lines, _line(good[1])[:-30]])
+    place.write("decisions-1.jsonl", [*lines, line_of(good[1])[:-30]])
     assert place.run() == 0
     assert place.offsets() == list(range(40))
     assert sorted(row["column"] for row in place.quarantine()) == sorted([*(column for _, column in bad), ""])
@@ -169,7 +120,7 @@ def test_bad_lines_are_put_aside_with_their_file_and_column(place: Place) -> Non
         assert len(row["line"]) <= MAX_LINE_BYTES
     assert "40 decisions taken in 1 batch, 10 lines put aside" in place.said.getvalue()
     assert "(line) 5, acl_id 1, host 1, offset 1, operation 1, time 1" in place.said.getvalue()
-    place.write("decisions-2.jsonl", [_line(_rows(40, 1)[0]), b"{\n"])
+    place.write("decisions-2.jsonl", [line_of(decisions(40, 1)[0]), b"{\n"])
     assert place.run("--fail-on-quarantine") == 1
     assert place.run("--fail-on-quarantine") == 0
     assert place.offsets() == list(range(41))
@@ -178,9 +129,9 @@ def test_bad_lines_are_put_aside_with_their_file_and_column(place: Place) -> Non
 def test_what_cannot_be_read_is_named_and_nothing_is_damaged(place: Place) -> None:
     with pytest.raises(PipelineError, match="run `klamm pipeline ingest"):
         read_decisions(place.spark, place.home)
-    place.write("decisions-1.jsonl", [_line(row) for row in _rows(0, 20)])
+    place.write("decisions-1.jsonl", [line_of(row) for row in decisions(0, 20)])
     place.run()
-    whole = gzip.compress(b"".join(_line(row) for row in _rows(20, 3000)))
+    whole = gzip.compress(b"".join(line_of(row) for row in decisions(20, 3000)))
     (place.log / "decisions-2.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(PipelineError, match=r"decisions-2\.jsonl\.gz.*--skip-unreadable-files"):
         place.run()
@@ -188,44 +139,35 @@ def test_what_cannot_be_read_is_named_and_nothing_is_damaged(place: Place) -> No
     (place.log / "decisions-2.jsonl.gz").write_bytes(whole)
     assert place.run() == 0
     assert place.offsets() == list(range(3020))
-    for each in (Path(place.home.root) / "decisions" / "checkpoint").rglob("metadata"):
-        each.unlink()
-    with pytest.raises(PipelineError, match="its checkpoint is gone"):
+    for each in (Path(place.home.root) / "decisions" / "files").iterdir():
+        shutil.rmtree(each)
+        break
+    with pytest.raises(PipelineError, match="nobody knows which files"):
         place.run()
-    with pytest.raises(PipelineError, match="there is no folder"):
-        Place.run(_elsewhere(place))
-
-
-def _elsewhere(place: Place) -> Place:
-    path = place.log.parent / "elsewhere"
-    path.mkdir()
-    other = Place(place.spark, path)
-    other.log = path / "nowhere"
-    return other
+    with pytest.raises(PipelineError, match=r"there is no folder `.*nowhere`"):
+        place.run(folders=[place.log, place.log / "nowhere"])
 
 
 _KILLED = """
 import sys
 from argparse import Namespace
-from app.pipeline.context import JobContext
-from app.pipeline.jobs import ingest
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.session import SessionOptions, spark_session
 from app.pipeline.spark.storage import Home
 spark = spark_session(SessionOptions(app_name="killed", master="local[2]", driver_memory="1g", shuffle_partitions=2))
 print("ready", flush=True)
-options = Namespace(decisions=sys.argv[1], files_at_once=1, fail_on_quarantine=False, skip_unreadable_files=False)
+options = Namespace(decisions=[sys.argv[1]], files_at_once=1, fail_on_quarantine=False, skip_unreadable_files=False)
 ingest.run(JobContext(spark, Home(sys.argv[2]), Console("x"), RunMetrics("x")), options)
 """
 
 
 def test_killed_at_any_moment_and_run_again_no_line_is_lost_or_double(place: Place) -> None:
     for number in range(8):
-        rows = _rows(100 * number, 100)
+        rows = decisions(100 * number, 100)
         for at, row in enumerate(rows):
             row["time"] += timedelta(days=at % 3)
-        place.write(f"decisions-{number}.jsonl", [*(_line(row) for row in rows), b"{\n"])
+        place.write(f"decisions-{number}.jsonl", [*(line_of(row) for row in rows), b"{\n"])
     with subprocess.Popen(
         [sys.executable, "-c", _KILLED, str(place.log), place.home.root],
         cwd=_ROOT,
@@ -237,7 +179,7 @@ def test_killed_at_any_moment_and_run_again_no_line_is_lost_or_double(place: Pla
         assert process.stdout.readline() == b"ready\n"
         manifests = Path(place.home.root) / "decisions" / "manifests"
         deadline = time.monotonic() + 120
-        while not (manifests / "batch=1" / "_SUCCESS").exists() and time.monotonic() < deadline:
+        while len(list(manifests.glob("batch=*/_SUCCESS"))) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(Random().uniform(0, 1.5))
         os.killpg(process.pid, signal.SIGKILL)
@@ -252,14 +194,14 @@ def test_actions_that_share_a_long_principal_are_ingested_each_with_it(place: Pl
     """More of them than are handed on at once, beside ordinary lines and one with a wrong action in it."""
     of_an_action = ("operation", "resource_type", "resource_name", "result", "rule", "acl_id")
     principal = "User:" + "x" * 32_762
-    ordinary = _rows(0, 20)
-    shared = {name: value for name, value in _rows(100, 1)[0].items() if name not in of_an_action}
-    actions = [{name: row[name] for name in of_an_action} for row in _rows(0, 1_700)]
+    ordinary = decisions(0, 20)
+    shared = {name: value for name, value in decisions(100, 1)[0].items() if name not in of_an_action}
+    actions = [{name: row[name] for name in of_an_action} for row in decisions(0, 1_700)]
     stamp = shared["time"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     line = {**shared, "time": stamp, "principal": principal}
     told = json.dumps({**line, "actions": actions}).encode() + b"\n"
     wrong = json.dumps({**line, "actions": [actions[0], {**actions[1], "operation": "x"}]}).encode() + b"\n"
-    place.write("decisions-1.jsonl", [*map(_line, ordinary), told, wrong])
+    place.write("decisions-1.jsonl", [*map(line_of, ordinary), told, wrong])
     place.run()
     assert place.offsets() == sorted([*range(20), *[100] * 1_700])
     found = read_decisions(place.spark, place.home).where(f"length(principal) = {len(principal)}")

@@ -22,8 +22,8 @@ from app.core.kafka.validation import validate_new_acl
 from app.pipeline.access.changes import new_id
 from app.pipeline.access.what_if import flips_of
 from app.pipeline.context import JobContext
-from app.pipeline.history.ingest import batch_writer
-from app.pipeline.history.schemas import FLIPS
+from app.pipeline.history.ingest import parsed, write_batch
+from app.pipeline.history.schemas import FILES, FLIPS
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
 from app.pipeline.jobs import what_if
 from app.pipeline.spark.errors import PipelineError
@@ -105,9 +105,9 @@ class Place:
         self.home = Home(str(path / "home"))
         save_snapshot(spark, self.home, Snapshot(acl_frame(spark, acls), configs or {}, "c", str(EPOCH), 7, BEGAN))
         lines = [json.dumps({**row, "time": row["time"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")}).encode() for row in log]
-        batch_writer(self.home.root)(
-            spark.createDataFrame([(line, "f") for line in lines], "value binary, file string"), 0
-        )
+        frame = spark.createDataFrame([(line, "f") for line in lines], "value binary, file string")
+        rows = parsed(frame, {"f": 0}).where("stream IS NULL")
+        write_batch(self.home, rows, spark.createDataFrame([], FILES), 0)
         self.said = io.StringIO()
 
     def run(self, *options: str) -> int:

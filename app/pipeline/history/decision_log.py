@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from app.pipeline.history.ingest import finished_batches
 from app.pipeline.history.schemas import DAY, DECISIONS
@@ -15,7 +15,7 @@ from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from app.pipeline.spark.storage import Home
 
-_STORED = StructType([*DECISIONS.fields, DAY, StructField("batch", IntegerType())])
+_STORED = StructType([*DECISIONS.fields, DAY, StructField("batch", LongType())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ def read_decisions(
     batches = finished_batches(spark, home)
     if not any(manifest["decisions"] for manifest in batches.values()):
         raise nothing_ingested(home.root)
-    # Batches are numbered consecutively, and one begins after the manifest of the one before it is written.
-    rows = spark.read.schema(_STORED).parquet(home.room("decisions", "log")).filter(sf.col("batch") <= max(batches))
+    finished = [number for number, manifest in batches.items() if manifest["decisions"]]
+    rows = spark.read.schema(_STORED).parquet(home.room("decisions", "log")).filter(sf.col("batch").isin(finished))
     _refuse_lost(rows, batches, home)
     if since is not None:
         rows = rows.filter(

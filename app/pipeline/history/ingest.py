@@ -1,96 +1,159 @@
 """From the service's log files to the decision log, batch by batch.
 
-A batch written twice replaces itself. Its manifest is written last; a batch without one is never read.
+A batch has a number of its own, and its manifest is written last: one without a manifest is never read.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructField, StructType
 
-from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
-from app.pipeline.history.schemas import DAY, DECISIONS, columns
-from app.pipeline.spark.arrow import batch_of
+from app.pipeline.history.decision_lines import MAX_LINE_BYTES
+from app.pipeline.history.line_reader import FAULT, PARSED, PLACE, parse_batches
+from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken, files_in
+from app.pipeline.history.schemas import FILES
+from app.pipeline.spark.options import LONG_MAX
 from app.pipeline.spark.storage import Home, read_documents, versions, write_document
 
 # How far a service's clock may be ahead of the clock here.
 _CLOCKS_APART = timedelta(days=1)
-# Rows of one Arrow batch. Each repeats what the decisions of a line share, such as a principal of 32 KB.
-_ROWS_AT_ONCE = 1_000
-
-_FAULT_FIELDS = ("file", "column", "reason", "line")
-_NOTHING = (None,) * (len(DECISIONS.fields) + 1)
-_PARSED = StructType(
-    [
-        *(StructField(each.name, each.dataType) for each in (*DECISIONS.fields, DAY)),
-        *columns(", ".join(f"{name} string" for name in _FAULT_FIELDS)).fields,
-    ]
-)
+_MOST_BYTES = str(1 << 50)
 
 
-def lines_of(spark: SparkSession, folder: str, *, files_at_once: int, skip_unreadable: bool) -> DataFrame:
-    """The stream of lines in the folder's closed files.
+@dataclass(frozen=True, slots=True)
+class Ingesting:
+    """`before` are the files, by their paths, that an earlier version has read: nothing is taken of them.
 
-    A file that has disappeared or is torn (gzip) fails the batch, unless unreadable files are skipped from there on.
+    With `skip_unreadable` a file is taken up to where it is torn.
     """
-    return (
-        spark.readStream.format("text")
-        .option("lineSep", "\n")
-        # Open files begin with `_` and are left alone.
-        .option("pathGlobFilter", "{decisions-*.jsonl,decisions-*.jsonl.gz}")
-        .option("maxFilesPerTrigger", files_at_once)
-        # By default Spark ignores files that are a week older than the newest one.
-        .option("maxFileAge", "36500d")
-        .option("ignoreCorruptFiles", str(skip_unreadable).lower())
-        .option("ignoreMissingFiles", str(skip_unreadable).lower())
-        .load(folder)
-        .select("value", sf.col("_metadata.file_path").alias("file"))
-    )
+
+    spark: SparkSession
+    home: Home
+    folders: Sequence[str]
+    taken: Taken
+    before: Mapping[str, str]
+    skip_unreadable: bool
 
 
-def parsed(lines: DataFrame) -> DataFrame:
-    """The columns of DECISIONS and day, or else those of _FAULT_FIELDS. No blank lines."""
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    manifest: Mapping[str, Any]
+    unread: Sequence[LogFile]
+    """Files that gave no line."""
+
+
+def ingest_batch(ingesting: Ingesting, files: Sequence[LogFile], number: int) -> BatchDone:
+    """Take what is new in these files, each stream once. Raises what Spark raises for one that can't be read."""
+    sources = {file.path: at for at, file in enumerate(files)}
+    with _whole_files(ingesting.spark, files):
+        rows = parsed(_lines_of(ingesting, files), sources).persist(StorageLevel.DISK_ONLY)
+        try:
+            contents = {
+                row["source"]: Content(row["stream"], row["number"], row["digest"])
+                for row in rows.where("stream IS NOT NULL").select(*PLACE).collect()
+            }
+            first = _first_lines(ingesting, files, contents, rows)
+            taken = rows.where(sf.col("stream").isNull() & (sf.col("number") >= sf.get(first, sf.col("source"))))
+            read = [(*files[at], *content, ingesting.before.get(files[at].path)) for at, content in contents.items()]
+            manifest = write_batch(ingesting.home, taken, ingesting.spark.createDataFrame(read, FILES), number)
+        finally:
+            rows.unpersist()
+    return BatchDone(manifest, [file for at, file in enumerate(files) if at not in contents])
+
+
+def parsed(lines: DataFrame, sources: Mapping[str, int]) -> DataFrame:
+    """PARSED rows of (value, file). No blank lines."""
     raw = sf.col("value").cast("binary")
     cut = sf.when(sf.octet_length("value") > MAX_LINE_BYTES, sf.substring(raw, 1, MAX_LINE_BYTES + 1)).otherwise(raw)
     latest = datetime.fromtimestamp(time.time(), UTC) + _CLOCKS_APART
-    return lines.select(cut.alias("raw"), "file").mapInArrow(partial(_parse_batches, latest), _PARSED)
+    return lines.select(cut.alias("raw"), "file").mapInArrow(partial(parse_batches, latest, dict(sources)), PARSED)
 
 
-def batch_writer(root: str) -> Callable[[DataFrame, int], None]:
-    return partial(write_batch, Home(root))
-
-
-def write_batch(home: Home, batch: DataFrame, number: int) -> None:
-    """Write the decisions by day, the quarantine, and the manifest."""
-    rows = parsed(batch).persist(StorageLevel.DISK_ONLY)
-    try:
-        good = rows.filter(sf.col("reason").isNull()).drop(*_FAULT_FIELDS).withColumn("batch", sf.lit(number))
-        bad = rows.filter(sf.col("reason").isNotNull()).select(*_FAULT_FIELDS).withColumn("batch", sf.lit(number))
-        _overwrite(good, home.room("decisions", "log"), "day", "batch")
-        _overwrite(bad, home.room("decisions", "quarantine"), "batch")
-        write_document(batch.sparkSession, _manifests(home, f"batch={number}"), _manifest(rows, number))
-    finally:
-        rows.unpersist()
+def write_batch(home: Home, rows: DataFrame, files: DataFrame, number: int) -> dict[str, Any]:
+    """Write the decisions by day, the quarantine and the FILES that were read; then the manifest, which is returned."""
+    manifest = {**_manifest(rows, number), "files": files.count()}
+    good = rows.where("reason IS NULL").drop(*FAULT, *PLACE)
+    bad = rows.where("reason IS NOT NULL").select(*FAULT)
+    for frame, count, room, *by in (
+        (good, manifest["decisions"], "log", "day"),
+        (bad, manifest["quarantined"], "quarantine"),
+        (files.coalesce(1), manifest["files"], "files"),
+    ):
+        if count:
+            numbered = frame.withColumn("batch", sf.lit(number)).write.partitionBy(*by, "batch")
+            numbered.mode("overwrite").option("partitionOverwriteMode", "dynamic").parquet(home.room("decisions", room))
+    write_document(rows.sparkSession, _manifests(home, f"batch={number}"), manifest)
+    return manifest
 
 
 def finished_batches(spark: SparkSession, home: Home) -> dict[int, dict[str, Any]]:
     return {manifest["batch"]: manifest for manifest in read_documents(spark, _manifests(home, "*"))}
 
 
+def next_batch(finished: Mapping[int, object]) -> int:
+    """A number that no batch has had: what a killed run has left under its own is never read."""
+    return max([time.time_ns() // 1_000_000, *(number + 1 for number in finished)])
+
+
+def _lines_of(ingesting: Ingesting, files: Sequence[LogFile]) -> DataFrame:
+    skips = str(ingesting.skip_unreadable).lower()
+    lines = files_in(
+        ingesting.spark,
+        "text",
+        ingesting.folders,
+        lineSep="\n",
+        ignoreCorruptFiles=skips,
+        ignoreMissingFiles=skips,
+    )
+    path = sf.col("_metadata.file_path")
+    return lines.where(path.isin([file.path for file in files])).select("value", path.alias("file"))
+
+
+@contextmanager
+def _whole_files(spark: SparkSession, files: Sequence[LogFile]) -> Iterator[None]:
+    """Each file is read by one task, so that its lines come in order. The plan is made at the first action."""
+    settings = {
+        "spark.sql.files.maxPartitionBytes": _MOST_BYTES,
+        "spark.sql.files.openCostInBytes": str(max(file.bytes for file in files)),
+    }
+    before = {name: str(spark.conf.get(name)) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def _first_lines(
+    ingesting: Ingesting, files: Sequence[LogFile], contents: Mapping[int, Content], rows: DataFrame
+) -> Column:
+    """For each file the number of the first line that is to be taken."""
+    ingesting.taken.look_up({content.stream for content in contents.values()})
+    first = [LONG_MAX] * len(files)
+    # Of two files of one stream the longer one comes later, so that its lines prove it.
+    for at in sorted(contents, key=lambda at: (files[at].path not in ingesting.before, contents[at].position)):
+
+        def digest_at(number: int, at: int = at) -> int | None:
+            row = rows.where(f"stream IS NULL AND source = {at} AND number = {number}").select("digest").first()
+            return None if row is None else int(row["digest"])
+
+        after = ingesting.taken.take(files[at], contents[at], digest_at)
+        if after != NOTHING and files[at].path not in ingesting.before:
+            first[at] = after + 1
+    return sf.array(*map(sf.lit, first))
+
+
 def _manifests(home: Home, name: str) -> str:
     return home.room("decisions", "manifests", name)
-
-
-def _overwrite(rows: DataFrame, path: str, *partitions: str) -> None:
-    writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
-    writer.partitionBy(*partitions).parquet(path)
 
 
 def _manifest(rows: DataFrame, number: int) -> dict[str, Any]:
@@ -111,25 +174,3 @@ def _manifest(rows: DataFrame, number: int) -> dict[str, Any]:
         "quarantined_by_column": {column or "(line)": count for column, count in sorted(by_column.items())},
         **versions(rows.sparkSession),
     }
-
-
-def _parse_batches(latest: datetime, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        rows: list[Sequence[object]] = []
-        raws, files = (batch.column(at).to_pylist() for at in (0, 1))
-        for raw, file in zip(raws, files, strict=True):
-            if raw and not raw.isspace():
-                rows += _rows_of(raw, file, latest)
-            while len(rows) >= _ROWS_AT_ONCE:
-                yield batch_of(rows[:_ROWS_AT_ONCE], _PARSED)
-                del rows[:_ROWS_AT_ONCE]
-        if rows:
-            yield batch_of(rows, _PARSED)
-
-
-def _rows_of(raw: bytes, file: str, latest: datetime) -> list[Sequence[object]]:
-    line = parse_line(raw, latest)
-    if isinstance(line, LineFault):
-        text = raw[:MAX_LINE_BYTES].decode(errors="backslashreplace")
-        return [(*_NOTHING, file, line.column, line.reason, text)]
-    return [(*row, row[0].date(), None, None, None, None) for row in line]  # type: ignore[union-attr]  # `time`

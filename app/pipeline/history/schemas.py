@@ -56,6 +56,13 @@ DECISIONS = columns(
 MatchingAcl, DefaultAllow, DefaultDeny, `acl_id` the deciding ACL (null unless MatchingAcl), `host` the client address
 as Java prints it, `sampled` the share of requests that were logged (1.0: all). Parquet also has `day`."""
 
+FILES = columns(
+    """path string not null, bytes bigint not null, modified bigint not null, stream string not null,
+    position bigint not null, digest bigint not null, was string"""
+)
+"""Files of the decision log that were read: where, how long and of when (microseconds since 1970) they were; which
+stream they hold up to which line, and the digest of these lines; by which path an earlier version had read them."""
+
 RESOURCES = columns("resource_type string not null, resource_name string not null")
 """Resources that exist (or were asked for): TOPIC, GROUP, ...; no wildcard among them."""
 

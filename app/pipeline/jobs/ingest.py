@@ -3,30 +3,30 @@
 import argparse
 import re
 from collections import Counter
+from collections.abc import Sequence
 
-from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext
-from app.pipeline.history.ingest import batch_writer, finished_batches, lines_of
+from app.pipeline.history.earlier_reads import EarlierReads
+from app.pipeline.history.ingest import BatchDone, Ingesting, finished_batches, ingest_batch, next_batch
+from app.pipeline.history.log_files import LogFile, Taken, explained, known_files, new_files
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.options import INT_MAX, checked
-from app.pipeline.spark.storage import existing
 
 _FILES_AT_ONCE = 200
 _GLOB = re.compile(r"[*?\[\]{}\\]")
-_UNREADABLE = ("FAILED_READ_FILE", "FILE_NOT_EXIST", "EOFException", "ZipException", "not in gzip format")
-_FILE = re.compile(r"(?:file:|[a-z0-9]+://)[^\s'\"]*decisions-[^\s'\"]*\.jsonl(?:\.gz)?")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--decisions",
-        metavar="FOLDER",
+    add_decisions(
+        parser,
+        "the folders that the services' decision.log.path names, with the folders in them; closed files "
+        "(decisions-*.jsonl, .jsonl.gz) are read",
         required=True,
-        type=checked(log_folder),
-        help="the folder that the service's decision.log.path names; its closed files (decisions-*.jsonl, .jsonl.gz)",
     )
     parser.add_argument(
         "--files-at-once",
@@ -45,76 +45,73 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_decisions(parser: argparse.ArgumentParser, what: str, *, required: bool) -> None:
+    """--decisions, a list; None without it."""
+    parser.add_argument(
+        "--decisions",
+        metavar="FOLDER",
+        nargs="+",
+        action="extend",
+        required=required,
+        type=checked(log_folder),
+        help=what,
+    )
+
+
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     with home_lock(context.home, "ingest"):
         return _ingest(context, arguments)
 
 
 def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
-    before = set(finished_batches(context.spark, context.home))
+    spark, home, folders = context.spark, context.home, list(dict.fromkeys(arguments.decisions))
+    finished = finished_batches(spark, home)
+    known = known_files(spark, home, finished)
+    with context.console.step(f"looking for new files in {', '.join(folders)}"):
+        earlier = EarlierReads.find(spark, home, finished, known)
+        files = new_files(spark, folders, known)
+    before = earlier.among(files)
     if before:
-        _refuse_lost_checkpoint(context)
-    with context.console.step(f"reading new files of {arguments.decisions}"):
-        _stream(context, arguments)
-    batches = finished_batches(context.spark, context.home)
-    new = [manifest for number, manifest in batches.items() if number not in before]
-    decisions, quarantined = (sum(manifest[name] for manifest in new) for name in ("decisions", "quarantined"))
+        context.console.note(
+            f"an earlier version of Klamm kept the paths of the {len(earlier.paths):,} files that it has read: "
+            f"{len(before):,} of them are here, and are known by what they hold from now on"
+        )
+    ingesting = Ingesting(spark, home, folders, Taken(known), before, arguments.skip_unreadable_files)
+    done = _take(context, ingesting, files, arguments.files_at_once, next_batch(finished))
+    known.unpersist()
+    return _say(context, done, fails=arguments.fail_on_quarantine)
+
+
+def _take(
+    context: JobContext, ingesting: Ingesting, files: Sequence[LogFile], at_once: int, number: int
+) -> list[BatchDone]:
+    done: list[BatchDone] = []
+    for first in range(0, len(files), at_once):
+        part = files[first : first + at_once]
+        with context.console.step(f"reading {len(part):,} of {len(files) - first:,} files"):
+            try:
+                done.append(ingest_batch(ingesting, part, number + len(done)))
+            except (PySparkException, Py4JError) as fault:
+                raise explained(context.spark, ingesting.folders, fault) from fault
+        for file in done[-1].unread:
+            context.console.warn(f"`{file.path}` gave no line, and was not marked as read")
+    return done
+
+
+def _say(context: JobContext, done: Sequence[BatchDone], *, fails: bool) -> int:
+    decisions, quarantined = (sum(each.manifest[name] for each in done) for name in ("decisions", "quarantined"))
     context.metrics.count("decisions_written", decisions)
     context.metrics.count("lines_quarantined", quarantined)
-    batches_taken = "1 batch" if len(new) == 1 else f"{len(new)} batches"
-    context.console.say(f"{decisions:,} decisions taken in {batches_taken}, {quarantined:,} lines put aside")
+    batches = "1 batch" if len(done) == 1 else f"{len(done)} batches"
+    context.console.say(f"{decisions:,} decisions taken in {batches}, {quarantined:,} lines put aside")
     if quarantined:
         by_column = Counter[str]()
-        for manifest in new:
-            by_column.update(manifest["quarantined_by_column"])
+        for each in done:
+            by_column.update(each.manifest["quarantined_by_column"])
         wrong = ", ".join(f"{column} {count:,}" for column, count in sorted(by_column.items()))
         context.console.say(f"put aside by column: {wrong}")
         context.console.say(f"they are in {context.home.room('decisions', 'quarantine')} (file, reason, line)")
-    return 1 if quarantined and arguments.fail_on_quarantine else 0
-
-
-def _stream(context: JobContext, arguments: argparse.Namespace) -> None:
-    checkpoint = context.home.room("decisions", "checkpoint")
-    try:
-        lines = lines_of(
-            context.spark,
-            arguments.decisions,
-            files_at_once=arguments.files_at_once,
-            skip_unreadable=arguments.skip_unreadable_files,
-        )
-        writer = lines.writeStream.foreachBatch(batch_writer(context.home.root))
-        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        try:
-            query.awaitTermination()
-        finally:
-            query.stop()
-    except AnalysisException as fault:
-        if fault.getCondition() == "PATH_NOT_FOUND":
-            raise PipelineError(f"there is no folder `{arguments.decisions}`; --decisions names the log's") from None
-        raise
-    except StreamingQueryException as fault:
-        raise _explained(fault) from fault
-
-
-def _explained(fault: PySparkException) -> Exception:
-    text = str(fault)
-    if not any(each in text for each in _UNREADABLE):
-        return fault
-    found = _FILE.search(text)
-    named = f"`{found[0]}`" if found else "a file of the decision log"
-    return PipelineError(
-        f"{named} can't be read (it has disappeared, or is torn); put a whole one in its place and run again, or with "
-        "--skip-unreadable-files. What was ingested before is kept"
-    )
-
-
-def _refuse_lost_checkpoint(context: JobContext) -> None:
-    room = context.home.room
-    if existing(context.spark, room("decisions", "checkpoint", "metadata"), "text") is None:
-        raise PipelineError(
-            f"`{room('decisions')}` holds decisions, but its checkpoint is gone, so nobody knows which files were "
-            "read: restore the folder checkpoint, or move the whole folder away to ingest all files anew"
-        )
+    return 1 if quarantined and fails else 0
 
 
 def log_folder(name: str) -> str:

@@ -26,11 +26,10 @@ STEPS = tuple(each.JOB for each in (export, ingest, snapshot, effective, hygiene
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--decisions",
-        metavar="FOLDER",
-        type=checked(ingest.log_folder),
-        help="the folder that the service's decision.log.path names; without it nothing is ingested",
+    ingest.add_decisions(
+        parser,
+        "the folders that the services' decision.log.path names; without them nothing is ingested",
+        required=False,
     )
     parser.add_argument(
         "--resources",
@@ -83,7 +82,7 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
         word
         for name in _PASSED_ON.get(step.name, ())
         if (value := getattr(arguments, name, None)) is not None
-        for word in (f"--{name.replace('_', '-')}", str(value))
+        for word in (f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value]))
     ]
     if (step is ingest.JOB and not options) or (step is report.JOB and report.undrawable()):
         return None

@@ -32,8 +32,8 @@ def check_files(arguments: argparse.Namespace, home: str, environ: Mapping[str, 
         arguments.metrics_file = None
         _check_written("--metrics-file", metrics, is_replaced=True)
         arguments.metrics_file = metrics
-    for name in ("resources", "teams", "decisions"):
-        path = getattr(arguments, name, None)
+    named = [(name, getattr(arguments, name, None)) for name in ("resources", "teams")]
+    for name, path in (*named, *(("decisions", each) for each in getattr(arguments, "decisions", None) or ())):
         if path is not None and not _NO_PLAIN_PATH.search(path):
             _check_read(f"--{name}", path, is_folder=name == "decisions")
     folder = local_folder(arguments, home, environ)

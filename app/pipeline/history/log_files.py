@@ -1,0 +1,173 @@
+"""The closed files of the decision log, known by what they hold and not by where they are.
+
+A file's lines are one stream: it is named by its first decision, and `position` is its last line that is whole. So a
+file that was moved, copied or compressed is known again, and of one that was cut when it was read the rest is taken.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import LongType, StructField, StructType
+
+from app.pipeline.history.schemas import FILES
+from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.storage import Home, existing
+
+# Open files begin with `_` and are left alone.
+_NAMES = "{decisions-*.jsonl,decisions-*.jsonl.gz}"
+_FILE = re.compile(r"(?:file:|[a-z0-9]+://)[^\s'\"]*decisions-[^\s'\"]*\.jsonl(?:\.gz)?")
+_GONE = ("FILE_NOT_EXIST", "FileNotFoundException")
+_CLOSED_TO_US = ("AccessControlException", "AccessDenied", "Permission denied")
+_UNREADABLE = ("FAILED_READ_FILE", *_GONE, *_CLOSED_TO_US, "EOFException", "ZipException", "not in gzip format")
+
+_STORED = StructType([*FILES.fields, StructField("batch", LongType())])
+
+NOTHING = -1
+
+
+class LogFile(NamedTuple):
+    """`modified` is in microseconds since 1970."""
+
+    path: str
+    bytes: int
+    modified: int
+
+    @property
+    def stem(self) -> str:
+        """Its name, whether it is compressed or not."""
+        return stem_of(self.path)
+
+
+class Content(NamedTuple):
+    """What a file holds: its stream, and the digest of its lines up to `position`."""
+
+    stream: str
+    position: int
+    digest: int
+
+
+class _Part(NamedTuple):
+    content: Content
+    stem: str
+
+
+def files_in(spark: SparkSession, kind: str, folders: Sequence[str], **options: str) -> DataFrame:
+    """The closed files of these folders, and of the folders in them, as Spark reads this kind of files."""
+    reader = spark.read.format(kind).option("pathGlobFilter", _NAMES).option("recursiveFileLookup", "true")
+    return reader.options(**options).load(list(folders))
+
+
+def log_files(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
+    """The LogFiles that are not empty, each looked for where Spark's executors run."""
+    listed = files_in(spark, "binaryFile", folders).select(
+        sf.col("_metadata.file_path").alias("path"),
+        sf.col("_metadata.file_size").alias("bytes"),
+        sf.unix_micros("_metadata.file_modification_time").alias("modified"),
+    )
+    return listed.where("bytes > 0").distinct()
+
+
+def new_files(spark: SparkSession, folders: Sequence[str], known: DataFrame) -> list[LogFile]:
+    """Those that nobody has looked at yet, the oldest first. Raises PipelineError if one can't be seen."""
+    shortcut = known.select("path", "bytes", "modified")
+    try:
+        rows = log_files(spark, folders).join(shortcut, ["path", "bytes", "modified"], "left_anti").collect()
+    except (PySparkException, Py4JError) as fault:
+        raise explained(spark, folders, fault) from fault
+    return sorted((LogFile(*row) for row in rows), key=lambda file: (file.modified, file.path))
+
+
+def explained(spark: SparkSession, folders: Sequence[str], fault: PySparkException | Py4JError) -> Exception:
+    """The fault itself unless it is one of reading the log."""
+    text = unquote(f"{fault}\n{getattr(fault, '_stackTrace', '') or ''}")
+    if isinstance(fault, AnalysisException) and fault.getCondition() == "PATH_NOT_FOUND":
+        missing = (fault.getMessageParameters() or {}).get("path", folders[0])
+        return PipelineError(f"there is no folder `{missing}`; --decisions names the log's")
+    if not any(each in text for each in _UNREADABLE):
+        return fault
+    is_gone, is_closed = (any(each in text for each in signs) for signs in (_GONE, _CLOSED_TO_US))
+    path = next((unquote(each) for each in _listed(spark, folders) if unquote(each) in text), None)
+    if path is not None and (is_gone or is_closed):
+        return PipelineError(
+            f"the driver finds `{path}`, but Spark's executors can't read it "
+            f"({'it is closed to them' if is_closed else 'there is no such file where they run'}); give them the "
+            "folder at the same path and the right to read it, or keep the log in an object store. Nothing of it was "
+            "marked as read"
+        )
+    named = path or (match[0] if (match := _FILE.search(text)) else "a file of the decision log")
+    return PipelineError(
+        f"`{named}` can't be read ({'it has disappeared' if is_gone else 'it is torn'}); put a whole one in its place "
+        "and run again, or with --skip-unreadable-files. What was ingested before is kept"
+    )
+
+
+def _listed(spark: SparkSession, folders: Sequence[str]) -> list[str]:
+    """As the driver sees them."""
+    try:
+        return sorted(files_in(spark, "binaryFile", folders).inputFiles(), key=len, reverse=True)
+    except (PySparkException, Py4JError):
+        return []
+
+
+def known_files(spark: SparkSession, home: Home, batches: Mapping[int, Mapping[str, object]]) -> DataFrame:
+    """FILES of all finished batches. Raises PipelineError if some are missing: lines would be taken twice."""
+    wanted = sum(int(str(manifest.get("files", 0))) for manifest in batches.values())
+    if not wanted:
+        return spark.createDataFrame([], FILES)
+    path = home.room("decisions", "files")
+    stored = existing(spark, path)
+    found = None if stored is None else spark.read.schema(_STORED).parquet(path)
+    rows = None if found is None else found.where(sf.col("batch").isin(list(batches))).drop("batch").persist()
+    if rows is None or rows.count() != wanted:
+        raise PipelineError(
+            f"`{path}` is not whole, so nobody knows which files of the decision log were read: restore it, or move "
+            f"`{home.room('decisions')}` away to ingest all files anew"
+        )
+    return rows
+
+
+@dataclass(slots=True)
+class Taken:
+    """What has been taken of each stream, in earlier runs (`known`: FILES) and in this one."""
+
+    known: DataFrame
+    _streams: dict[str, list[_Part]] = field(default_factory=dict)
+
+    def look_up(self, streams: Iterable[str]) -> None:
+        """To be called with the streams of a batch, as one query is made for all of them."""
+        fresh = [stream for stream in streams if stream not in self._streams]
+        self._streams |= {stream: [] for stream in fresh}
+        rows = self.known.where(sf.col("stream").isin(fresh)).select("stream", "position", "digest", "path").distinct()
+        for stream, position, digest, path in rows.collect() if fresh else ():
+            self._streams[stream].append(_Part(Content(stream, position, digest), stem_of(path)))
+
+    def take(self, file: LogFile, content: Content, digest_at: Callable[[int], int | None]) -> int:
+        """The line after which this file is to be taken; NOTHING if all of it is known.
+
+        `digest_at` gives the digest of its lines up to one of them.
+        """
+        there = self._streams[content.stream]
+        after = _after(there, file, content, digest_at)
+        there.append(_Part(content, file.stem))
+        return after
+
+
+def _after(there: list[_Part], file: LogFile, content: Content, digest_at: Callable[[int], int | None]) -> int:
+    if any(each.content == content for each in there):
+        return NOTHING
+    # Two streams that begin with the same decision are told apart by all their lines, and a shorter one by its name.
+    if any(each.content.position > content.position and each.stem == file.stem for each in there):
+        return NOTHING
+    shorter = sorted({each.content for each in there if each.content.position < content.position}, reverse=True)
+    return next((each.position for each in shorter if digest_at(each.position) == each.digest), 0)
+
+
+def stem_of(path: str) -> str:
+    return unquote(path).rpartition("/")[2].removesuffix(".gz").removesuffix(".jsonl")

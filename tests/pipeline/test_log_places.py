@@ -1,0 +1,152 @@
+"""Files of the decision log are known by what they hold: they may move, and lie in several folders."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.pipeline.history.ingest import finished_batches, next_batch, parsed, write_batch
+from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken
+from app.pipeline.history.schemas import FILES
+from app.pipeline.spark.errors import PipelineError
+from tests.pipeline.ingesting import Place, decisions, line_of
+
+
+@pytest.fixture
+def place(spark: SparkSession, tmp_path: Path) -> Place:
+    return Place(spark, tmp_path)
+
+
+def lines(first: int, count: int) -> list[bytes]:
+    return [line_of(row) for row in decisions(first, count)]
+
+
+def test_moved_folders_copies_and_compressed_files_are_taken_once(place: Place) -> None:
+    """Three replicas, whose files have the same names and other lines."""
+    folders = [place.log.with_name(f"volume {number} %20é") for number in range(3)]
+    for number, folder in enumerate(folders):
+        (folder / "pod=a").mkdir(parents=True)
+        (folder / "decisions-1.jsonl").write_bytes(b"".join(lines(100 * number, 10)))
+        (folder / "pod=a" / "decisions-[2].jsonl").write_bytes(b"".join(lines(100 * number + 10, 10)))
+    # In one batch, and in several: the same streams twice in one run.
+    shutil.copytree(folders[0], folders[0].with_name("copy"))
+    assert place.run("--files-at-once", "3", folders=[*folders, folders[0].with_name("copy"), folders[1]]) == 0
+    wanted = [100 * number + at for number in range(3) for at in range(20)]
+    assert place.offsets() == wanted
+    folders[2].rename(place.log / "moved")
+    plain = place.log / "moved" / "decisions-1.jsonl"
+    plain.with_suffix(".jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    shutil.copytree(folders[1], place.log, dirs_exist_ok=True)
+    (place.log / "decisions-1.jsonl").rename(place.log / "decisions-renamed.jsonl")
+    assert place.run() == 0
+    assert place.offsets() == wanted
+    assert "0 decisions taken" in place.said.getvalue()
+    # What was looked at once is passed over.
+    finished = len(finished_batches(place.spark, place.home))
+    assert place.run() == 0
+    assert len(finished_batches(place.spark, place.home)) == finished
+
+
+def test_a_copy_that_was_not_whole_yet_is_taken_on_from_there(place: Place) -> None:
+    whole = b"".join(lines(0, 30))
+    cut = whole.index(b"\n", len(whole) // 2) + 40
+    place.write("decisions-1.jsonl", [whole[:cut]])
+    place.run()
+    taken = len(place.offsets())
+    assert 0 < taken < 30
+    assert len(place.quarantine()) == 1
+    place.write("decisions-1.jsonl", [whole])
+    place.run()
+    assert place.offsets() == list(range(30))
+    # The half comes again from a backup, and a stream that only begins alike comes for the first time.
+    place.write("decisions-1.jsonl", [whole[:cut]])
+    place.write("decisions-2.jsonl", [*lines(0, 5), *lines(40, 40)])
+    place.run()
+    assert place.offsets() == sorted([*range(30), *range(5), *range(40, 80)])
+
+
+def test_a_home_of_an_earlier_version_goes_on(place: Place) -> None:
+    """Structured Streaming wrote the checkpoint, by paths; of its last batch there is no manifest."""
+    for number in range(4):
+        place.write(f"decisions-{number}.jsonl", lines(10 * number, 10))
+    ingest_as_before(place, batches=4, finished=3)
+    assert place.offsets() == list(range(30))
+    moved = place.log.with_name("moved")
+    place.log.rename(moved)
+    back = moved / "decisions-0.jsonl"
+    away = back.rename(back.with_name("away"))
+    for options in (("--files-at-once", "1"), ()):
+        place.run(*options, folders=[moved])
+        assert place.offsets() == list(range(40))
+    # A file that was away comes back; a copy of it and one of a migrated one come along.
+    away.rename(back)
+    place.log.mkdir()
+    shutil.copy(moved / "decisions-1.jsonl", place.log / "decisions-9.jsonl")
+    place.run(folders=[moved, place.log])
+    shutil.copy(back, place.log / "decisions-8.jsonl")
+    place.run(folders=[moved, place.log])
+    assert place.offsets() == list(range(40))
+    shutil.rmtree(place.home.room("decisions", "checkpoint"))
+    with pytest.raises(PipelineError, match="of an earlier version of Klamm, but its checkpoint is gone"):
+        place.run(folders=[moved])
+
+
+def ingest_as_before(place: Place, *, batches: int, finished: int) -> None:
+    """What `ingest` did until it kept what files hold: one batch a file."""
+    spark = place.spark
+    stream = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(place.log))
+    noted = stream.selectExpr("value", "_metadata.file_path AS file")
+
+    def write(frame: object, number: int) -> None:
+        path = frame.select("file").first()[0]  # type: ignore[attr-defined]  # a DataFrame
+        rows = parsed(frame, {path: 0}).where("stream IS NULL")  # type: ignore[arg-type]  # the same
+        write_batch(place.home, rows, spark.createDataFrame([], FILES), number)
+        manifest = Path(place.home.room("decisions", "manifests", f"batch={number}"))
+        for each in manifest.glob("*part-*"):
+            if each.suffix == ".crc":
+                each.unlink()
+                continue
+            document = json.loads(each.read_text())
+            del document["files"]
+            each.write_text(json.dumps(document))
+        if number >= finished:
+            shutil.rmtree(manifest)
+
+    writer = noted.writeStream.foreachBatch(write).option("checkpointLocation", place.home.room("decisions/checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert query.lastProgress is not None
+    assert query.lastProgress["batchId"] >= batches - 1
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_file_that_gives_no_line_is_not_marked_as_read(place: Place, skips: bool) -> None:  # noqa: FBT001
+    """As where executors can't open what they see: here it is no gzip at all, or it has disappeared."""
+    place.write("decisions-1.jsonl", lines(0, 10))
+    (place.log / "decisions-2.jsonl.gz").write_bytes(b"".join(lines(10, 10)))
+    if skips:
+        assert place.run("--skip-unreadable-files") == 0
+        assert place.offsets() == list(range(10))
+    else:
+        with pytest.raises(PipelineError, match=r"decisions-2\.jsonl\.gz` can't be read \(it is torn\)"):
+            place.run()
+    (place.log / "decisions-2.jsonl.gz").write_bytes(gzip.compress(b"".join(lines(10, 10))))
+    place.run()
+    assert place.offsets() == list(range(20))
+
+
+def test_numbers_of_batches_are_never_used_again(spark: SparkSession) -> None:
+    assert next_batch({}) > 1_700_000_000_000
+    assert next_batch({1 << 50: {}}) == (1 << 50) + 1
+    taken = Taken(spark.createDataFrame([], FILES))
+    taken.look_up(["a"])
+    digests = {4: 40, 9: 90}
+    assert taken.take(LogFile("f", 1, 1), Content("a", 9, 90), digests.get) == 0
+    assert taken.take(LogFile("g", 1, 1), Content("a", 9, 90), digests.get) == NOTHING
+    assert taken.take(LogFile("f.gz", 1, 1), Content("a", 4, 40), digests.get) == NOTHING
+    assert taken.take(LogFile("h", 1, 1), Content("a", 12, 1), digests.get) == 9
+    assert taken.take(LogFile("h", 1, 1), Content("a", 12, 2), lambda _: None) == 0
