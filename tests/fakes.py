@@ -9,8 +9,9 @@ from typing import Literal
 from uuid import UUID, uuid4
 
 from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, next_epoch
+from app.core.digest import MODULUS, acl_digest, config_digest, digest_of
 from app.core.index.table import sort_key
-from app.core.kafka.bindings import AclRow, StandardAcl
+from app.core.kafka.bindings import NO_TERMS, AclRow, AclSlice, StandardAcl
 from app.core.kafka.errors import (
     ApiException,
     InvalidRequestException,
@@ -58,6 +59,7 @@ class Tables:
         self.acls: dict[bytes, StandardAcl] = {}
         self.configs: dict[str, str] = {}
         self.records: list[Record] = []
+        self.digest = 0
 
     @property
     def last_offset(self) -> int:
@@ -70,22 +72,31 @@ class Tables:
     def copy(self) -> "Tables":
         other = Tables()
         other.acls, other.configs, other.records = dict(self.acls), dict(self.configs), list(self.records)
+        other.digest = self.digest
         return other
 
     def rows(self) -> list[AclRow]:
-        return [acl.row for acl in sorted(self.acls.values(), key=lambda acl: sort_key(acl.binding))]
+        return [acl.row for acl in self.listed()]
+
+    def listed(self) -> list[StandardAcl]:
+        return sorted(self.acls.values(), key=lambda acl: sort_key(acl.binding))
 
     def replay(self, record: Record) -> None:
         """Take a record as it is; neither its place nor its hash is looked at."""
         self.records.append(record)
+        if isinstance(record, ConfigRecord):
+            before = config_digest(record.name, self.configs.pop(record.name, None))
+            if record.value is not None:
+                self.configs[record.name] = record.value
+            self.digest = (self.digest + config_digest(record.name, record.value) - before) % MODULUS
+            return
+        key = record.acl.binding.natural_key
+        there = self.acls.pop(key, None)
+        self.digest -= 0 if there is None else acl_digest(there)
         if isinstance(record, AccessControlEntryRecord):
-            self.acls[record.acl.binding.natural_key] = record.acl
-        elif isinstance(record, RemoveAccessControlEntryRecord):
-            self.acls.pop(record.acl.binding.natural_key, None)
-        elif record.value is None:
-            self.configs.pop(record.name, None)
-        else:
-            self.configs[record.name] = record.value
+            self.acls[key] = record.acl
+            self.digest += acl_digest(record.acl)
+        self.digest %= MODULUS
 
     def draft(self, mutation: Mutation) -> tuple[Outcome | ApiException, list[Record]]:
         """What the mutation answers, and its records, still without transaction and hash."""
@@ -94,21 +105,28 @@ class Tables:
         if isinstance(mutation, DeleteAcls):
             return self._delete(mutation)
         changed = [(name, value) for name, value in mutation.changes if self.configs.get(name) != value]
-        return AlterConfigsOutcome(), [ConfigRecord(0, 0, n, v, _BIRTH, mutation.actor, b"") for n, v in changed]
+        frame = (_BIRTH, mutation.actor, b"", mutation.comment)
+        return AlterConfigsOutcome(), [ConfigRecord(0, 0, name, value, *frame) for name, value in changed]
 
     def _create(self, mutation: CreateAcls) -> tuple[Outcome | ApiException, list[Record]]:
-        new: dict[bytes, StandardAcl] = {}
-        results = []
-        for binding in mutation.bindings:
-            key = binding.natural_key
-            known = self.acls.get(key) or new.get(key)
-            if known is None:
-                new[key] = StandardAcl(uuid4(), binding)
-            results.append(CreatedAcl((known or new[key]).id, created=known is None))
-        if len(new) > MAX_RECORDS_PER_USER_OP:
+        now = dict(self.acls)
+        results: list[CreatedAcl | ApiException] = []
+        written: list[StandardAcl] = []
+        for new in mutation.acls:
+            refusal = new.expiry_refusal(_BIRTH)
+            if refusal is not None:
+                results.append(refusal)
+                continue
+            key = new.binding.natural_key
+            known = now.get(key)
+            acl = now[key] = new.over(known or StandardAcl(uuid4(), new.binding))
+            results.append(CreatedAcl(acl.id, created=known is None))
+            if acl is not known:
+                written.append(acl)
+        if len(written) > MAX_RECORDS_PER_USER_OP:
             return PolicyViolationException("Unable to perform excessively large batch operation."), []
-        records = [AccessControlEntryRecord(0, 0, acl, _BIRTH, mutation.actor, b"") for acl in new.values()]
-        return CreateAclsOutcome(results), [*records]
+        frame = (_BIRTH, mutation.actor, b"", mutation.comment)
+        return CreateAclsOutcome(results), [AccessControlEntryRecord(0, 0, acl, *frame) for acl in written]
 
     def _delete(self, mutation: DeleteAcls) -> tuple[Outcome | ApiException, list[Record]]:
         acls = sorted(self.acls.values(), key=lambda acl: sort_key(acl.binding))
@@ -117,8 +135,14 @@ class Tables:
             refusal = "Cannot remove more than 10000 acls in a single delete operation."
             return InvalidRequestException(refusal), []
         gone = {acl.id: acl for some in matches for acl in some}
-        records = [RemoveAccessControlEntryRecord(0, 0, acl, _BIRTH, mutation.actor, b"") for acl in gone.values()]
-        return DeleteAclsOutcome(matches), [*records]
+        frame = (_BIRTH, mutation.actor, b"", mutation.comment)
+        return DeleteAclsOutcome(matches), [RemoveAccessControlEntryRecord(0, 0, acl, *frame) for acl in gone.values()]
+
+
+def slice_of(acls: Sequence[StandardAcl]) -> AclSlice:
+    """A slice of a snapshot that holds these."""
+    terms = {acl.id.bytes: acl.terms for acl in acls if acl.terms != NO_TERMS}
+    return AclSlice([acl.row for acl in acls], terms, digest_of(acls, {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +150,17 @@ class _Snapshot:
     store: "FakeStore"
     head: FeedHead
     configs: Mapping[str, str]
-    rows: Sequence[AclRow]
+    acls: Sequence[StandardAcl]
 
-    async def slices(self) -> AsyncIterator[Sequence[AclRow]]:
+    async def slices(self) -> AsyncIterator[AclSlice]:
         size = self.store.rows_per_slice
-        for number, start in enumerate(range(0, len(self.rows), size)):
+        for number, start in enumerate(range(0, len(self.acls), size)):
             await self.store.reach("slice")
             if self.store.fail_after_slices == number:
                 raise StoreUnavailableException("the connection broke within the snapshot")
             if self.store.poisoned_snapshot:
                 raise PoisonedRecordException(-1, "a row of the snapshot can't be read")
-            yield self.rows[start : start + size]
+            yield slice_of(self.acls[start : start + size])
 
 
 class FakeStore:
@@ -159,6 +183,7 @@ class FakeStore:
         self.unreachable = False
         self.fail_after_slices: int | None = None
         self.poisoned_snapshot = False
+        self.digest_unknown = False
         self.poisoned_offset: int | None = None
         """A record that can't be read: looks that come to it raise."""
         self.notify_lost = False
@@ -334,7 +359,8 @@ class FakeStore:
     @property
     def head(self) -> FeedHead:
         tables = self.tables
-        return FeedHead(self.cluster_id, self.epoch, tables.last_offset, tables.hash, self.log_start_offset)
+        digest = None if self.digest_unknown else tables.digest
+        return FeedHead(self.cluster_id, self.epoch, tables.last_offset, tables.hash, self.log_start_offset, digest)
 
     def hash_at(self, offset: int) -> bytes | None:
         if self.wrong_hash is not None:
@@ -363,7 +389,7 @@ class FakeFeed:
     async def snapshot(self) -> AsyncIterator[_Snapshot]:
         store = self.store
         await store.reach("snapshot")
-        yield _Snapshot(store, store.head, dict(store.tables.configs), store.tables.rows())
+        yield _Snapshot(store, store.head, dict(store.tables.configs), store.tables.listed())
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         self.polls.append((applied_offset, limit))

@@ -1,7 +1,11 @@
 """Short words for the updates that tests of the store say often."""
 
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from collections.abc import Iterable
+from typing import Any
+
+from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import ApiException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigs, CreateAcls, CreateAclsOutcome, CreatedAcl, DeleteAcls, DeleteAclsOutcome
 from app.core.records import Record
@@ -15,8 +19,13 @@ def topic(name: str, principal: str = "User:alice", pattern_type: PatternType = 
     )
 
 
+def new(entries: Iterable[AclBinding | ApiException]) -> list[Any]:
+    """As createAcls takes them: refusals as they are, bindings without a word about their terms."""
+    return [NewAcl(entry) if isinstance(entry, AclBinding) else entry for entry in entries]
+
+
 def create(*bindings: AclBinding) -> CreateAcls:
-    return CreateAcls(bindings, ACTOR)
+    return CreateAcls(new(bindings), ACTOR)
 
 
 def delete(*filters: AclBindingFilter) -> DeleteAcls:
@@ -29,7 +38,7 @@ def alter(*changes: tuple[str, str | None]) -> AlterConfigs:
 
 def created(outcome: object) -> list[CreatedAcl]:
     assert isinstance(outcome, CreateAclsOutcome), outcome
-    return list(outcome.results)
+    return [each for each in outcome.results if isinstance(each, CreatedAcl)]
 
 
 def matches(outcome: object) -> list[list[StandardAcl]]:

@@ -3,15 +3,16 @@
 An image is one value, replaced by assignment: a reader that takes the reference once decides at one offset.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from uuid import UUID
 
+from app.core.digest import MODULUS, acl_digest, config_digest
 from app.core.index.bulk import add_rows
 from app.core.index.staging import StagedIndex
 from app.core.index.tree import AclIndex
-from app.core.kafka.bindings import AclBinding, AclRow, StandardAcl
+from app.core.kafka.bindings import AclBinding, AclRow, AclSlice, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig, effective_config, validate_config
 from app.core.kafka.errors import InvalidRequestException, PoisonedRecordException
@@ -27,6 +28,10 @@ from app.core.records import (
 from app.core.token import Token
 
 _AT_ONCE = 25
+_DAMAGED = (
+    "the tables `acl` and `config` are not what the digest in `acl_head` was kept of: rows were lost or changed behind "
+    "Klamm's back; `klamm verify` tells more, and docs/feed.md how to go on"
+)
 _ACL_CODES = frozenset(
     product(
         [each for each in ResourceType if each > ResourceType.ANY],
@@ -54,6 +59,8 @@ class AuthorizerImage:
     cluster_id: str | None = None
     offset: int = -1
     hash: bytes = GENESIS_HASH
+    digest: int | None = None
+    """The order-free digest of the ACLs and `overrides`; None for an image that is of no store's snapshot."""
 
     @staticmethod
     def empty(startup: AuthorizerConfig) -> "AuthorizerImage":
@@ -84,8 +91,8 @@ class AuthorizerImage:
             checks.follow(record, transaction[-1].offset)
         # INVARIANT: nothing below raises; the checks above have seen every record against this very index.
         for record in transaction:
-            _take(self.index, record)
-        return _after(self, transaction[-1], checks.overrides)
+            _take(self.index, record, checks.replacing)
+        return _after(self, transaction[-1], checks)
 
 
 class StagedTransaction:
@@ -110,11 +117,11 @@ class StagedTransaction:
             if number % _AT_ONCE == 0:
                 yield
         for number, record in enumerate(self._transaction):
-            _take(self._index, record)
+            _take(self._index, record, checks.replacing)
             if number % _AT_ONCE == 0:
                 yield
         yield from self._index.settle()
-        self._after = _after(self._image, last, checks.overrides)
+        self._after = _after(self._image, last, checks)
 
     def commit(self) -> AuthorizerImage:
         if self._after is None:
@@ -134,6 +141,7 @@ class ImageBuilder:
         self._startup = startup
         self._index = AclIndex()
         self._overrides: dict[str, str] = {}
+        self._digest: int | None = None
 
     def add_rows(self, rows: Sequence[AclRow]) -> None:
         """Add one slice of the snapshot. Raises PoisonedRecordException for a row that is no ACL."""
@@ -142,11 +150,23 @@ class ImageBuilder:
                 raise PoisonedRecordException(-1, f"the snapshot holds an ACL with unknown codes {row[1:5]}")
         add_rows(self._index, rows)
 
+    def add_terms(self, some: AclSlice) -> None:
+        """Add what a slice holds beside its rows."""
+        for acl_id, terms in some.terms.items():
+            self._index.table.set_terms(acl_id, terms)
+        self._digest = (self._digest or 0) + some.digest
+
     def set_configs(self, overrides: Mapping[str, str]) -> None:
         """Take the snapshot's stored configuration. Raises PoisonedRecordException for a value that is none."""
         for name, value in overrides.items():
             _check_config(-1, name, value)
         self._overrides = dict(overrides)
+        self._digest = sum(config_digest(name, value) for name, value in overrides.items())
+
+    def check_digest(self, head: FeedHead) -> None:
+        """Raises PoisonedRecordException if the rows are not those that the head's digest covers."""
+        if head.digest is not None and (self._digest or 0) % MODULUS != head.digest:
+            raise PoisonedRecordException(-1, _DAMAGED)
 
     def build(self, head: FeedHead) -> AuthorizerImage:
         return AuthorizerImage(
@@ -158,19 +178,23 @@ class ImageBuilder:
             cluster_id=head.cluster_id,
             offset=head.last_offset,
             hash=head.hash,
+            digest=None if self._digest is None else self._digest % MODULUS,
         )
 
 
 class _Checks:
     """Every record of a transaction against the image; nothing is changed."""
 
-    __slots__ = ("_changed", "_hash", "_index", "_offset", "overrides")
+    __slots__ = ("_changed", "_hash", "_index", "_offset", "digest", "overrides", "replacing")
 
     def __init__(self, image: AuthorizerImage) -> None:
         self._offset, self._hash, self._index = image.offset, image.hash, image.index
         self._changed: dict[AclBinding, StandardAcl | None] = {}
         self.overrides = image.overrides
         """The stored configuration after the records so far; the image's own object while none has changed it."""
+        self.digest = image.digest
+        self.replacing: set[int] = set()
+        """Offsets of records that give an ACL which is there other terms."""
 
     def follow(self, record: Record, last_offset: int) -> None:
         offset = self._offset = self._offset + 1
@@ -188,6 +212,9 @@ class _Checks:
 
     def _follow_config(self, record: ConfigRecord) -> None:
         _check_config(record.offset, record.name, record.value)
+        self._move_digest(
+            config_digest(record.name, record.value), config_digest(record.name, self.overrides.get(record.name))
+        )
         overrides = {name: value for name, value in self.overrides.items() if name != record.name}
         if record.value is not None:
             overrides[record.name] = record.value
@@ -200,23 +227,36 @@ class _Checks:
         present = self._changed[binding] if binding in self._changed else self._index.find(binding)
         if isinstance(record, AccessControlEntryRecord):
             if present is not None:
-                raise PoisonedRecordException(record.offset, f"the ACL {present.id} is there already")
+                if present.id != acl.id or present.terms == acl.terms:
+                    raise PoisonedRecordException(record.offset, f"the ACL {present.id} is there already")
+                self.replacing.add(record.offset)
             self._changed[binding] = acl
+            self._move_digest(acl_digest(acl), 0 if present is None else acl_digest(present))
         else:
             if present is None or present.id != acl.id:
                 raise PoisonedRecordException(record.offset, f"there is no ACL {acl.id} to remove")
             self._changed[binding] = None
+            self._move_digest(0, acl_digest(present))
+
+    def _move_digest(self, added: int, removed: int) -> None:
+        if self.digest is not None:
+            self.digest = (self.digest + added - removed) % MODULUS
 
 
-def _take(index: AclIndex, record: Record) -> None:
+def _take(index: AclIndex, record: Record, replacing: Container[int]) -> None:
     if isinstance(record, AccessControlEntryRecord):
-        index.add(record.acl.row)
+        acl = record.acl
+        if record.offset not in replacing:
+            index.add(acl.row)
+        # Most ACLs have no terms, neither before nor now.
+        if record.offset in replacing or acl.expires_at is not None or acl.owner is not None:
+            index.table.set_terms(acl.id.bytes, acl.terms)
     elif isinstance(record, RemoveAccessControlEntryRecord):
         index.remove(record.acl.binding)
 
 
-def _after(image: AuthorizerImage, last: Record, overrides: Mapping[str, str]) -> AuthorizerImage:
-    after = replace(image, offset=last.offset, hash=last.hash)
+def _after(image: AuthorizerImage, last: Record, checks: _Checks) -> AuthorizerImage:
+    after, overrides = replace(image, offset=last.offset, hash=last.hash, digest=checks.digest), checks.overrides
     if overrides is image.overrides:
         return after
     return replace(after, overrides=overrides, config=effective_config(image.startup, overrides))

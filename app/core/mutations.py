@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.errors import ApiException, InvalidUpdateVersionException, TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
@@ -15,14 +15,16 @@ MAX_RECORDS_PER_USER_OP = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CreateAcls:
-    """Valid bindings of one createAcls call, in request order (duplicates allowed).
+    """Valid ACLs of one createAcls call, in request order (duplicates allowed).
 
-    `guard`: written only if the store is at this token when this mutation's turn comes.
+    One that is there gets the terms that are said of it. `guard`: written only if the store is at this token when this
+    mutation's turn comes. `comment` goes into each record.
     """
 
-    bindings: Sequence[AclBinding]
+    acls: Sequence[NewAcl]
     actor: str
     guard: Token | None = None
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class DeleteAcls:
     filters: Sequence[AclBindingFilter]
     actor: str
     guard: Token | None = None
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class AlterConfigs:
 
     changes: Sequence[tuple[str, str | None]]
     actor: str
+    comment: str | None = None
 
 
 Mutation = CreateAcls | DeleteAcls | AlterConfigs
@@ -73,9 +77,9 @@ class CreatedAcl:
 
 @dataclass(frozen=True, slots=True)
 class CreateAclsOutcome:
-    """One entry a binding, in order. `token` as of `DeleteAclsOutcome`."""
+    """One entry an ACL, in order; refused is one that would have ended already. `token` as of `DeleteAclsOutcome`."""
 
-    results: Sequence[CreatedAcl]
+    results: Sequence[CreatedAcl | ApiException]
     token: Token | None = None
 
 

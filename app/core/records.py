@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from app.core.kafka.bindings import StandardAcl, canonical_fields
+from app.core.digest import seconds_of
+from app.core.kafka.bindings import NO_TERMS, StandardAcl, canonical_fields
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -18,7 +19,7 @@ GENESIS_HASH = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class AccessControlEntryRecord:
-    """An ACL was created."""
+    """An ACL was created; or one that is there, by the same id, has other terms from now on."""
 
     offset: int
     tx_last: int
@@ -26,6 +27,7 @@ class AccessControlEntryRecord:
     recorded_at: datetime
     actor: str
     hash: bytes
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class RemoveAccessControlEntryRecord:
     recorded_at: datetime
     actor: str
     hash: bytes
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class ConfigRecord:
     recorded_at: datetime
     actor: str
     hash: bytes
+    comment: str | None = None
 
 
 Record = AccessControlEntryRecord | RemoveAccessControlEntryRecord | ConfigRecord
@@ -58,13 +62,17 @@ Record = AccessControlEntryRecord | RemoveAccessControlEntryRecord | ConfigRecor
 
 @dataclass(frozen=True, slots=True)
 class FeedHead:
-    """The one row of `acl_head`: which store this is and how far it has come."""
+    """The one row of `acl_head`: which store this is and how far it has come.
+
+    `digest` is the whole image's (`app.core.digest`); None if nobody has kept it up to this offset.
+    """
 
     cluster_id: str
     epoch: UUID
     last_offset: int
     hash: bytes
     log_start_offset: int
+    digest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +89,21 @@ class FeedPoll:
     records: Sequence[Record]
 
 
+def hash_version(record: Record) -> int:
+    """By which of the two forms a record is hashed: 1 as ever, 2 if it says anything that form 1 has no place for."""
+    has_terms = not isinstance(record, ConfigRecord) and record.acl.terms != NO_TERMS
+    return 2 if has_terms or record.comment is not None else 1
+
+
 def record_hash(previous: bytes, record: Record) -> bytes:
     """SHA-256 over the hash before and every field of the record but its own hash."""
     digest = hashlib.sha256(previous)
-    digest.update(_canonical(record))
+    digest.update(canonical_record(record))
     return digest.digest()
 
 
-def _canonical(record: Record) -> bytes:
+def canonical_record(record: Record) -> bytes:
+    """The record as bytes (docs/feed.md). Form 2 begins with a byte 2, as no form 1 does, and says more at the end."""
     micros = (record.recorded_at - _UNIX_EPOCH) // timedelta(microseconds=1)
     parts = [
         type(record).__name__.encode(),
@@ -98,12 +113,20 @@ def _canonical(record: Record) -> bytes:
         _text(record.actor),
     ]
     if isinstance(record, ConfigRecord):
-        parts.append(_text(record.name))
-        parts.append(b"\0" if record.value is None else b"\1" + _text(record.value))
+        parts += [_text(record.name), _optional(record.value)]
     else:
-        parts.append(record.acl.id.bytes)
-        parts.append(canonical_fields(record.acl.binding))
-    return b"".join(parts)
+        parts += [record.acl.id.bytes, canonical_fields(record.acl.binding)]
+    if hash_version(record) == 1:
+        return b"".join(parts)
+    if not isinstance(record, ConfigRecord):
+        ends = record.acl.expires_at
+        parts.append(b"\0" if ends is None else b"\1" + seconds_of(ends).to_bytes(8, "big", signed=True))
+        parts.append(_optional(record.acl.owner))
+    return b"".join([b"\2", *parts, _optional(record.comment)])
+
+
+def _optional(text: str | None) -> bytes:
+    return b"\0" if text is None else b"\1" + _text(text)
 
 
 def _text(text: str) -> bytes:

@@ -10,7 +10,7 @@ from app.core.context import Reader, RequestContext, RoleGrant
 from app.core.explain.misses import Question
 from app.core.explain.why import Explanation
 from app.core.image import AuthorizerImage
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.configs import CONFIG_NAMES, AuthorizerConfig, describe
 from app.core.kafka.errors import (
@@ -25,6 +25,7 @@ from app.core.kafka.errors import (
 )
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import ClientAddress
+from app.core.kafka.validation import check_comment
 from app.core.mutations import CreatedAcl
 from app.core.token import Token
 from app.metrics.declared import Metrics
@@ -189,19 +190,21 @@ class Authorizer:
     async def create_acls(
         self,
         context: RequestContext,
-        bindings: Sequence[AclBinding | ApiException],
+        acls: Sequence[NewAcl | ApiException],
         timeout_s: float | None,
         if_unchanged_since: str | None = None,
+        comment: str | None = None,
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
         """Kafka's createAcls (KIP-140); returns when the ACLs are durable and visible here. ApiExceptions pass through.
 
         `if_unchanged_since` is a token: nothing is written unless the store is at it. Raises
         SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and before
-        any look-up; InvalidRequestException for a malformed token; then as `Updates` says.
+        any look-up; InvalidRequestException for a malformed token or comment; then as `Updates` says.
         """
         self._check_cluster_right(context, AclOperation.ALTER)
         timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
-        return await self._updates.create_acls(bindings, context.principal, timeout_s, guard)
+        check_comment(comment)
+        return await self._updates.create_acls(acls, context.principal, timeout_s, guard, comment)
 
     async def delete_acls(
         self,
@@ -209,17 +212,24 @@ class Authorizer:
         filters: Sequence[AclBindingFilter | ApiException],
         timeout_s: float | None,
         if_unchanged_since: str | None = None,
+        comment: str | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
         self._check_cluster_right(context, AclOperation.ALTER)
-        guard = _guard(if_unchanged_since)
-        return await self._updates.delete_acls(filters, context.principal, self._timeout(timeout_s), guard)
+        timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
+        check_comment(comment)
+        return await self._updates.delete_acls(filters, context.principal, timeout_s, guard, comment)
 
     async def alter_configs(
-        self, context: RequestContext, changes: Sequence[ConfigChange], timeout_s: float | None
+        self,
+        context: RequestContext,
+        changes: Sequence[ConfigChange],
+        timeout_s: float | None,
+        comment: str | None = None,
     ) -> tuple[list[ApiException | None], Token]:
         self._check_loaded()
         self._check_right(context, AclOperation.ALTER_CONFIGS)
-        return await self._updates.alter_configs(changes, context.principal, self._timeout(timeout_s))
+        check_comment(comment)
+        return await self._updates.alter_configs(changes, context.principal, self._timeout(timeout_s), comment)
 
     async def acls(
         self, context: RequestContext, acl_filter: AclBindingFilter, limit: int, cursor: str | None

@@ -50,10 +50,10 @@ def mismatch_of(image: AuthorizerImage, poll: FeedPoll) -> str | None:
         return "the store has gone back behind the image"
     if image.offset + 1 < head.log_start_offset:
         return "the records behind the image are trimmed"
-    if poll.hash_at is None:
-        return "the record of the image's offset is gone"
     if poll.hash_at != image.hash:
-        return "the store holds another history"
+        return "the record of the image's offset is gone" if poll.hash_at is None else "the store holds another history"
+    if head.last_offset == image.offset and None not in (head.digest, image.digest) and head.digest != image.digest:
+        return "the image is not the one that the store's digest is of"
     return None
 
 

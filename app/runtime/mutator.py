@@ -247,5 +247,5 @@ class Mutator:
 
 def _size(mutation: Mutation) -> int:
     if isinstance(mutation, CreateAcls):
-        return len(mutation.bindings)
+        return len(mutation.acls)
     return len(mutation.filters if isinstance(mutation, DeleteAcls) else mutation.changes)

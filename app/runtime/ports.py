@@ -5,12 +5,12 @@ RequestTimedOutException (that is unknown). Any other exception of a write is a 
 nothing of it was committed.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.kafka.bindings import AclRow, StandardAcl
+from app.core.kafka.bindings import AclSlice, StandardAcl
 from app.core.mutations import BatchOutcome, GroupOutcome, Mutation
 from app.core.records import FeedHead, FeedPoll
 
@@ -22,7 +22,7 @@ class SnapshotReader(Protocol):
     @property
     def configs(self) -> Mapping[str, str]: ...
 
-    def slices(self) -> AsyncIterator[Sequence[AclRow]]: ...
+    def slices(self) -> AsyncIterator[AclSlice]: ...
 
 
 class ChangeFeed(Protocol):

@@ -2,11 +2,11 @@
 
 import asyncio
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.core.image import AuthorizerImage, ImageBuilder
-from app.core.kafka.bindings import AclRow
+from app.core.kafka.bindings import AclSlice
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.records import FeedHead
 from app.metrics.declared import Metrics
@@ -25,7 +25,7 @@ class _Opening:
     configs: Mapping[str, str]
 
 
-_Part = _Opening | Sequence[AclRow] | FeedHead | Exception  # the head comes last
+_Part = _Opening | AclSlice | FeedHead | Exception  # the head comes last
 
 
 async def load_image(
@@ -44,10 +44,12 @@ async def load_image(
                     head = part.head
                     builder.set_configs(part.configs)
                     continue
-                for start in range(0, len(part), _ROWS_AT_ONCE):
-                    builder.add_rows(part[start : start + _ROWS_AT_ONCE])
+                for start in range(0, len(part.rows), _ROWS_AT_ONCE):
+                    builder.add_rows(part.rows[start : start + _ROWS_AT_ONCE])
                     await pace.breathe()
-                metrics.acls_being_loaded += len(part)
+                builder.add_terms(part)
+                metrics.acls_being_loaded += len(part.rows)
+            builder.check_digest(part)
             image = builder.build(part)
             # The new image outlives every collection: the first one would walk over all of it, for 40 ms and more.
             gc.freeze()
@@ -66,15 +68,15 @@ async def _read(feed: ChangeFeed, parts: asyncio.Queue[_Part]) -> None:
     try:
         async with feed.snapshot() as reader:
             await parts.put(_Opening(reader.head, dict(reader.configs)))
-            async for rows in reader.slices():
-                await parts.put(rows)
+            async for some in reader.slices():
+                await parts.put(some)
             head = reader.head
         await parts.put(head)
     except Exception as fault:  # noqa: BLE001 - the builder raises it
         await parts.put(fault)
 
 
-async def _next(parts: asyncio.Queue[_Part], timeout_s: float) -> _Opening | Sequence[AclRow] | FeedHead:
+async def _next(parts: asyncio.Queue[_Part], timeout_s: float) -> _Opening | AclSlice | FeedHead:
     async with asyncio.timeout(timeout_s):
         part = await parts.get()
     if isinstance(part, Exception):

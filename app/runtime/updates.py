@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.configs import validate_config
 from app.core.kafka.errors import (
     ApiException,
@@ -13,7 +13,7 @@ from app.core.kafka.errors import (
     UnknownServerException,
 )
 from app.core.kafka.filters import AclBindingFilter
-from app.core.kafka.validation import validate_filter, validate_new_acl
+from app.core.kafka.validation import validate_filter, validate_new_acl, validate_terms
 from app.core.mutations import (
     AlterConfigs,
     AlterConfigsOutcome,
@@ -56,21 +56,23 @@ class Updates:
 
     async def create_acls(
         self,
-        bindings: Sequence[AclBinding | ApiException],
+        acls: Sequence[NewAcl | ApiException],
         actor: str,
         timeout_s: float,
         guard: Token | None = None,
+        comment: str | None = None,
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
-        """Raises PolicyViolationException for more than 10,000 new ACLs in one call.
+        """Raises PolicyViolationException for more than 10,000 ACLs that are new or change in one call.
 
         With a guard nothing is written unless the store is at that token: raises InvalidUpdateVersionException, or
         TokenEpochMismatchException. The token returned is then the state right after this call.
         """
-        checked = await _checked(bindings, validate_new_acl)
+        checked = await _checked(acls, _acl_refusal)
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        outcome, token = await self._write(CreateAcls(valid, actor, guard), CreateAclsOutcome, timeout_s, "createAcls")
+        mutation = CreateAcls(valid, actor, guard, comment)
+        outcome, token = await self._write(mutation, CreateAclsOutcome, timeout_s, "createAcls")
         return _merged(checked, outcome.results), token
 
     async def delete_acls(
@@ -79,23 +81,25 @@ class Updates:
         actor: str,
         timeout_s: float,
         guard: Token | None = None,
+        comment: str | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
         """Raises InvalidRequestException for more than 10,000 removals in one call."""
         checked = await _checked(filters, validate_filter)
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        outcome, token = await self._write(DeleteAcls(valid, actor, guard), DeleteAclsOutcome, timeout_s, "deleteAcls")
+        mutation = DeleteAcls(valid, actor, guard, comment)
+        outcome, token = await self._write(mutation, DeleteAclsOutcome, timeout_s, "deleteAcls")
         return _merged(checked, map(list, outcome.matches)), token
 
     async def alter_configs(
-        self, changes: Sequence[ConfigChange], actor: str, timeout_s: float
+        self, changes: Sequence[ConfigChange], actor: str, timeout_s: float, comment: str | None = None
     ) -> tuple[list[ApiException | None], Token]:
         checked = await _checked(changes, _config_refusal)
         valid = _valid(checked)
         if not valid:
             return _merged(checked, ()), self._token()
-        _, token = await self._write(AlterConfigs(valid, actor), AlterConfigsOutcome, timeout_s)
+        _, token = await self._write(AlterConfigs(valid, actor, comment), AlterConfigsOutcome, timeout_s)
         return _merged(checked, [None] * len(valid)), token
 
     async def _write(
@@ -133,6 +137,10 @@ async def _checked(
         return entry if isinstance(entry, ApiException) else refusal_of(entry) or entry
 
     return await each_paced(entries, check)
+
+
+def _acl_refusal(acl: NewAcl) -> ApiException | None:
+    return validate_new_acl(acl.binding) or validate_terms(acl)
 
 
 def _config_refusal(change: ConfigChange) -> ApiException | None:

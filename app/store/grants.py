@@ -16,9 +16,12 @@ _log = logging.getLogger(__name__)
 # trim_acl_record alone. UPDATE on a column of acl_head is what lets a writer lock it.
 _GRANTS: Mapping[tuple[str, str], str] = MappingProxyType(
     {
-        ("klamm_app", "acl_head"): """GRANT SELECT, UPDATE (epoch, last_offset, hash, system_identifier, timeline)
+        (
+            "klamm_app",
+            "acl_head",
+        ): """GRANT SELECT, UPDATE (epoch, last_offset, hash, system_identifier, timeline, digest, digest_offset)
             ON acl_head TO klamm_app""",
-        ("klamm_app", "acl"): "GRANT SELECT, INSERT, DELETE ON acl TO klamm_app",
+        ("klamm_app", "acl"): "GRANT SELECT, INSERT, DELETE, UPDATE (expires_at, owner) ON acl TO klamm_app",
         ("klamm_app", "acl_record"): "GRANT SELECT, INSERT ON acl_record TO klamm_app",
         ("klamm_app", "config"): "GRANT SELECT, INSERT, UPDATE, DELETE ON config TO klamm_app",
         ("klamm_app", "code_name"): "GRANT SELECT ON code_name TO klamm_app",
@@ -33,6 +36,9 @@ _GRANTS: Mapping[tuple[str, str], str] = MappingProxyType(
         ("klamm_spark", "acl_v1"): "GRANT SELECT ON acl_v1 TO klamm_spark",
         ("klamm_spark", "acl_record_v1"): "GRANT SELECT ON acl_record_v1 TO klamm_spark",
         ("klamm_spark", "acl_head_v1"): "GRANT SELECT ON acl_head_v1 TO klamm_spark",
+        ("klamm_spark", "acl_v2"): "GRANT SELECT ON acl_v2 TO klamm_spark",
+        ("klamm_spark", "acl_record_v2"): "GRANT SELECT ON acl_record_v2 TO klamm_spark",
+        ("klamm_spark", "acl_head_v2"): "GRANT SELECT ON acl_head_v2 TO klamm_spark",
         ("klamm_spark", "config_v1"): "GRANT SELECT ON config_v1 TO klamm_spark",
         ("klamm_spark", "tell_exported"): "GRANT EXECUTE ON FUNCTION tell_exported(uuid, uuid, bigint) TO klamm_spark",
     }
@@ -50,12 +56,19 @@ _LACKING = text(
         ('klamm_app', 'config', 'DELETE'), ('klamm_app', 'code_name', 'SELECT'),
         ('klamm_app', 'exporter', 'SELECT'),
         ('klamm_spark', 'acl_v1', 'SELECT'), ('klamm_spark', 'acl_record_v1', 'SELECT'),
-        ('klamm_spark', 'acl_head_v1', 'SELECT'), ('klamm_spark', 'config_v1', 'SELECT')
+        ('klamm_spark', 'acl_head_v1', 'SELECT'), ('klamm_spark', 'config_v1', 'SELECT'),
+        ('klamm_spark', 'acl_v2', 'SELECT'), ('klamm_spark', 'acl_record_v2', 'SELECT'),
+        ('klamm_spark', 'acl_head_v2', 'SELECT')
     ) AS wanted(role, object, privilege) WHERE to_regrole(role) IS NOT NULL
     UNION ALL
     SELECT role, 'acl_head', has_column_privilege(role, 'acl_head', name, 'UPDATE')
     FROM (VALUES ('klamm_app')) AS roles(role),
-        unnest(ARRAY['epoch', 'last_offset', 'hash', 'system_identifier', 'timeline']) AS name
+        unnest(ARRAY['epoch', 'last_offset', 'hash', 'system_identifier', 'timeline', 'digest', 'digest_offset'])
+            AS name
+    WHERE to_regrole(role) IS NOT NULL
+    UNION ALL
+    SELECT role, 'acl', has_column_privilege(role, 'acl', name, 'UPDATE')
+    FROM (VALUES ('klamm_app')) AS roles(role), unnest(ARRAY['expires_at', 'owner']) AS name
     WHERE to_regrole(role) IS NOT NULL
     UNION ALL
     SELECT role, 'schema', has_schema_privilege(role, current_schema(), 'USAGE')

@@ -25,6 +25,7 @@ from app.store.engine import StoreTimeouts, connect, retry_backoff
 from app.store.faults import translated_faults
 from app.store.grants import grant
 from app.store.tables import acl_head, code_name
+from app.store.writing.settled_digest import settle_digest
 
 _TIMEOUTS = StoreTimeouts(lock_s=4.0, statement_s=5.0)
 
@@ -57,6 +58,7 @@ async def migrate(url: DatabaseUrl, *, cluster_id: str | None = None) -> None:
         connection.commit()
 
     await _run_locked(url, upgrade)
+    await settle_digest(url, _TIMEOUTS)
 
 
 def _upgrade(config: Config) -> None:

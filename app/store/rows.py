@@ -3,12 +3,14 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from app.core.kafka.bindings import AclBinding, AclRow, StandardAcl
+from app.core.digest import digest_of_lines
+from app.core.kafka.bindings import NO_TERMS, AclBinding, AclRow, AclSlice, AclTerms, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import (
@@ -17,6 +19,7 @@ from app.core.records import (
     FeedHead,
     Record,
     RemoveAccessControlEntryRecord,
+    hash_version,
 )
 
 T = TypeVar("T")
@@ -36,8 +39,18 @@ BINDING_COLUMNS: Mapping[str, str] = MappingProxyType(
 )
 """What a binding is made of, and of which type: columns of `acl` and `acl_record`, in the order of `AclRow`."""
 
+TERMS_COLUMNS: Mapping[str, str] = MappingProxyType({"expires_at": "timestamptz", "owner": "text"})
+"""What else an ACL has, in the order of `AclTerms`."""
+
 ACL_COLUMNS: Mapping[str, str] = MappingProxyType(
-    {"id": "uuid", **BINDING_COLUMNS, "natural_key": "bytea", "created_offset": "bigint", "created_by": "text"}
+    {
+        "id": "uuid",
+        **BINDING_COLUMNS,
+        "natural_key": "bytea",
+        "created_offset": "bigint",
+        "created_by": "text",
+        **TERMS_COLUMNS,
+    }
 )
 """Those of `acl` that differ from row to row in one transaction."""
 
@@ -51,6 +64,9 @@ RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
         "config_value": "text",
         "actor": "text",
         "hash": "bytea",
+        **TERMS_COLUMNS,
+        "comment": "text",
+        "hash_version": "smallint",
     }
 )
 """The same of `acl_record`."""
@@ -87,6 +103,15 @@ def insert_statement(table: str, columns: Mapping[str, str], constants: Sequence
     return f"INSERT INTO {table} ({', '.join(names)}) SELECT {', '.join(values)} FROM unnest({', '.join(arrays)}) AS r"  # noqa: S608 - all of it is declared above
 
 
+def select_acl_lines(*, ordered: bool) -> str:
+    """INVARIANT: as COPY writes them, with null as an empty field, these are the canonical rows of the digest."""
+    lines = f"""SELECT encode(uuid_send(id), 'hex'), {", ".join(BINDING_COLUMNS)},
+    extract(epoch FROM expires_at)::bigint, owner FROM acl"""  # noqa: S608 - names of columns, declared above
+    # left(resource_name, 200) changes nothing in the order but fits the index, so that nothing need be sorted at once.
+    order = "resource_type, left(resource_name, 200), resource_name, pattern_type, principal, host, operation"
+    return f"{lines} ORDER BY {order}, permission_type" if ordered else lines
+
+
 async def in_slices(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
     """The items in slices, with a turn for the event loop between two."""
     for start in range(0, len(items), SLICE):
@@ -96,27 +121,37 @@ async def in_slices(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
 
 
 def acl_values(acl: StandardAcl, key: bytes, offset: int, actor: str) -> tuple[Any, ...]:
-    return (acl.id, *binding_values(acl.binding), key, offset, actor)
+    return (acl.id, *binding_values(acl.binding), key, offset, actor, *acl.terms)
 
 
 def record_values(record: Record, record_hash: bytes) -> tuple[Any, ...]:
     kind = type(record).__name__
+    about: tuple[Any, ...]
     if isinstance(record, ConfigRecord):
-        return (record.offset, kind, None, *_NO_BINDING, record.name, record.value, record.actor, record_hash)
-    acl = record.acl
-    return (record.offset, kind, acl.id, *binding_values(acl.binding), None, None, record.actor, record_hash)
+        about = (None, *_NO_BINDING, record.name, record.value)
+        terms = NO_TERMS
+    else:
+        about = (record.acl.id, *binding_values(record.acl.binding), None, None)
+        terms = record.acl.terms
+    return (record.offset, kind, *about, record.actor, record_hash, *terms, record.comment, hash_version(record))
 
 
-def acl_rows(lines: Sequence[str]) -> list[AclRow]:
-    """From COPY's text format: the id in hexadecimal digits, then the binding. Raises ValueError or KeyError."""
+def acl_slice(lines: Sequence[bytes]) -> AclSlice:
+    """From COPY's lines, which are the digest's canonical rows. Raises ValueError or KeyError."""
     rows: list[AclRow] = []
-    for line in lines:
-        acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = line.split("\t")
+    terms: dict[bytes, AclTerms] = {}
+    for line in [line.decode() for line in lines]:
+        acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host, ends, owner = (
+            line.split("\t")
+        )
         if "\\" in line:
-            name, principal, host = _unescaped(name), _unescaped(principal), _unescaped(host)
+            name, principal, host, owner = map(_unescaped, (name, principal, host, owner))
+        raw_id = bytes.fromhex(acl_id)
+        if ends or owner:
+            terms[raw_id] = AclTerms(datetime.fromtimestamp(int(ends), UTC) if ends else None, owner or None)
         rows.append(
             (
-                bytes.fromhex(acl_id),
+                raw_id,
                 _RESOURCE_TYPE_TEXTS[resource_type],
                 _PATTERN_TYPE_TEXTS[pattern_type],
                 _OPERATION_TEXTS[operation],
@@ -126,7 +161,7 @@ def acl_rows(lines: Sequence[str]) -> list[AclRow]:
                 host,
             ),
         )
-    return rows
+    return AclSlice(rows, terms, digest_of_lines(lines))
 
 
 def _unescaped(field: str) -> str:
@@ -147,7 +182,7 @@ def acl_of(row: Row, id_column: str = "id") -> StandardAcl:
     if None in (binding.resource_name, binding.principal, binding.host, row[id_column]):
         raise ValueError("a field of the ACL is missing")
     # asyncpg's UUID is one, made and compared ten times faster than Python's own.
-    return StandardAcl(row[id_column], binding)
+    return StandardAcl(row[id_column], binding, row["expires_at"], row["owner"])
 
 
 def head_of(row: Row) -> FeedHead:
@@ -157,23 +192,33 @@ def head_of(row: Row) -> FeedHead:
         last_offset=row["last_offset"],
         hash=row["head_hash"],
         log_start_offset=row["log_start_offset"],
+        digest=digest_in(row),
     )
+
+
+def digest_in(row: Row) -> int | None:
+    return None if row["digest"] is None else int.from_bytes(row["digest"])
 
 
 def record_of(row: Row) -> Record:
     offset = row["offset"]
-    frame = {name: row[name] for name in ("offset", "tx_last", "recorded_at", "actor", "hash")}
+    frame = {name: row[name] for name in ("offset", "tx_last", "recorded_at", "actor", "hash", "comment")}
+    record: Record
     try:
         match row["kind"]:
             case "AccessControlEntryRecord":
-                return AccessControlEntryRecord(acl=acl_of(row, "acl_id"), **frame)
+                record = AccessControlEntryRecord(acl=acl_of(row, "acl_id"), **frame)
             case "RemoveAccessControlEntryRecord":
-                return RemoveAccessControlEntryRecord(acl=acl_of(row, "acl_id"), **frame)
+                record = RemoveAccessControlEntryRecord(acl=acl_of(row, "acl_id"), **frame)
             case "ConfigRecord" if row["config_name"] is not None:
-                return ConfigRecord(name=row["config_name"], value=row["config_value"], **frame)
+                record = ConfigRecord(name=row["config_name"], value=row["config_value"], **frame)
+            case kind:
+                raise PoisonedRecordException(offset, f"`{kind}` is no kind of record that this version can read")
     except (KeyError, ValueError) as fault:
         raise PoisonedRecordException(offset, "a code or a field that this version can't read") from fault
-    raise PoisonedRecordException(offset, f"`{row['kind']}` is no kind of record that this version can read")
+    if row["hash_version"] != hash_version(record):
+        raise PoisonedRecordException(offset, f"hash version {row['hash_version']} is not that of what it says")
+    return record
 
 
 class OrderCheck:

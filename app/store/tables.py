@@ -58,8 +58,11 @@ acl_head = Table(
     Column("log_start_offset", BigInteger, nullable=False),
     Column("system_identifier", BigInteger),
     Column("timeline", Integer),
+    Column("digest", LargeBinary),
+    Column("digest_offset", BigInteger),
     CheckConstraint("only_row", name="only_row"),
     CheckConstraint("octet_length(hash) = 32", name="hash_length"),
+    CheckConstraint("octet_length(digest) = 32", name="digest_length"),
     CheckConstraint("log_start_offset BETWEEN 1 AND last_offset + 1", name="log_start_offset"),
 )
 
@@ -72,6 +75,8 @@ acl = Table(
     Column("created_offset", BigInteger, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False),
     _text("created_by"),
+    Column("expires_at", DateTime(timezone=True)),
+    _text("owner", nullable=True),
     CheckConstraint("octet_length(natural_key) = 32", name="natural_key_length"),
 )
 # Serves the order of a snapshot, and filters by type, by type and name, and by the prefixes of a name (MATCH).
@@ -91,6 +96,10 @@ acl_record = Table(
     Column("recorded_at", DateTime(timezone=True), nullable=False),
     _text("actor"),
     Column("hash", LargeBinary, nullable=False),
+    Column("expires_at", DateTime(timezone=True)),
+    _text("owner", nullable=True),
+    _text("comment", nullable=True),
+    Column("hash_version", SmallInteger, nullable=False, server_default=text("1")),
 )
 
 config = Table(

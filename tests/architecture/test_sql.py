@@ -17,8 +17,8 @@ COMPOSED: Mapping[tuple[str, str], str] = {
         "app/store/writing/selection.py",
         "_statement",
     ): "names of columns from rows, and conditions by the shape of a filter, each a literal of the module",
-    ("app/store/reading/snapshot.py", "_select_acls"): "names of columns from rows",
     ("app/store/rows.py", "insert_statement"): "names and types of columns, declared beside it",
+    ("app/store/rows.py", "select_acl_lines"): "names of columns, declared beside it",
     (
         "app/store/embedded/cluster.py",
         "_create_database",

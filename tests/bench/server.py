@@ -7,7 +7,7 @@ Only its ACLs are a workload's instead of PostgreSQL's. With a third argument, a
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
@@ -15,7 +15,7 @@ from uuid import UUID
 from app.cli.main import Replica
 from app.cli.server import ServerOptions, serve
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.kafka.bindings import AclRow
+from app.core.kafka.bindings import AclRow, AclSlice
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.mutations import GroupOutcome, Mutation
@@ -54,9 +54,9 @@ class StillFeed:
         yield self
         self._rows = []
 
-    async def slices(self) -> AsyncIterator[Sequence[AclRow]]:
+    async def slices(self) -> AsyncIterator[AclSlice]:
         for rows in rows_in_slices(self._rows):
-            yield rows
+            yield AclSlice(rows, {}, 0)
 
     async def poll(self, _applied_offset: int, _limit: int) -> FeedPoll:
         return FeedPoll(_HEAD, GENESIS_HASH, ())

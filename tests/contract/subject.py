@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.core.continuity import KnownHistory
-from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.bindings import NO_TERMS, StandardAcl
 from app.core.kafka.errors import ApiException
 from app.core.mutations import Mutation, Outcome
 from app.core.records import FeedHead, Record
@@ -29,7 +29,11 @@ class Subject:
     async def acls(self) -> list[StandardAcl]:
         """All ACLs, as a snapshot tells them."""
         async with self.feed.snapshot() as reader:
-            return [StandardAcl.from_row(row) async for some in reader.slices() for row in some]
+            return [
+                StandardAcl.from_row(row, some.terms.get(row[0], NO_TERMS))
+                async for some in reader.slices()
+                for row in some.rows
+            ]
 
     async def head(self) -> FeedHead:
         return (await self.feed.poll(0, 1)).head

@@ -107,7 +107,7 @@ async def test_a_snapshot_and_the_records_after_it_make_the_whole(subject: Subje
     await subject.write(create(topic("a"), topic("b")))
     async with subject.feed.snapshot() as reader:
         await subject.write(create(topic("c")), delete(AclBindingFilter(resource_name="a")))
-        acls = {acl.id: acl async for some in reader.slices() for acl in map(StandardAcl.from_row, some)}
+        acls = {acl.id: acl async for some in reader.slices() for acl in map(StandardAcl.from_row, some.rows)}
         head = reader.head
 
     assert head.last_offset == 2
@@ -121,7 +121,7 @@ async def test_slices_hold_500_rows_at_most_and_keep_the_order(subject: Subject)
     await subject.write(create(*[topic(f"t{n:04}") for n in reversed(range(1_700))]))
 
     async with subject.feed.snapshot() as reader:
-        slices = [some async for some in reader.slices()]
+        slices = [some.rows async for some in reader.slices()]
 
     assert max(map(len, slices)) <= 500
     assert [row[5] for some in slices for row in some] == [f"t{n:04}" for n in range(1_700)]

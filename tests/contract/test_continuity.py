@@ -14,7 +14,7 @@ from app.core.mutations import CreateAcls
 from app.core.records import GENESIS_HASH
 from app.core.token import Token
 from tests.contract.subject import Subject
-from tests.updates import ACTOR, alter, create, delete, topic
+from tests.updates import ACTOR, alter, create, delete, new, topic
 
 Written = tuple[UUID, int]
 Write = Callable[[Subject, KnownHistory], Awaitable[Written]]
@@ -112,7 +112,7 @@ async def test_whoever_knows_of_an_epoch_that_is_over_goes_on_in_the_later_one(s
 async def test_a_guard_of_a_lost_history_holds_nowhere(subject: Subject) -> None:
     *_, head = await three_records(subject)
     known = KnownHistory(FeedPosition(head.epoch, 5, b"of a record that was lost"))
-    guarded = CreateAcls([topic("d")], ACTOR, Token(head.epoch, 3))
+    guarded = CreateAcls(new([topic("d")]), ACTOR, Token(head.epoch, 3))
 
     outcome = await subject.store.write([guarded], known)
 

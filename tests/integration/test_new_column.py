@@ -8,36 +8,36 @@ MIGRATION = '''"""Whom an ACL belongs to."""
 
 from alembic import op
 
-revision = "2099_01_01_owner"
+revision = "2099_01_01_team"
 down_revision = "HEAD"
 branch_labels = None
 depends_on = None
 
 
 def upgrade() -> None:
-    op.execute('ALTER TABLE acl ADD COLUMN owner text COLLATE "C"')
+    op.execute('ALTER TABLE acl ADD COLUMN team text COLLATE "C"')
 
 
 def downgrade() -> None:
-    op.execute("ALTER TABLE acl DROP COLUMN owner")
+    op.execute("ALTER TABLE acl DROP COLUMN team")
 '''
 
 EDITS: Edits = {
     "app/core/kafka/bindings.py": [
         (
-            "    id: UUID\n    binding: AclBinding\n",
-            '    id: UUID\n    binding: AclBinding\n    owner: str = "team-a"\n',
+            "    owner: str | None = None\n\n    @property\n",
+            "    owner: str | None = None\n    team: str = 'team-a'\n\n    @property\n",
         )
     ],
     "app/store/rows.py": [
-        ('"created_by": "text"}', '"created_by": "text", "owner": "text"}'),
         (
-            "return (acl.id, *binding_values(acl.binding), key, offset, actor)",
-            "return (acl.id, *binding_values(acl.binding), key, offset, actor, acl.owner)",
+            '        "created_by": "text",\n        **TERMS_COLUMNS,\n',
+            '        "created_by": "text",\n        **TERMS_COLUMNS,\n        "team": "text",\n',
         ),
+        ("key, offset, actor, *acl.terms)", "key, offset, actor, *acl.terms, acl.team)"),
     ],
     "app/store/tables.py": [
-        ('    _text("created_by"),\n', '    _text("created_by"),\n    _text("owner", nullable=True),\n')
+        ('    _text("created_by"),\n', '    _text("created_by"),\n    _text("team", nullable=True),\n')
     ],
 }
 
@@ -49,16 +49,16 @@ from app.core.mutations import CreateAcls
 from app.formats.database_url import DatabaseUrl
 from app.store.migrate import migrate
 from app.store.writing.acl_store import PostgresAclStore
-from tests.updates import topic
+from tests.updates import new, topic
 
 async def main(dsn):
     url = DatabaseUrl.parse(dsn)
     await migrate(url)
     store = PostgresAclStore(url)
-    await store.write([CreateAcls([topic("orders")], "User:admin")], KnownHistory())
+    await store.write([CreateAcls(new([topic("orders")]), "User:admin")], KnownHistory())
     await store.close()
     connection = await asyncpg.connect(dsn)
-    print(await connection.fetchval("SELECT owner FROM acl"))
+    print(await connection.fetchval("SELECT team FROM acl"))
     await connection.close()
 
 asyncio.run(main(sys.argv[1]))
@@ -72,7 +72,7 @@ def test_a_new_column_touches_four_files(database_url: str, tmp_path: Path) -> N
     (newest,) = (
         each for each in texts if not any(f'down_revision: str | None = "{each}"' in text for text in texts.values())
     )
-    (versions / "2099_01_01_owner.py").write_text(MIGRATION.replace("HEAD", newest))
+    (versions / "2099_01_01_team.py").write_text(MIGRATION.replace("HEAD", newest))
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "updates.py").write_text((Path(__file__).parents[1] / "updates.py").read_text())
     assert run_in(tmp_path, "-c", WRITE, database_url).strip() == "team-a"

@@ -130,7 +130,7 @@ async def test_no_change_is_lost_doubled_or_reordered(store_url: str) -> None:
             while follower.offset < last:
                 await follower.follow_once()
         async with follower.feed.snapshot() as reader:
-            rows = [row async for some in reader.slices() for row in some]
+            rows = [row async for some in reader.slices() for row in some.rows]
         await follower.follow_once()
         assert {StandardAcl.from_row(row) for row in rows} == set(follower.acls.values())
         assert (reader.head.last_offset, reader.head.hash) == (follower.offset, follower.hash)

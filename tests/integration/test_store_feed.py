@@ -50,7 +50,7 @@ async def read_all(feed: PostgresChangeFeed, between: Callable[[], None] = lambd
     rows = 0
     async with feed.snapshot() as reader:
         async for some in reader.slices():
-            rows += len(some)
+            rows += len(some.rows)
             between()
             await asyncio.sleep(0.01)
     return rows

@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -15,10 +16,13 @@ from sqlalchemy import Connection as SyncConnection
 
 import migrations
 from app.core.continuity import KnownHistory
+from app.core.digest import MODULUS, config_digest, digest_of
+from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import InconsistentClusterIdException, StoreUnavailableException
 from app.core.kafka.filters import AclBindingFilter
-from app.core.records import GENESIS_HASH
+from app.core.mutations import CreateAcls
+from app.core.records import GENESIS_HASH, record_hash
 from app.formats.database_url import DatabaseUrl
 from app.store import migrate as migrate_module
 from app.store.engine import Connection
@@ -81,7 +85,7 @@ async def test_up_down_and_up_again(database_url: str) -> None:
     await migrate(DatabaseUrl.parse(database_url))
     there = await tables(database_url)
     assert {"acl_head", "acl", "acl_record", "config", "code_name"} <= there
-    assert {"acl_v1", "acl_record_v1", "acl_head_v1", "config_v1"} <= there
+    assert {"acl_v1", "acl_record_v1", "acl_head_v1", "config_v1", "acl_v2", "acl_record_v2", "acl_head_v2"} <= there
     await downgrade(DatabaseUrl.parse(database_url), "base")
     assert await tables(database_url) == set()
     await migrate(DatabaseUrl.parse(database_url))
@@ -215,6 +219,64 @@ async def test_the_views_show_the_head_and_the_configuration(store: PostgresAclS
     ]
 
 
+async def test_the_views_of_version_2_say_more(store: PostgresAclStore, database: Connection) -> None:
+    ends = datetime(2099, 1, 1, tzinfo=UTC)
+    mutation = CreateAcls([NewAcl(topic("orders"), ends, "orders team")], ACTOR, comment="TICKET-1")
+    await store.write([mutation, alter(("a", "b"))], KnownHistory())
+
+    for view in ("acl", "acl_record", "acl_head"):
+        older = [dict(row) for row in await database.fetch(f"SELECT * FROM {view}_v1")]  # noqa: S608 - names from above
+        newer = [dict(row) for row in await database.fetch(f"SELECT * FROM {view}_v2")]  # noqa: S608 - names from above
+        assert [{name: row[name] for name in older[0]} for row in newer] == older
+    (acl,) = await database.fetch("SELECT expires_at, owner FROM acl_v2")
+    assert tuple(acl) == (ends, "orders team")
+    records = await database.fetch(
+        'SELECT expires_at, owner, comment, hash_version FROM acl_record_v2 ORDER BY "offset"'
+    )
+    assert [tuple(row) for row in records] == [(ends, "orders team", "TICKET-1", 2), (None, None, None, 1)]
+    assert await database.fetchval("SELECT digest FROM acl_head_v2") is not None
+
+
+async def test_a_store_of_the_release_before_goes_on_with_its_chain_and_gets_its_digest(
+    database_url: str, database: Connection
+) -> None:
+    """As that release left it, without the new columns. Then its writers go on for a while beside new ones."""
+    url = DatabaseUrl.parse(database_url)
+    await migrate(url)
+    store = PostgresAclStore(url)
+    await store.write([create(topic("a"), topic("tab\there")), alter(("super.users", "User:a"))], KnownHistory())
+    await store.close()
+    before = [dict(row) for row in await database.fetch('SELECT * FROM acl_record_v1 ORDER BY "offset"')]
+    await downgrade(url, "2026_11_22_exporters")
+    await migrate(url)
+
+    assert [dict(row) for row in await database.fetch('SELECT * FROM acl_record_v1 ORDER BY "offset"')] == before
+    store, feed = PostgresAclStore(url), PostgresChangeFeed(url)
+    migrated = (await feed.poll(0, 10)).head
+    async with feed.snapshot() as reader:
+        acls = [StandardAcl.from_row(row) async for some in reader.slices() for row in some.rows]
+    assert migrated.digest == digest_of(acls, {"super.users": "User:a"})
+    await store.write([CreateAcls([NewAcl(topic("b"), owner="x")], ACTOR, comment="new")], KnownHistory())
+    poll = await feed.poll(0, 10)
+    chained = GENESIS_HASH
+    for record in poll.records:
+        chained = record_hash(chained, record)
+        assert record.hash == chained
+    assert poll.head.hash == chained
+
+    await database.execute("UPDATE acl_head SET last_offset = last_offset + 0, digest_offset = digest_offset - 1")
+    assert (await feed.poll(0, 10)).head.digest is None
+    await store.write([create(topic("c"))], KnownHistory())
+    assert (await feed.poll(0, 10)).head.digest is None
+    await migrate(url)
+    async with feed.snapshot() as reader:
+        lines = [some.digest async for some in reader.slices()]
+    head = (await feed.poll(0, 10)).head
+    assert head.digest == (sum(lines) + config_digest("super.users", "User:a")) % MODULUS
+    await store.close()
+    await feed.close()
+
+
 async def test_the_views_know_every_code_and_say_unknown_to_others(database: Connection) -> None:
     named = {(row["field"], row["code"], row["name"]) for row in await database.fetch("SELECT * FROM code_name")}
     await database.execute(
@@ -248,8 +310,9 @@ async def test_views_and_their_columns_are_explained(database: Connection) -> No
         """SELECT c.relname, obj_description(c.oid) AS said,
             count(col_description(c.oid, a.attnum)) AS columns_explained
         FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-        WHERE c.relname IN ('acl_v1', 'acl_record_v1', 'acl_head_v1', 'config_v1') GROUP BY c.oid, c.relname"""
+        WHERE c.relname IN ('acl_v1', 'acl_record_v1', 'acl_head_v1', 'config_v1', 'acl_v2', 'acl_record_v2',
+            'acl_head_v2') GROUP BY c.oid, c.relname"""
     )
 
-    assert len(comments) == 4
+    assert len(comments) == 7
     assert all(row["said"] and row["columns_explained"] >= 3 for row in comments)

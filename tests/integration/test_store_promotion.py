@@ -78,7 +78,7 @@ async def test_a_standby_takes_no_updates_and_a_promoted_one_begins_a_new_epoch(
         await migrate(DatabaseUrl.parse(standby_dsn))
         assert (await feed.poll(0, 10)).head.epoch == before.epoch
         async with feed.snapshot() as reader:
-            assert len([row async for some in reader.slices() for row in some]) == 1
+            assert len([row async for some in reader.slices() for row in some.rows]) == 1
 
         assert await admin.fetchval("SELECT pg_promote()")
         await asyncio.sleep(1.0)  # the store does not knock again at once

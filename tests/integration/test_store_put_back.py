@@ -26,6 +26,7 @@ from app.store.writing.acl_store import PostgresAclStore
 from tests.e2e.clusters import copy
 from tests.newborn import new_folder
 from tests.unit.runtime.world import ROOT, STARTUP, acl, may_read, named
+from tests.updates import new
 
 ROUNDS = 40
 PATIENCE_S = 60.0
@@ -79,14 +80,16 @@ async def replicas_on(dsn: str) -> AsyncIterator[list[Authorizer]]:
 
 
 async def write_what_is_kept(authorizer: Authorizer) -> None:
-    await authorizer.create_acls(ROOT, [acl("kept", "User:alice")], PATIENCE_S)
+    await authorizer.create_acls(ROOT, new([acl("kept", "User:alice")]), PATIENCE_S)
     await authorizer.alter_configs(ROOT, [("super.users", "User:root;User:carol")], PATIENCE_S)
 
 
 async def write_what_will_be_lost(replicas: list[Authorizer], number: int) -> Token:
     """The token of the lost history's end, which every replica has reached."""
     one = replicas[number % len(replicas)]
-    await one.create_acls(ROOT, [acl("lost", "User:bob"), *(acl(f"filler-{each}") for each in range(20))], PATIENCE_S)
+    await one.create_acls(
+        ROOT, new([acl("lost", "User:bob"), *(acl(f"filler-{each}") for each in range(20))]), PATIENCE_S
+    )
     _, token = await one.alter_configs(ROOT, [("allow.everyone.if.no.acl.found", "true")], PATIENCE_S)
     for each in replicas:
         await each.wait_for(str(token))
@@ -104,8 +107,8 @@ async def one_round(
     down = asyncio.Event()
     restore = asyncio.ensure_future(put_back(down))
     await down.wait()
-    waiting = [asyncio.create_task(acknowledging.create_acls(ROOT, [acl(f"new-{number}")], PATIENCE_S))]
-    waiting.append(asyncio.create_task(other.create_acls(ROOT, [acl(f"newer-{number}")], PATIENCE_S)))
+    waiting = [asyncio.create_task(acknowledging.create_acls(ROOT, new([acl(f"new-{number}")]), PATIENCE_S))]
+    waiting.append(asyncio.create_task(other.create_acls(ROOT, new([acl(f"newer-{number}")]), PATIENCE_S)))
     judged = asyncio.create_task(judge(update(acknowledging), (other, acknowledging), principal, topic))
     await restore
     token = await judged

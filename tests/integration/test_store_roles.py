@@ -35,9 +35,10 @@ from tests.updates import alter, create, created, delete, topic
 
 _numbers = itertools.count(1)
 
-HEAD_COLUMNS = ("epoch", "hash", "last_offset", "system_identifier", "timeline")
+HEAD_COLUMNS = ("epoch", "hash", "last_offset", "system_identifier", "timeline", "digest", "digest_offset")
 PRIVILEGES = {
     *(("klamm_app", "acl", privilege) for privilege in ("DELETE", "INSERT", "SELECT")),
+    *(("klamm_app", f"acl.{column}", "UPDATE") for column in ("expires_at", "owner")),
     ("klamm_app", "acl_head", "SELECT"),
     *(("klamm_app", f"acl_head.{column}", "UPDATE") for column in HEAD_COLUMNS),
     *(("klamm_app", "acl_record", privilege) for privilege in ("INSERT", "SELECT")),
@@ -49,6 +50,7 @@ PRIVILEGES = {
     ("klamm_spark", "acl_v1", "SELECT"),
     ("klamm_spark", "acl_record_v1", "SELECT"),
     ("klamm_spark", "acl_head_v1", "SELECT"),
+    *(("klamm_spark", f"{name}_v2", "SELECT") for name in ("acl", "acl_record", "acl_head")),
     ("klamm_spark", "config_v1", "SELECT"),
     ("klamm_spark", "tell_exported(uuid,uuid,bigint)", "EXECUTE"),
     ("klamm_spark", "public", "USAGE"),
@@ -152,7 +154,7 @@ async def test_the_app_role_does_all_that_serving_needs(
 
     assert len((await feed.poll(0, 100)).records) == 8
     async with feed.snapshot() as reader:
-        assert len([row async for some in reader.slices() for row in some]) == 3
+        assert len([row async for some in reader.slices() for row in some.rows]) == 3
     assert await feed.trim(keep_age=timedelta(0), keep_count=None) == 6
     assert (await feed.poll(8, 1)).head.log_start_offset == 7
     await feed.renounce(FeedPosition(batch.epoch, 9, b"of a record that was lost"))

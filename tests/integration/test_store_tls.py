@@ -62,7 +62,7 @@ async def test_the_whole_store_works_over_verified_tls(database_url: str, author
             await feed.wait(30)
         assert len((await feed.poll(0, 5000)).records) == 3000
         async with feed.snapshot() as reader:
-            assert len([row async for some in reader.slices() for row in some]) == 3000
+            assert len([row async for some in reader.slices() for row in some.rows]) == 3000
         await feed.close()
         await store.close()
 

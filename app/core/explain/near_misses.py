@@ -9,7 +9,7 @@ The index may change between two steps; look up what was found again before show
 
 from bisect import insort
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import chain
 
@@ -230,7 +230,9 @@ class NearMissSearch:
 
 
 def still_there(index: AclIndex, near: Iterable[NearMiss]) -> list[NearMiss]:
-    return [each for each in near if index.find(each.acl.binding) == each.acl]
+    """Those whose ACLs are still there, as they are now."""
+    found = [(each, index.find(each.acl.binding)) for each in near]
+    return [replace(each, acl=acl) for each, acl in found if acl is not None and acl.id == each.acl.id]
 
 
 def _acl(key: SortKey, acl_id: bytes) -> StandardAcl:

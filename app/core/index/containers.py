@@ -4,9 +4,10 @@ A dictionary of a million keys stops the process for tens of milliseconds when i
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Hashable, Iterator, MutableMapping
 from typing import Generic, Protocol, TypeVar
 
+K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _SHARDS = 256
@@ -23,24 +24,24 @@ class Slots(Protocol[V]):
     def __len__(self) -> int: ...
 
 
-class ShardedDict(Generic[V]):
-    """A dictionary by string, kept in parts so that no part's resizing is felt."""
+class ShardedDict(Generic[K, V]):
+    """A dictionary kept in parts, so that no part's resizing is felt."""
 
     __slots__ = ("shards",)
 
     def __init__(self) -> None:
-        self.shards: list[MutableMapping[str, V]] = [{} for _ in range(_SHARDS)]
+        self.shards: list[MutableMapping[K, V]] = [{} for _ in range(_SHARDS)]
 
-    def get(self, key: str) -> V | None:
+    def get(self, key: K) -> V | None:
         return self.shards[hash(key) & 255].get(key)
 
-    def put(self, key: str, value: V) -> None:
+    def put(self, key: K, value: V) -> None:
         self.shards[hash(key) & 255][key] = value
 
-    def remove(self, key: str) -> None:
+    def remove(self, key: K) -> None:
         del self.shards[hash(key) & 255][key]
 
-    def items(self) -> Iterator[tuple[str, V]]:
+    def items(self) -> Iterator[tuple[K, V]]:
         for shard in self.shards:
             yield from shard.items()
 

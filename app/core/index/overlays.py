@@ -166,8 +166,10 @@ class OverlayDict(Overlay, MutableMapping[K, V]):
         changes.update(self.base, entries, self._gone)
 
 
-class OverlayShards(ShardedDict[V]):
-    def __init__(self, base: ShardedDict[V], changes: Changes, over: Callable[[V, Changes], V]) -> None:
+class OverlayShards(ShardedDict[K, V]):
+    def __init__(
+        self, base: ShardedDict[K, V], changes: Changes, over: Callable[[V, Changes], V] | None = None
+    ) -> None:
         self.shards = [OverlayDict(shard, changes, over) for shard in base.shards]
 
 

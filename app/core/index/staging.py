@@ -57,6 +57,7 @@ class _OverlayTable(Overlay, AclTable):
         self.names, self.principals, self.hosts = base.names, base.principals, base.hosts
         self.free_rows = base.free_rows
         self.by_id = OverlaySlots(base.by_id, changes, _copied)
+        self.terms = OverlayShards(base.terms, changes)
         self.count = base.count
         self._taken: list[int] = []
         self._removed: list[int] = []

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from sys import intern
 from uuid import UUID
 
-from app.core.index.containers import Slots
+from app.core.index.containers import ShardedDict, Slots
 from app.core.index.packing import pack_codes, unpack_codes
-from app.core.kafka.bindings import AclBinding, AclRow, StandardAcl
+from app.core.kafka.bindings import NO_TERMS, AclBinding, AclRow, AclTerms, StandardAcl
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 
 SortKey = tuple[int, str, int, str, str, int, int]
@@ -35,7 +35,7 @@ def sort_key(binding: AclBinding) -> SortKey:
 class AclTable:
     """ACLs by row number. Row numbers of removed ACLs are used again."""
 
-    __slots__ = ("by_id", "codes", "count", "free_rows", "hosts", "ids", "names", "principals")
+    __slots__ = ("by_id", "codes", "count", "free_rows", "hosts", "ids", "names", "principals", "terms")
 
     def __init__(self) -> None:
         self.ids = bytearray()
@@ -46,6 +46,8 @@ class AclTable:
         self.free_rows: list[int] = []
         by_id: list[array[int] | None] = [None] * _ID_SHARDS
         self.by_id: Slots[array[int] | None] = by_id
+        self.terms: ShardedDict[bytes, AclTerms] = ShardedDict()
+        """By id, of those ACLs that have any."""
         self.count = 0
 
     def __len__(self) -> int:
@@ -77,10 +79,18 @@ class AclTable:
         return at
 
     def remove(self, at: int) -> None:
-        shard = _shard(self.ids[16 * at : 16 * at + 16])
+        acl_id = bytes(self.ids[16 * at : 16 * at + 16])
+        self.set_terms(acl_id, NO_TERMS)
+        shard = _shard(acl_id)
         (self.by_id[shard] or array("I")).remove(at)
         self.count -= 1
         self.release(at)
+
+    def set_terms(self, acl_id: bytes, terms: AclTerms) -> None:
+        if terms != NO_TERMS:
+            self.terms.put(acl_id, terms)
+        elif self.terms.get(acl_id) is not None:
+            self.terms.remove(acl_id)
 
     def release(self, at: int) -> None:
         self.codes[at] = 0
@@ -104,7 +114,8 @@ class AclTable:
             AclOperation(operation),
             AclPermissionType(permission_type),
         )
-        return StandardAcl(UUID(bytes=bytes(self.ids[16 * at : 16 * at + 16])), binding)
+        acl_id = bytes(self.ids[16 * at : 16 * at + 16])
+        return StandardAcl(UUID(bytes=acl_id), binding, *(self.terms.get(acl_id) or NO_TERMS))
 
     def key(self, at: int) -> SortKey:
         resource_type, pattern_type, operation, permission_type = unpack_codes(self.codes[at])
@@ -112,6 +123,7 @@ class AclTable:
         return resource_type, name, pattern_type, principal, host, operation, permission_type
 
     def dismantle(self) -> Iterator[None]:
+        yield from self.terms.dismantle()
         for column in (self.names, self.principals, self.hosts):
             while column:
                 del column[-_FREE_AT_ONCE:]

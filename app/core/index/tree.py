@@ -119,11 +119,11 @@ class TypeNames(PrefixSet):
 
     def __init__(self) -> None:
         super().__init__()
-        self.literals: ShardedDict[Bucket] = ShardedDict()
-        self.prefixes: ShardedDict[Bucket] = ShardedDict()
+        self.literals: ShardedDict[str, Bucket] = ShardedDict()
+        self.prefixes: ShardedDict[str, Bucket] = ShardedDict()
         self.names = SortedNames()
 
-    def buckets(self, pattern_type: int) -> ShardedDict[Bucket]:
+    def buckets(self, pattern_type: int) -> ShardedDict[str, Bucket]:
         return self.literals if pattern_type == _LITERAL else self.prefixes
 
     def prefixes_of(self, name: str) -> list[str]:
@@ -166,7 +166,7 @@ class AclIndex:
         self.table = AclTable()
         self.types: Slots[TypeNames | None] = [None] * _TYPES
         self.everyone = PrincipalNode(WILDCARD_PRINCIPAL)
-        self.principals: ShardedDict[PrincipalNode] = ShardedDict()
+        self.principals: ShardedDict[str, PrincipalNode] = ShardedDict()
         self.principals.put(WILDCARD_PRINCIPAL, self.everyone)
         self.masks: dict[int, int] = {}
 

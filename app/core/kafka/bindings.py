@@ -1,18 +1,42 @@
 """ACL bindings and stored ACLs (KIP-140, KIP-290), as values.
 
-`AclBinding` is what a caller names: seven fields. `StandardAcl` is what the store keeps: a binding with its UUID.
+`AclBinding` is what a caller names: seven fields. `NewAcl` is a binding with the terms that it is to have, and
+`StandardAcl` what the store keeps: a binding with its UUID and its terms.
 """
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final, Literal, NamedTuple
 from uuid import UUID
 
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.errors import InvalidRequestException
 
 AclRow = tuple[bytes, int, int, int, int, str, str, str]
 """A stored ACL as the snapshot hands it over: id (16 bytes), resource type, pattern type, operation and
 permission type as codes, resource name, principal, host."""
+
+
+class AclTerms(NamedTuple):
+    """When an ACL ends (UTC, whole seconds; None: never), and whom it belongs to, if anybody said."""
+
+    expires_at: datetime | None = None
+    owner: str | None = None
+
+
+NO_TERMS: Final = AclTerms()
+
+
+class Keep(Enum):
+    """Stands for what a caller has not said: an ACL that is there keeps what it has."""
+
+    KEEP = "keep"
+
+
+KEEP: Final = Keep.KEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +89,12 @@ class StandardAcl:
 
     id: UUID
     binding: AclBinding
+    expires_at: datetime | None = None
+    owner: str | None = None
+
+    @property
+    def terms(self) -> AclTerms:
+        return AclTerms(self.expires_at, self.owner)
 
     def __str__(self) -> str:
         b = self.binding
@@ -89,7 +119,7 @@ class StandardAcl:
         )
 
     @staticmethod
-    def from_row(row: AclRow) -> "StandardAcl":
+    def from_row(row: AclRow, terms: AclTerms = NO_TERMS) -> "StandardAcl":
         acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
         binding = AclBinding(
             ResourceType.from_code(resource_type),
@@ -100,7 +130,47 @@ class StandardAcl:
             AclOperation.from_code(operation),
             AclPermissionType.from_code(permission_type),
         )
-        return StandardAcl(UUID(bytes=acl_id), binding)
+        return StandardAcl(UUID(bytes=acl_id), binding, *terms)
+
+
+@dataclass(frozen=True, slots=True)
+class NewAcl:
+    """An ACL as createAcls is asked for it. Terms that were not said are none, or those of the ACL that is there."""
+
+    binding: AclBinding
+    expires_at: datetime | Literal[Keep.KEEP] | None = KEEP
+    owner: str | Literal[Keep.KEEP] | None = KEEP
+
+    def expiry_refusal(self, now: datetime) -> InvalidRequestException | None:
+        """Why it can't be made at this time, which is the store's."""
+        if self.expires_at is KEEP or self.expires_at is None or self.expires_at > now:
+            return None
+        return InvalidRequestException(
+            f"expires_at must lie ahead: {rfc3339(self.expires_at)} is past, as it is {rfc3339(now)} "
+            "by the store's clock"
+        )
+
+    def over(self, acl: StandardAcl) -> StandardAcl:
+        """The stored ACL with the terms that were said: the very same object if that changes nothing."""
+        expires_at = acl.expires_at if self.expires_at is KEEP else self.expires_at
+        owner = acl.owner if self.owner is KEEP else self.owner
+        if expires_at == acl.expires_at and owner == acl.owner:
+            return acl
+        return replace(acl, expires_at=expires_at, owner=owner)
+
+
+@dataclass(frozen=True, slots=True)
+class AclSlice:
+    """Some ACLs of a snapshot: their rows, the terms of those that have any by id, and their part of the digest."""
+
+    rows: Sequence[AclRow]
+    terms: Mapping[bytes, AclTerms]
+    digest: int
+
+
+def rfc3339(moment: datetime) -> str:
+    """In UTC and whole seconds, as `2026-11-30T18:00:00Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def canonical_fields(binding: AclBinding) -> bytes:

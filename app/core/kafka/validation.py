@@ -6,9 +6,11 @@ Kafka's text does not quote its wire format. The order: what can't be kept at al
 concrete one is needed; resource name; UNKNOWN words; principal; host.
 """
 
+import re
 from collections.abc import Iterator
+from datetime import datetime
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import ApiException, InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
@@ -17,10 +19,30 @@ from app.core.kafka.hosts import parse_cidr
 MAX_TEXT_BYTES = 32_767
 """The longest resource name, principal or host, in UTF-8 bytes: what Kafka's wire format can carry."""
 
+MAX_OWNER, MAX_COMMENT = 200, 500
+"""Characters."""
+
+# What ends a line, what steers a terminal, and halves of surrogate pairs.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
 
 def validate_new_acl(binding: AclBinding) -> ApiException | None:
     refusal = next(_refusals_of_acl(binding), None)
     return None if refusal is None else InvalidRequestException(refusal)
+
+
+def validate_terms(acl: NewAcl) -> ApiException | None:
+    """Why an ACL can't have these terms, or None. Whether it has ended already is for the store's clock to say."""
+    refusal = next(_refusals_of_terms(acl), None)
+    return None if refusal is None else InvalidRequestException(refusal)
+
+
+def check_comment(comment: str | None) -> None:
+    """Raises InvalidRequestException if this can't be kept in records."""
+    if comment is not None:
+        refusal = next(_bad_remark("comment", comment, MAX_COMMENT), None)
+        if refusal is not None:
+            raise InvalidRequestException(refusal)
 
 
 def validate_filter(acl_filter: AclBindingFilter) -> ApiException | None:
@@ -52,6 +74,23 @@ def _refusals_of_filter(acl_filter: AclBindingFilter) -> Iterator[str]:
         yield "Unknown patternFilter."
     if acl_filter.operation is AclOperation.UNKNOWN or acl_filter.permission_type is AclPermissionType.UNKNOWN:
         yield "Unknown entryFilter."
+
+
+def _refusals_of_terms(acl: NewAcl) -> Iterator[str]:
+    if isinstance(acl.expires_at, datetime) and acl.expires_at.microsecond:
+        yield "expires_at must be a whole second; send it without a fraction"
+    if isinstance(acl.owner, str):
+        yield from _bad_remark("owner", acl.owner, MAX_OWNER)
+
+
+def _bad_remark(field: str, text: str, longest: int) -> Iterator[str]:
+    if not text.strip():
+        yield f"{field} must not be empty; leave it out, or say null"
+    if len(text) > longest:
+        yield f"{field} has {len(text)} characters, and may have {longest}"
+    found = _CONTROL.search(text)
+    if found is not None:
+        yield f"{field} contains U+{ord(found[0]):04X}, which is no text; send it without, in one line"
 
 
 def _unkeepable(field: str, text: str | None) -> Iterator[str]:

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import Path
 from msgspec import UNSET, UnsetType
 
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import ApiException
 from app.core.kafka.filters import AclBindingFilter
@@ -46,9 +46,9 @@ async def create_acls(
     Answers when the change is durable and this replica decides by it. A binding that is refused does not hinder
     the others. With `if_unchanged_since` nothing is written if anything has changed since.
     """
-    bindings = await each_paced(body.bindings, _binding)
+    acls = await each_paced(body.bindings, _new_acl)
     results, token = await authorizer.create_acls(
-        context, bindings, seconds(body.timeout_ms), given(body.if_unchanged_since)
+        context, acls, seconds(body.timeout_ms), given(body.if_unchanged_since)
     )
     return _reply("results", await each_paced(results, _created), {"token": str(token)})
 
@@ -118,6 +118,10 @@ async def get_acl(
 ) -> bodies.Acl:
     """Show one ACL by its id; an admin caller needs DESCRIBE on the cluster."""
     return acl_reply(authorizer.get_acl(reader, acl_id))
+
+
+def _new_acl(body: bodies.AclBinding) -> NewAcl:
+    return NewAcl(_binding(body))
 
 
 def _binding(body: bodies.AclBinding) -> AclBinding:

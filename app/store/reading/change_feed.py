@@ -25,6 +25,7 @@ _ROWS_AT_ONCE = 1_000  # what a driver decodes in one step of the event loop: a 
 # One statement is one snapshot of the database. Offsets are dense, so the stretch to read is known beforehand: what
 # fits the limit, or the whole first transaction.
 _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.log_start_offset,
+    CASE h.digest_offset WHEN h.last_offset THEN h.digest END AS digest,
     CASE $1::bigint WHEN h.last_offset THEN h.hash WHEN 0 THEN $3::bytea
         ELSE (SELECT hash FROM acl_record WHERE "offset" = $1) END AS hash_at,
     r.*

@@ -4,33 +4,28 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from app.core.kafka.bindings import AclRow
+from app.core.kafka.bindings import AclSlice
 from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import FeedHead
 from app.formats.database_url import DatabaseUrl
 from app.store.engine import Connection, StoreTimeouts, close_gently, connect
 from app.store.faults import NotMigratedError, translated_faults
-from app.store.rows import BINDING_COLUMNS, acl_rows, head_of
+from app.store.rows import acl_slice, head_of, select_acl_lines
 
 ROWS_PER_SLICE = 500  # about a millisecond to parse
 
 _PIECES_WAITING = 4  # pieces (up to 256 KiB each) that wait for the reader before COPY is held back
 
-_HEAD = "SELECT cluster_id, epoch, last_offset, hash AS head_hash, log_start_offset FROM acl_head"
+_HEAD = """SELECT cluster_id, epoch, last_offset, hash AS head_hash, log_start_offset,
+    CASE digest_offset WHEN last_offset THEN digest END AS digest
+FROM acl_head"""
 # A snapshot takes as long as its reader does; it holds no lock that a writer waits for.
 _PATIENCE = """SELECT set_config('statement_timeout', $1, true),
     set_config('idle_in_transaction_session_timeout', $1, true)"""
 _CONFIGS = "SELECT name, value FROM config"
 
 
-def _select_acls() -> str:
-    # left(resource_name, 200) changes nothing in the order but fits the index, so that nothing need be sorted at once.
-    return f"""SELECT encode(uuid_send(id), 'hex'), {", ".join(BINDING_COLUMNS)} FROM acl
-ORDER BY resource_type, left(resource_name, 200), resource_name, pattern_type, principal, host, operation,
-    permission_type"""  # noqa: S608 - names of columns, declared in rows
-
-
-_ACLS = _select_acls()
+_ACLS = select_acl_lines(ordered=True)
 
 
 class PostgresSnapshot:
@@ -50,7 +45,7 @@ class PostgresSnapshot:
         self._copying: asyncio.Task[None] | None = None
         self._is_left = False
 
-    async def slices(self) -> AsyncIterator[Sequence[AclRow]]:
+    async def slices(self) -> AsyncIterator[AclSlice]:
         """To be called once. Raises StoreUnavailableException, PoisonedRecordException."""
         self._copying = asyncio.create_task(self._copy(), name="klamm snapshot")
         rest = b""
@@ -58,7 +53,7 @@ class PostgresSnapshot:
             lines = (rest + piece).split(b"\n")
             rest = lines.pop()
             for start in range(0, len(lines), ROWS_PER_SLICE):
-                yield self._rows(lines[start : start + ROWS_PER_SLICE])
+                yield self._slice(lines[start : start + ROWS_PER_SLICE])
                 await asyncio.sleep(0)
 
     async def stop(self) -> None:
@@ -69,9 +64,9 @@ class PostgresSnapshot:
             self._copying.cancel()
             await asyncio.wait([self._copying], timeout=self._timeouts.answer_s)
 
-    def _rows(self, lines: Sequence[bytes]) -> list[AclRow]:
+    def _slice(self, lines: Sequence[bytes]) -> AclSlice:
         try:
-            return acl_rows([line.decode() for line in lines])
+            return acl_slice(lines)
         except (KeyError, ValueError) as fault:
             why = "the snapshot holds an ACL that this version can't read"
             raise PoisonedRecordException(-1, why) from fault
@@ -92,6 +87,7 @@ class PostgresSnapshot:
                     _ACLS,
                     output=self._pieces.put,
                     format="text",
+                    null="",
                     timeout=self._timeouts.snapshot_s,
                 )
         except Exception as fault:  # noqa: BLE001 - it is raised where the slices are read

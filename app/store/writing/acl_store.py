@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.core.continuity import KnownHistory
+from app.core.digest import acl_digest
 from app.core.kafka.bindings import StandardAcl
 from app.core.mutations import BatchOutcome, GroupOutcome, Mutation
 from app.core.records import AccessControlEntryRecord
@@ -37,7 +38,7 @@ class PostgresAclStore:
                 outcomes = await group.apply(mutations)
                 if group.drafts:
                     chained = await append(transaction.connection, transaction.head, group.drafts)
-                    transaction.extend(len(group.drafts), chained)
+                    transaction.extend(len(group.drafts), chained, group.digest_change)
         return GroupOutcome(outcomes, transaction.head.epoch, transaction.head.last_offset)
 
     async def close(self) -> None:
@@ -69,9 +70,11 @@ async def _copy(transaction: FeedTransaction, new: Mapping[bytes, StandardAcl], 
     connection, head = transaction.connection, transaction.head
     rows: list[tuple[Any, ...]] = []
     drafts: list[AccessControlEntryRecord] = []
+    digest = 0
     async for some in in_slices(list(new.items())):
         for offset, (key, acl) in enumerate(some, head.last_offset + len(drafts) + 1):
             drafts.append(AccessControlEntryRecord(offset, 0, acl, head.recorded_at, actor, b""))
+            digest += acl_digest(acl)
             rows.append((*acl_values(acl, key, offset, actor), head.recorded_at))
     await connection.copy_records_to_table("acl", records=rows, columns=(*ACL_COLUMNS, *ACL_CONSTANTS))
-    transaction.extend(len(drafts), await append(connection, head, drafts, by_copy=True))
+    transaction.extend(len(drafts), await append(connection, head, drafts, by_copy=True), digest)

@@ -34,8 +34,10 @@ class FeedTransaction:
     connection: Connection
     head: LockedHead
 
-    def extend(self, records: int, chained: bytes) -> None:
-        self.head = replace(self.head, last_offset=self.head.last_offset + records, hash=chained)
+    def extend(self, records: int, chained: bytes, digest_change: int) -> None:
+        head = self.head
+        digest = None if head.digest is None else head.digest + digest_change
+        self.head = replace(head, last_offset=head.last_offset + records, hash=chained, digest=digest)
 
 
 class FeedWriter:

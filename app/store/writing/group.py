@@ -4,9 +4,12 @@ import asyncio
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
-from app.core.kafka.bindings import StandardAcl
+from app.core.digest import acl_digest, config_digest
+from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.errors import ApiException, InvalidRequestException, PolicyViolationException
 from app.core.mutations import (
     MAX_RECORDS_PER_USER_OP,
@@ -33,19 +36,26 @@ from app.store.rows import ACL_COLUMNS, SLICE, acl_values, in_slices, insert_sta
 from app.store.writing.journal import LockedHead
 from app.store.writing.selection import select_matches
 
+T = TypeVar("T")
+
 _ROWS_PER_STATEMENT = 500
 _IDS_AT_ONCE = 64
 
-_IDS_OF_KEYS = "SELECT natural_key, id FROM acl WHERE natural_key = ANY($1::bytea[])"
+_THERE = "SELECT natural_key, id, expires_at, owner FROM acl WHERE natural_key = ANY($1::bytea[])"
 
 ACL_CONSTANTS = ("created_at",)
 _INSERT = insert_statement("acl", ACL_COLUMNS, ACL_CONSTANTS)
+_CHANGE = """UPDATE acl SET expires_at = r.expires_at, owner = r.owner
+FROM unnest($1::uuid[], $2::timestamptz[], $3::text[]) AS r(id, expires_at, owner) WHERE acl.id = r.id"""
 _DELETE = "DELETE FROM acl WHERE id = ANY($1::uuid[])"
 
 _SET_CONFIG = """INSERT INTO config (name, value, changed_offset) VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_offset = excluded.changed_offset"""
 _CONFIG_VALUE = "SELECT value FROM config WHERE name = $1"
 _UNSET_CONFIG = "DELETE FROM config WHERE name = $1"
+
+_Frame = tuple[int, int, StandardAcl, datetime, str, bytes, str | None]
+_Planned = tuple[bytes, StandardAcl, StandardAcl | None]  # natural key, the ACL as it is to be, and as it was
 
 
 class Group:
@@ -56,6 +66,7 @@ class Group:
 
     def __init__(self, connection: Connection, head: LockedHead) -> None:
         self.drafts: list[Record] = []
+        self.digest_change = 0
         self._connection = connection
         self._head = head
         self._worked = 0
@@ -79,22 +90,25 @@ class Group:
 
     async def _create(self, run: Sequence[CreateAcls]) -> list[Outcome | ApiException]:
         keys = [await self._keys(mutation) for mutation in run]
-        ids = await self._ids({key for some in keys for key in some})
+        there = await self._there(run, keys)
         outcomes: list[Outcome | ApiException] = []
         rows: list[tuple[object, ...]] = []
+        changed: dict[UUID, StandardAcl] = {}
         for mutation, its_keys in zip(run, keys, strict=True):
-            new: dict[bytes, StandardAcl] = {}
-            outcome = self._refusal(mutation) or await self._plan(mutation, its_keys, ids, new)
+            planned: list[_Planned] = []
+            outcome = self._refusal(mutation) or await self._plan(mutation, its_keys, there, planned)
             if isinstance(outcome, CreateAclsOutcome):
-                ids.update((key, acl.id) for key, acl in new.items())
-                rows.extend(await self._draft_creates(new, mutation.actor))
+                there.update((key, acl) for key, acl, _ in planned)
+                changed.update((acl.id, acl) for _, acl, before in planned if before is not None)
+                rows.extend(await self._draft_creates(planned, mutation))
                 if mutation.guard is not None:
                     outcome = replace(outcome, token=self._token())
             outcomes.append(outcome)
             await self._breathe(len(its_keys))
-        for start in range(0, len(rows), _ROWS_PER_STATEMENT):
-            columns = map(list, zip(*rows[start : start + _ROWS_PER_STATEMENT], strict=True))
-            await self._connection.execute(_INSERT, *columns, self._head.recorded_at)
+        for some in _statements(rows):
+            await self._connection.execute(_INSERT, *map(list, zip(*some, strict=True)), self._head.recorded_at)
+        for some in _statements([(acl.id, *acl.terms) for acl in changed.values()]):
+            await self._connection.execute(_CHANGE, *map(list, zip(*some, strict=True)))
         return outcomes
 
     async def _breathe(self, items: int) -> None:
@@ -106,46 +120,60 @@ class Group:
 
     async def _keys(self, mutation: CreateAcls) -> list[bytes]:
         keys: list[bytes] = []
-        async for some in in_slices(mutation.bindings):
-            keys.extend(binding.natural_key for binding in some)
+        async for some in in_slices(mutation.acls):
+            keys.extend(acl.binding.natural_key for acl in some)
         await self._breathe(len(keys))
         return keys
 
-    async def _ids(self, keys: Iterable[bytes]) -> dict[bytes, UUID]:
-        wanted = list(keys)
-        ids: dict[bytes, UUID] = {}
-        for start in range(0, len(wanted), _ROWS_PER_STATEMENT):
-            rows = await self._connection.fetch(_IDS_OF_KEYS, wanted[start : start + _ROWS_PER_STATEMENT])
-            ids.update((row["natural_key"], UUID(bytes=row["id"].bytes)) for row in rows)
-        return ids
+    async def _there(self, run: Sequence[CreateAcls], keys: Sequence[Sequence[bytes]]) -> dict[bytes, StandardAcl]:
+        wanted: dict[bytes, AclBinding] = {}
+        for mutation, its_keys in zip(run, keys, strict=True):
+            wanted.update((key, acl.binding) for key, acl in zip(its_keys, mutation.acls, strict=True))
+        there: dict[bytes, StandardAcl] = {}
+        for some in _statements(list(wanted)):
+            for row in await self._connection.fetch(_THERE, some):
+                key, acl_id = row["natural_key"], UUID(bytes=row["id"].bytes)
+                there[key] = StandardAcl(acl_id, wanted[key], row["expires_at"], row["owner"])
+        return there
 
     async def _plan(
         self,
         mutation: CreateAcls,
         keys: Sequence[bytes],
-        ids: Mapping[bytes, UUID],
-        new: dict[bytes, StandardAcl],
+        there: Mapping[bytes, StandardAcl],
+        planned: list[_Planned],
     ) -> CreateAclsOutcome | ApiException:
-        """Fills `new` with the ACLs that this createAcls makes, in order."""
-        results: list[CreatedAcl] = []
-        async for some in in_slices(list(zip(mutation.bindings, keys, strict=True))):
-            for binding, key in some:
-                if key in ids or key in new:
-                    results.append(CreatedAcl(ids[key] if key in ids else new[key].id, created=False))
+        """Fills `planned` with what this createAcls makes or changes, in order."""
+        results: list[CreatedAcl | ApiException] = []
+        now: dict[bytes, StandardAcl] = {}
+        async for some in in_slices(list(zip(mutation.acls, keys, strict=True))):
+            for new, key in some:
+                refusal = new.expiry_refusal(self._head.recorded_at)
+                if refusal is not None:
+                    results.append(refusal)
                     continue
-                if len(new) == MAX_RECORDS_PER_USER_OP:
+                known = now.get(key) or there.get(key)
+                acl = new.over(known or StandardAcl(next(self._ids_to_come), new.binding))
+                results.append(CreatedAcl(acl.id, created=known is None))
+                if acl is known:
+                    continue
+                if len(planned) == MAX_RECORDS_PER_USER_OP:
                     return PolicyViolationException("Unable to perform excessively large batch operation.")
-                new[key] = StandardAcl(next(self._ids_to_come), binding)
-                results.append(CreatedAcl(new[key].id, created=True))
+                planned.append((key, acl, known))
+                now[key] = acl
         return CreateAclsOutcome(results)
 
-    async def _draft_creates(self, new: Mapping[bytes, StandardAcl], actor: str) -> list[tuple[object, ...]]:
+    async def _draft_creates(self, planned: Sequence[_Planned], mutation: CreateAcls) -> list[tuple[object, ...]]:
         rows: list[tuple[object, ...]] = []
-        async for some in in_slices(list(new.items())):
-            for key, acl in some:
+        async for some in in_slices(planned):
+            for key, acl, before in some:
                 offset = self._next_offset()
-                self.drafts.append(AccessControlEntryRecord(offset, 0, acl, self._head.recorded_at, actor, b""))
-                rows.append(acl_values(acl, key, offset, actor))
+                self.drafts.append(AccessControlEntryRecord(*self._frame(offset, acl, mutation)))
+                self.digest_change += acl_digest(acl)
+                if before is None:
+                    rows.append(acl_values(acl, key, offset, mutation.actor))
+                else:
+                    self.digest_change -= acl_digest(before)
         return rows
 
     async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:
@@ -162,32 +190,42 @@ class Group:
             await self._connection.execute(_DELETE, list(union))
         async for some in in_slices(list(union.values())):
             for acl in some:
-                offset = self._next_offset()
-                record = RemoveAccessControlEntryRecord(offset, 0, acl, self._head.recorded_at, mutation.actor, b"")
-                self.drafts.append(record)
+                frame = self._frame(self._next_offset(), acl, mutation)
+                self.drafts.append(RemoveAccessControlEntryRecord(*frame))
+                self.digest_change -= acl_digest(acl)
         return DeleteAclsOutcome(matches, None if mutation.guard is None else self._token())
 
     async def _alter(self, mutation: AlterConfigs) -> AlterConfigsOutcome:
         # As in Kafka's controller, a property that has the value already makes no record.
         for name, value in mutation.changes:
-            if await self._connection.fetchval(_CONFIG_VALUE, name) == value:
+            before = await self._connection.fetchval(_CONFIG_VALUE, name)
+            if before == value:
                 continue
             offset = self._next_offset()
             if value is None:
                 await self._connection.execute(_UNSET_CONFIG, name)
             else:
                 await self._connection.execute(_SET_CONFIG, name, value, offset)
-            self.drafts.append(ConfigRecord(offset, 0, name, value, self._head.recorded_at, mutation.actor, b""))
+            frame = (self._head.recorded_at, mutation.actor, b"", mutation.comment)
+            self.drafts.append(ConfigRecord(offset, 0, name, value, *frame))
+            self.digest_change += config_digest(name, value) - config_digest(name, before)
         return AlterConfigsOutcome()
 
     def _refusal(self, mutation: CreateAcls | DeleteAcls) -> ApiException | None:
         return None if mutation.guard is None else guard_refusal(mutation.guard, self._token())
+
+    def _frame(self, offset: int, acl: StandardAcl, mutation: CreateAcls | DeleteAcls) -> _Frame:
+        return offset, 0, acl, self._head.recorded_at, mutation.actor, b"", mutation.comment
 
     def _token(self) -> Token:
         return Token(self._head.epoch, self._next_offset() - 1)
 
     def _next_offset(self) -> int:
         return self._head.last_offset + len(self.drafts) + 1
+
+
+def _statements(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (rows[start : start + _ROWS_PER_STATEMENT] for start in range(0, len(rows), _ROWS_PER_STATEMENT))
 
 
 def _random_ids() -> Iterator[UUID]:

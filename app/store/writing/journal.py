@@ -14,10 +14,11 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, next_epoch
+from app.core.digest import DIGEST_BYTES, MODULUS
 from app.core.records import GENESIS_HASH, Record, record_hash
 from app.store.engine import Connection
 from app.store.faults import NotMigratedError
-from app.store.rows import RECORD_COLUMNS, in_slices, insert_statement, record_values
+from app.store.rows import RECORD_COLUMNS, digest_in, in_slices, insert_statement, record_values
 
 CHANNEL = "klamm_feed"  # NOTIFY carries `<epoch>:<offset>` here; a hint only
 
@@ -26,8 +27,11 @@ _CONSTANTS = ("tx_last", "recorded_at")
 _APPEND = insert_statement("acl_record", RECORD_COLUMNS, _CONSTANTS)
 
 # The clock is read after the lock was granted, so that a writer that had to wait has the time at which its turn came.
+# The digest is null if a writer that knows nothing of it, of an older version, has moved the head since.
 _LOCK_HEAD = """WITH head AS MATERIALIZED (
-    SELECT epoch, last_offset, hash, system_identifier, timeline FROM acl_head FOR UPDATE
+    SELECT epoch, last_offset, hash, system_identifier, timeline,
+        CASE digest_offset WHEN last_offset THEN digest END AS digest
+    FROM acl_head FOR UPDATE
 )
 SELECT *, clock_timestamp() AS recorded_at FROM head"""
 
@@ -35,10 +39,11 @@ SELECT *, clock_timestamp() AS recorded_at FROM head"""
 _HASH_AT = """SELECT hash FROM acl_record WHERE "offset" = $1"""
 
 _MOVE_HEAD = """WITH moved AS (
-    UPDATE acl_head SET epoch = $1, last_offset = $2, hash = $3, system_identifier = $4, timeline = $5
+    UPDATE acl_head SET epoch = $1, last_offset = $2, hash = $3, system_identifier = $4, timeline = $5,
+        digest = $6::bytea, digest_offset = CASE WHEN $6::bytea IS NOT NULL THEN $2::bigint END
     RETURNING epoch, last_offset
 )
-SELECT pg_notify($6, epoch || ':' || last_offset) FROM moved"""
+SELECT pg_notify($7, epoch || ':' || last_offset) FROM moved"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class LockedHead:
     hash: bytes
     identity: ServerIdentity
     recorded_at: datetime
+    digest: int | None  # None if nobody has kept it up to here, and then nobody does until `klamm migrate`
     begins_epoch: bool  # whether the epoch is a new one, which is not in the store yet
 
     @property
@@ -90,6 +96,7 @@ async def lock_head(
         hash=row["hash"],
         identity=ServerIdentity(row["system_identifier"], row["timeline"]),
         recorded_at=row["recorded_at"],
+        digest=digest_in(row),
         begins_epoch=False,
     )
     moved = identity not in (head.identity, UNKNOWN_SERVER) and head.identity != UNKNOWN_SERVER
@@ -123,9 +130,9 @@ async def _continuity(connection: Connection, head: LockedHead, known: FeedPosit
 
 async def move_head(connection: Connection, head: LockedHead) -> None:
     server = head.identity
-    await connection.execute(
-        _MOVE_HEAD, head.epoch, head.last_offset, head.hash, server.system_identifier, server.timeline, CHANNEL
-    )
+    digest = None if head.digest is None else (head.digest % MODULUS).to_bytes(DIGEST_BYTES)
+    position = (head.epoch, head.last_offset, head.hash)
+    await connection.execute(_MOVE_HEAD, *position, server.system_identifier, server.timeline, digest, CHANNEL)
 
 
 async def append(connection: Connection, head: LockedHead, drafts: Sequence[Record], *, by_copy: bool = False) -> bytes:

@@ -13,7 +13,7 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.store.engine import Connection
-from app.store.rows import BINDING_COLUMNS, acl_of, in_slices
+from app.store.rows import BINDING_COLUMNS, TERMS_COLUMNS, acl_of, in_slices
 
 _FILTERS = """FROM unnest($1::int[], $2::smallint[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::smallint[],
         $8::smallint[])
@@ -67,7 +67,7 @@ def _shape(wanted: AclBindingFilter) -> tuple[str, ...]:
 @cache
 def _statement(shape: tuple[str, ...]) -> str:
     conditions = " AND ".join(_CONDITIONS[name] for name in shape) or "true"
-    columns = ", ".join(f"a.{name}" for name in BINDING_COLUMNS)
+    columns = ", ".join(f"a.{name}" for name in (*BINDING_COLUMNS, *TERMS_COLUMNS))
     found = f"SELECT * FROM (\n    SELECT f.n, a.id, {columns}"  # noqa: S608 - names of columns, declared in rows
     return "\n".join([found, _FILTERS, _COVERING_ACLS if "covering" in shape else _ALL_ACLS, conditions, _SORTED])
 

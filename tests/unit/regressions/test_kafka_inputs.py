@@ -25,6 +25,7 @@ from app.rest.app import create_rest_app
 from tests.e2e.bodies import BODIES
 from tests.unit.regressions.guarded import Guarded
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
+from tests.updates import new
 
 APP = Path(__file__).parents[3] / "app"
 MIB = 1024 * 1024
@@ -205,7 +206,7 @@ def test_cve_2022_23307_nothing_that_comes_becomes_an_object_of_its_own_choice()
 async def test_pr_13151_a_start_that_fails_never_passes_for_one_that_has_not() -> None:
     """Kafka's broker started although its authorizer had failed to load."""
     async with serving(reachable=False) as replica:
-        replica.store.commit([CreateAcls([allow("READ", "orders")], "User:test")])
+        replica.store.commit([CreateAcls(new([allow("READ", "orders")]), "User:test")])
         replica.store.poisoned_snapshot = True
         replica.store.unreachable = False
         started = await replica.post("/v1/start", {**BODIES["/v1/start"], "wait_ms": 300})

@@ -16,6 +16,7 @@ from app.settings.callers import IssuerSettings
 from tests.issuers import AUDIENCE, ISSUER, SUBJECT, Key, key_set
 from tests.unit.regressions.guarded import CALLERS, Guarded
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
+from tests.updates import new
 
 MIB = 1024 * 1024
 
@@ -90,7 +91,7 @@ async def test_cve_2025_46331_what_was_cut_short_leaves_no_answer_behind(service
 
 async def test_cve_2025_46331_a_refusal_before_the_load_is_forgotten_after_it() -> None:
     async with serving(reachable=False) as replica:
-        replica.store.commit([CreateAcls([allow("READ", "orders")], "User:test")])
+        replica.store.commit([CreateAcls(new([allow("READ", "orders")]), "User:test")])
         body = {"context": ALICE, "actions": [READ_ORDERS]}
         assert (await replica.post("/v1/authorize", body)).status_code == 503
         replica.store.unreachable = False

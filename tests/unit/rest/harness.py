@@ -20,6 +20,7 @@ from app.rest.app import AppOptions, create_rest_app
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from tests.fakes import FakeStore
+from tests.updates import new
 
 ADMIN = {"principal": "User:admin", "client_address": "127.0.0.1"}
 ALICE = {"principal": "User:alice", "client_address": "10.1.2.3"}
@@ -76,7 +77,7 @@ class Service:
 
     async def grant(self, bindings: Iterable[AclBinding]) -> None:
         """Put ACLs into the store and wait until the replica decides by them."""
-        self.store.commit([CreateAcls(list(bindings), "User:test")])
+        self.store.commit([CreateAcls(new(bindings), "User:test")])
         await self._caught_up()
 
     async def configure(self, name: str, value: str | None) -> None:

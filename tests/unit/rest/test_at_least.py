@@ -10,6 +10,7 @@ from app.core.mutations import AlterConfigs, CreateAcls, DeleteAcls
 from app.core.token import Token
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow
 from tests.unit.rest.test_bad_input import BODIES, check_problem
+from tests.updates import new
 
 GETS = ("/v1/acls/count", "/v1/acls/{id}", "/v1/configs")
 EVERY_CALL = (*(("POST", path) for path in BODIES), *(("GET", path) for path in GETS))
@@ -68,7 +69,7 @@ async def test_everybody_reads_what_was_written_elsewhere(service: Service) -> N
     """The writer is another process: this replica has not looked when it is asked."""
     group = allow("DESCRIBE", "g", type_="GROUP")
     for at in range(20):
-        service.store.commit([CreateAcls([allow("READ", f"t{at}"), allow("READ", "orders"), group], "User:test")])
+        service.store.commit([CreateAcls(new([allow("READ", f"t{at}"), allow("READ", "orders"), group]), "User:test")])
         seen: dict[str, Any] = {"context": ALICE, "at_least": later(service)}
         operations = {"resources": [{"resource_type": "TOPIC", "resource_name": f"t{at}"}]}
         reply = (await service.post("/v1/authorized-operations", {**seen, **operations})).json()
@@ -77,10 +78,10 @@ async def test_everybody_reads_what_was_written_elsewhere(service: Service) -> N
         seen["at_least"] = later(service)
         by_type = {"operation": "READ", "resource_type": "TOPIC"}
         assert (await service.post("/v1/authorize-by-resource-type", {**seen, **by_type})).json()["result"] == "DENIED"
-        service.store.commit([CreateAcls([group], "User:test")])
+        service.store.commit([CreateAcls(new([group]), "User:test")])
         seen["at_least"] = later(service)
         assert (await service.post("/v1/list-groups", {**seen, "groups": ["g", "h"]})).json()["groups"] == ["g"]
-        service.store.commit([CreateAcls([allow("READ", "orders")], "User:test")])
+        service.store.commit([CreateAcls(new([allow("READ", "orders")]), "User:test")])
         seen["at_least"] = later(service)
         search = {**seen, "context": ADMIN, "filter": {"resource_name": "orders"}}
         found = (await service.post("/v1/acls/search", search)).json()["acls"]

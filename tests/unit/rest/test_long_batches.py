@@ -12,6 +12,7 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import CreateAcls, DeleteAcls
 from app.runtime import deciding, pace
 from tests.unit.rest.harness import ADMIN, ALICE, Service, allow
+from tests.updates import new
 
 NAMES = [f"t{at}" for at in range(300)]
 ACTIONS = [{"operation": "READ", "resource_type": "TOPIC", "resource_name": name} for name in NAMES]
@@ -75,8 +76,8 @@ async def test_a_word_that_is_none_is_named_by_its_place_in_the_batch(service: S
 
 @pytest.mark.usefixtures("breathless")
 async def test_all_of_a_reply_is_at_one_offset_whatever_is_written_meanwhile(service: Service) -> None:
-    topics = CreateAcls([allow("READ", name) for name in NAMES], "User:test")
-    groups = CreateAcls([allow("DESCRIBE", name, type_="GROUP") for name in NAMES], "User:test")
+    topics = CreateAcls(new([allow("READ", name) for name in NAMES]), "User:test")
+    groups = CreateAcls(new([allow("DESCRIBE", name, type_="GROUP") for name in NAMES]), "User:test")
     everything = DeleteAcls([AclBindingFilter(principal="User:alice")], "User:test")
     done = asyncio.Event()
 

@@ -39,6 +39,7 @@ from tests.unit.runtime.world import (
     until,
     until_ready,
 )
+from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
 
@@ -79,7 +80,7 @@ def acl_calls(authorizer: Authorizer, context: RequestContext) -> list[Callable[
         return authorizer.get_acl(context, uuid4())
 
     return [
-        lambda: authorizer.create_acls(context, [acl("x")], None),
+        lambda: authorizer.create_acls(context, new([acl("x")]), None),
         lambda: authorizer.delete_acls(context, [named("x")], None),
         lambda: authorizer.acls(context, AclBindingFilter(), 10, None),
         get,
@@ -110,7 +111,7 @@ async def test_without_the_right_on_the_cluster_every_refusal_is_the_same() -> N
         calls = acl_calls(authorizer, ALICE)
         calls += [lambda: authorizer.alter_configs(ALICE, [("nonsense", "x")], None)]
         calls += [lambda: authorizer.create_acls(ALICE, [], None)]
-        calls += [lambda: authorizer.create_acls(ALICE, [acl("")], None)]
+        calls += [lambda: authorizer.create_acls(ALICE, new([acl("")]), None)]
         calls += [lambda: authorizer.acls(ALICE, AclBindingFilter(), 0, "garbage")]
         texts = set()
         for call in calls:
@@ -133,7 +134,7 @@ async def test_each_call_needs_its_own_right() -> None:
         "User:alterconfigs": AclOperation.ALTER_CONFIGS,
         "User:describeconfigs": AclOperation.DESCRIBE_CONFIGS,
     }
-    store.commit([CreateAcls([cluster_acl(operation, who) for who, operation in rights.items()], "User:root")])
+    store.commit([CreateAcls(new([cluster_acl(operation, who) for who, operation in rights.items()]), "User:root")])
     async with serving(store) as authorizer:
 
         async def configs(context: RequestContext) -> object:
@@ -143,7 +144,7 @@ async def test_each_call_needs_its_own_right() -> None:
             return authorizer.get_acl(context, next(iter(store.tables.acls.values())).id)
 
         calls: dict[str, Callable[[RequestContext], Awaitable[object]]] = {
-            "create": lambda context: authorizer.create_acls(context, [acl("x")], None),
+            "create": lambda context: authorizer.create_acls(context, new([acl("x")]), None),
             "delete": lambda context: authorizer.delete_acls(context, [named("x")], None),
             "acls": lambda context: authorizer.acls(context, AclBindingFilter(), 10, None),
             "get": get,
@@ -170,7 +171,7 @@ async def test_each_call_needs_its_own_right() -> None:
 async def test_an_acl_is_found_by_its_id() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
-        results, _ = await authorizer.create_acls(ROOT, [acl("a")], None)
+        results, _ = await authorizer.create_acls(ROOT, new([acl("a")]), None)
         assert isinstance(results[0], CreatedAcl)
         for context in (ROOT, GRANTED):
             assert authorizer.get_acl(context, results[0].id).binding == acl("a")

@@ -15,6 +15,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import by_resource_type, by_resource_type_at_once
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import ALICE, acl, create, delete, serving, until
+from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
 WRITE, TOPIC = AclOperation.WRITE, ResourceType.TOPIC
@@ -33,7 +34,7 @@ def many(count: int) -> FakeStore:
 
 
 def writable(name: str) -> CreateAcls:
-    return CreateAcls([replace(acl(name), operation=WRITE)], "User:root")
+    return CreateAcls(new([replace(acl(name), operation=WRITE)]), "User:root")
 
 
 async def ask(authorizer: Authorizer, operation: AclOperation = WRITE) -> tuple[Verdict, Token | None]:

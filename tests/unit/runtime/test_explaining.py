@@ -34,6 +34,7 @@ from tests.unit.runtime.world import (
     serving,
     until,
 )
+from tests.updates import new
 from tests.virtual_time import in_virtual_time, now
 
 BOB = Unchecked("User:bob", ADDRESS)
@@ -80,7 +81,7 @@ async def test_about_others_only_who_may_describe_the_cluster_may_ask() -> None:
             texts.add(refusal.value.message)
         assert texts == {"cluster authorization failed"}
         assert (await explain(authorizer, ROOT, ALICE, "a"))[0][0].verdict.allowed
-        store.commit([CreateAcls([cluster_acl(DESCRIBE, "User:bob")], "User:root")])
+        store.commit([CreateAcls(new([cluster_acl(DESCRIBE, "User:bob")]), "User:root")])
         await authorizer.wait_for(str(Token(store.epoch, 2)))
         assert (await explain(authorizer, BOB, ALICE, "a"))[0][0].verdict.allowed
 
@@ -88,7 +89,7 @@ async def test_about_others_only_who_may_describe_the_cluster_may_ask() -> None:
 @in_virtual_time
 async def test_acls_of_others_are_shown_only_to_who_may_describe_the_cluster() -> None:
     store = FakeStore()
-    store.commit([CreateAcls([acl("a", "User:carol"), acl("b", "User:*")], "User:root")])
+    store.commit([CreateAcls(new([acl("a", "User:carol"), acl("b", "User:*")]), "User:root")])
     async with serving(store) as authorizer:
         found, _ = await explain(authorizer, ALICE, ALICE, "a")
         assert [each.acl.binding.principal for each in found[0].near_misses] == ["User:*"]
@@ -214,7 +215,7 @@ async def test_an_image_that_is_lost_in_the_middle_of_a_search_ends_it() -> None
 async def test_a_right_that_goes_while_it_is_searched_is_gone() -> None:
     store = FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(200)))])
-    store.commit([CreateAcls([cluster_acl(DESCRIBE, "User:bob")], "User:root")])
+    store.commit([CreateAcls(new([cluster_acl(DESCRIBE, "User:bob")]), "User:root")])
     async with serving(store) as authorizer:
         task = asyncio.create_task(explain(authorizer, BOB, ALICE, "t"))
         await asyncio.sleep(0)
@@ -232,7 +233,7 @@ async def test_acls_of_others_that_were_found_before_the_right_went_are_not_show
     store = FakeStore()
     right = cluster_acl(DESCRIBE, "User:bob")
     others = [acl("a", "User:carol"), acl("a", "User:dave"), acl("b", "User:*"), acl("b", "User:bob")]
-    store.commit([CreateAcls([right, *others], "User:root")])
+    store.commit([CreateAcls(new([right, *others]), "User:root")])
     async with serving(store) as authorizer:
         found, first = await explain(authorizer, BOB, BOB, "a")
         assert "User:carol" in {each.acl.binding.principal for each in found[0].near_misses}
@@ -260,7 +261,7 @@ async def test_acls_of_others_that_were_found_before_the_right_went_are_not_show
 def spelled(count: int) -> CreateAcls:
     """So many DENYs on `a` for everybody, each a spelling of one range."""
     deny = acl("a", "User:*", allow=False)
-    return CreateAcls([replace(deny, host=f"10.{n >> 8}.{n & 255}.0/8") for n in range(count)], "User:root")
+    return CreateAcls(new([replace(deny, host=f"10.{n >> 8}.{n & 255}.0/8") for n in range(count)]), "User:root")
 
 
 @in_virtual_time
@@ -318,12 +319,12 @@ async def test_who_may_not_see_others_acls_is_not_told_that_a_deny_hides_some() 
     deny, opened = acl("a", ALICE.principal, allow=False), ("allow.everyone.if.no.acl.found", "true")
     # Without an ACL on it the cluster would be everybody's to describe.
     closing = cluster_acl(DESCRIBE, "User:carol")
-    store.commit([CreateAcls([deny, closing], "User:root"), AlterConfigs([opened], "User:root")])
+    store.commit([CreateAcls(new([deny, closing]), "User:root"), AlterConfigs([opened], "User:root")])
     async with serving(store) as authorizer:
         alone, _ = await explain(authorizer, ALICE, ALICE, "a")
         seen_by_root, _ = await explain(authorizer, ROOT, ALICE, "a")
         assert (seen_by_root[0].acl_needed_besides, alone[0].acl_needed_besides is None) == (None, False)
-        store.commit([CreateAcls([acl("a", "User:carol")], "User:root")])
+        store.commit([CreateAcls(new([acl("a", "User:carol")]), "User:root")])
         await until(lambda: authorizer.image.acl_count == 3)
         assert (await explain(authorizer, ALICE, ALICE, "a"))[0] == alone
         (found,), _ = await explain(authorizer, ROOT, ALICE, "a")

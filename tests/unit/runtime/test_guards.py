@@ -14,6 +14,7 @@ from app.core.kafka.errors import (
 from app.core.token import Token
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import ALICE, ROOT, acl, create, may_read, named, serving
+from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
 REFUSAL = InvalidRequestException("this entry is refused by an earlier hand")
@@ -23,7 +24,7 @@ REFUSAL = InvalidRequestException("this entry is refused by an earlier hand")
 async def test_a_chain_of_guarded_calls_is_written_and_visible() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
-        _, first = await authorizer.create_acls(ROOT, [acl("a"), acl("b")], None, str(Token(store.epoch, 0)))
+        _, first = await authorizer.create_acls(ROOT, new([acl("a"), acl("b")]), None, str(Token(store.epoch, 0)))
         assert (first, may_read(authorizer, "a")) == (Token(store.epoch, 2), True)
         _, second = await authorizer.delete_acls(ROOT, [named("a")], None, str(first))
         assert (second, may_read(authorizer, "a")) == (Token(store.epoch, 3), False)
@@ -33,10 +34,10 @@ async def test_a_chain_of_guarded_calls_is_written_and_visible() -> None:
 async def test_a_foreign_change_between_is_noticed_and_nothing_is_written() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
-        _, token = await authorizer.create_acls(ROOT, [acl("a")], None)
+        _, token = await authorizer.create_acls(ROOT, new([acl("a")]), None)
         store.commit([create("foreign")])
         with pytest.raises(InvalidUpdateVersionException):
-            await authorizer.create_acls(ROOT, [acl("b")], None, str(token))
+            await authorizer.create_acls(ROOT, new([acl("b")]), None, str(token))
         with pytest.raises(InvalidUpdateVersionException):
             await authorizer.delete_acls(ROOT, [named("a")], None, str(token))
     assert store.tables.last_offset == 2
@@ -48,10 +49,10 @@ async def test_the_reply_tells_its_own_offset_though_others_are_in_its_transacti
     async with serving(store) as authorizer:
         store.hang("write")
         async with asyncio.TaskGroup() as calls:
-            calls.create_task(authorizer.create_acls(ROOT, [acl("a")], None))
+            calls.create_task(authorizer.create_acls(ROOT, new([acl("a")]), None))
             await asyncio.sleep(0.1)
-            own = calls.create_task(authorizer.create_acls(ROOT, [acl("b")], None, str(Token(store.epoch, 1))))
-            company = calls.create_task(authorizer.create_acls(ROOT, [acl("c")], None))
+            own = calls.create_task(authorizer.create_acls(ROOT, new([acl("b")]), None, str(Token(store.epoch, 1))))
+            company = calls.create_task(authorizer.create_acls(ROOT, new([acl("c")]), None))
             await asyncio.sleep(0.1)
             store.release("write")
         assert [len(group) for group in store.groups] == [1, 2]
@@ -66,10 +67,10 @@ async def test_a_guard_holds_for_calls_that_write_nothing_as_well() -> None:
     async with serving(store) as authorizer:
         for entries in ([], [REFUSAL], [acl("")]):
             with pytest.raises(InvalidUpdateVersionException):
-                await authorizer.create_acls(ROOT, entries, None, str(Token(store.epoch, 0)))
+                await authorizer.create_acls(ROOT, new(entries), None, str(Token(store.epoch, 0)))
             with pytest.raises(InvalidUpdateVersionException):
                 await authorizer.delete_acls(ROOT, [], None, str(Token(store.epoch, 0)))
-            results, token = await authorizer.create_acls(ROOT, entries, None, str(Token(store.epoch, 1)))
+            results, token = await authorizer.create_acls(ROOT, new(entries), None, str(Token(store.epoch, 1)))
             assert (len(results), token) == (len(entries), Token(store.epoch, 1))
 
 
@@ -77,10 +78,10 @@ async def test_a_guard_holds_for_calls_that_write_nothing_as_well() -> None:
 async def test_what_is_no_token_or_of_another_epoch_is_refused_after_the_right_was_asked() -> None:
     async with serving(FakeStore()) as authorizer:
         with pytest.raises(InvalidRequestException, match="`if_unchanged_since` is not a token"):
-            await authorizer.create_acls(ROOT, [acl("a")], None, "garbage")
+            await authorizer.create_acls(ROOT, new([acl("a")]), None, "garbage")
         with pytest.raises(InvalidRequestException, match="`if_unchanged_since` is not a token"):
             await authorizer.delete_acls(ROOT, [named("a")], None, "")
         with pytest.raises(TokenEpochMismatchException, match="if_unchanged_since"):
-            await authorizer.create_acls(ROOT, [acl("a")], None, f"{UUID(int=1)}:0")
+            await authorizer.create_acls(ROOT, new([acl("a")]), None, f"{UUID(int=1)}:0")
         with pytest.raises(ClusterAuthorizationException):
-            await authorizer.create_acls(ALICE, [acl("a")], None, "garbage")
+            await authorizer.create_acls(ALICE, new([acl("a")]), None, "garbage")

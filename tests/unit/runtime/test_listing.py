@@ -15,6 +15,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.listing import MAX_LIMIT
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import ROOT, acl, create, delete, named, replica, serving
+from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
 EVERY = AclBindingFilter()
@@ -39,7 +40,7 @@ def test_pages_put_together_are_the_whole_in_order(names: set[str], limit: int, 
         bindings = [acl(name) for name in names]
         if both:
             bindings += [replace(each, operation=AclOperation.WRITE, principal="User:bob") for each in bindings]
-        store.commit([CreateAcls(bindings, "User:root")])
+        store.commit([CreateAcls(new(bindings), "User:root")])
         async with serving(store) as authorizer:
             pages = await every_page(authorizer, EVERY, limit)
             found = [each for page in pages for each in page]
@@ -108,7 +109,7 @@ async def test_a_fresh_image_in_the_middle_of_a_search_begins_it_anew() -> None:
     store = FakeStore()
     store.commit([create(*(f"t{number:04}" for number in range(4000)))])
     other = FakeStore()
-    other.commit([CreateAcls([replace(acl("new"), host="10.0.0.1")], "User:root")])
+    other.commit([CreateAcls(new([replace(acl("new"), host="10.0.0.1")]), "User:root")])
     async with serving(store) as authorizer, serving(other) as second:
         search = asyncio.create_task(authorizer.acls(ROOT, AclBindingFilter(host="10.0.0.1"), 10, None))
         await asyncio.sleep(0)

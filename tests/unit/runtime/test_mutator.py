@@ -27,6 +27,7 @@ from app.runtime.mutator import Committed, Mutator
 from app.runtime.options import RuntimeOptions
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import OPTIONS, acl, create, delete, names_of, until
+from tests.updates import created
 from tests.virtual_time import in_virtual_time, now
 
 
@@ -45,7 +46,7 @@ def submit(mutator: Mutator, mutation: Mutation, timeout_s: float = 5.0) -> asyn
 
 
 def is_about(name: str, mutation: Mutation) -> bool:
-    return isinstance(mutation, CreateAcls) and any(each.resource_name == name for each in mutation.bindings)
+    return isinstance(mutation, CreateAcls) and any(each.binding.resource_name == name for each in mutation.acls)
 
 
 @in_virtual_time
@@ -54,7 +55,7 @@ async def test_a_mutation_comes_back_with_its_outcome_and_the_token_that_holds_i
     async with writing(store) as mutator:
         committed = await mutator.submit(create("a", "b", "a"), 5)
         assert isinstance(committed.outcome, CreateAclsOutcome)
-        assert [each.created for each in committed.outcome.results] == [True, True, False]
+        assert [each.created for each in created(committed.outcome)] == [True, True, False]
         assert (committed.token.epoch, committed.token.offset) == (store.epoch, 2)
         deleted = await mutator.submit(delete("a"), 5)
         assert isinstance(deleted.outcome, DeleteAclsOutcome)
@@ -96,7 +97,7 @@ async def test_a_group_is_bounded_by_mutations_and_by_bindings() -> None:
         await asyncio.sleep(0.1)
         store.release("write")
         await asyncio.gather(*tasks)
-        weights = [[len(each.bindings) if isinstance(each, CreateAcls) else 0 for each in g] for g in store.groups]
+        weights = [[len(each.acls) if isinstance(each, CreateAcls) else 0 for each in g] for g in store.groups]
         assert weights == [[1], [1, 1, 1, 1], [1, 5], [5, 5], [30], [1, 0], [0, 0]]
 
 

@@ -10,6 +10,7 @@ from app.core.kafka.errors import RequestTimedOutException, TokenEpochMismatchEx
 from app.core.token import Token
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import OPTIONS, ROOT, acl, create, may_read, named, names_in, serving, until
+from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
 
@@ -21,7 +22,7 @@ async def test_the_same_copy_put_back_again_and_again_never_brings_an_epoch_back
     lost: list[Token] = []
     async with serving(store) as authorizer:
         for number in range(4):
-            _, token = await authorizer.create_acls(ROOT, [acl(f"lost-{number}")], None)
+            _, token = await authorizer.create_acls(ROOT, new([acl(f"lost-{number}")]), None)
             lost.append(token)
             store.restore(1, new_epoch=False)
             store.epoch = copied
@@ -63,7 +64,7 @@ async def test_an_offset_that_is_used_again_does_not_stand_for_an_update_that_wa
         store.hang("poll")
         store.disconnect()
         await asyncio.sleep(1)
-        updating = asyncio.create_task(authorizer.create_acls(ROOT, [acl("mine")], 90))
+        updating = asyncio.create_task(authorizer.create_acls(ROOT, new([acl("mine")]), 90))
         await until(lambda: store.tables.last_offset == 2)
         await asyncio.sleep(1)
         # Written by somebody who knows nothing of what was lost.

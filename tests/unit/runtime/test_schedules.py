@@ -20,6 +20,7 @@ from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
 from tests.fakes import FakeStore, Step
 from tests.unit.runtime.world import OPTIONS, ROOT, acl, create, may_read, named, names_in, names_of, serving, until
+from tests.updates import new
 from tests.virtual_time import in_virtual_time
 
 SHORT = replace(OPTIONS, request_timeout_s=3, write_timeout_s=2, snapshot_timeout_s=3)
@@ -82,7 +83,7 @@ class Writer:
 
     async def _update(self, topic: str, *, wanted: bool) -> Token:
         if wanted:
-            return (await self._here.create_acls(ROOT, [acl(topic)], 3))[1]
+            return (await self._here.create_acls(ROOT, new([acl(topic)]), 3))[1]
         return (await self._here.delete_acls(ROOT, [named(topic)], 3))[1]
 
     async def _look_elsewhere(self, topic: str, token: Token) -> None:

@@ -34,6 +34,7 @@ from tests.unit.runtime.world import (
     until,
     until_ready,
 )
+from tests.updates import new
 from tests.virtual_time import in_virtual_time, now
 
 
@@ -82,7 +83,7 @@ async def test_closing_lets_the_update_in_flight_be_seen_and_answered() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
         store.hang("write")
-        task = asyncio.create_task(authorizer.create_acls(ROOT, [acl("a")], None))
+        task = asyncio.create_task(authorizer.create_acls(ROOT, new([acl("a")]), None))
         await asyncio.sleep(0.1)
         closing = asyncio.create_task(authorizer.close())
         await asyncio.sleep(0.1)
@@ -99,7 +100,7 @@ async def test_closing_lets_the_update_in_flight_be_seen_and_answered() -> None:
         await closing
         assert store.closed == ["store", "feed"]
         with pytest.raises(StoreUnavailableException):
-            await authorizer.create_acls(ROOT, [acl("b")], None)
+            await authorizer.create_acls(ROOT, new([acl("b")]), None)
         with pytest.raises(OffsetNotAvailableException):
             await authorizer.wait_for(str(Token(store.epoch, 5)))
 
@@ -123,7 +124,7 @@ async def test_two_replicas_agree_after_updates_on_both() -> None:
     store = FakeStore()
     async with serving(store) as one, serving(store) as other:
         work = [
-            (one if number % 2 else other).create_acls(ROOT, [acl(f"t{number % 7}-{number}")], None)
+            (one if number % 2 else other).create_acls(ROOT, new([acl(f"t{number % 7}-{number}")]), None)
             for number in range(50)
         ]
         await asyncio.gather(*work)

@@ -33,6 +33,7 @@ from tests.unit.runtime.world import (
     replica,
     serving,
 )
+from tests.updates import new
 from tests.virtual_time import in_virtual_time, now
 
 REFUSAL = InvalidRequestException("this entry is refused by an earlier hand")
@@ -44,7 +45,7 @@ async def test_created_acls_are_durable_and_visible_here_when_the_call_returns()
     store.notify_lost = True
     async with serving(store) as authorizer:
         began_at = now()
-        results, token = await authorizer.create_acls(ROOT, [acl("a"), acl("a"), acl("b")], None)
+        results, token = await authorizer.create_acls(ROOT, new([acl("a"), acl("a"), acl("b")]), None)
         assert now() - began_at < 0.1
         assert may_read(authorizer, "a")
         assert [isinstance(each, CreatedAcl) and each.created for each in results] == [True, False, True]
@@ -82,7 +83,7 @@ async def test_refused_entries_stay_in_their_places_and_are_not_written() -> Non
     store = FakeStore()
     async with serving(store) as authorizer:
         entries: list[AclBinding | ApiException] = [acl("a"), REFUSAL, acl("b", "no colon"), acl("c"), acl("")]
-        results, _ = await authorizer.create_acls(ROOT, entries, None)
+        results, _ = await authorizer.create_acls(ROOT, new(entries), None)
         assert [isinstance(each, ApiException) for each in results] == [False, True, True, False, True]
         assert results[1] is REFUSAL
         assert names_of(store) == ["a", "c"]
@@ -97,7 +98,7 @@ async def test_without_a_valid_entry_nothing_is_written() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
         token = authorizer.image.token
-        assert await authorizer.create_acls(ROOT, [REFUSAL], None) == ([REFUSAL], token)
+        assert await authorizer.create_acls(ROOT, new([REFUSAL]), None) == ([REFUSAL], token)
         assert await authorizer.delete_acls(ROOT, [REFUSAL], None) == ([REFUSAL], token)
         assert await authorizer.alter_configs(ROOT, [], None) == ([], token)
         assert await authorizer.create_acls(ROOT, [], None) == ([], token)
@@ -109,7 +110,7 @@ async def test_too_many_new_acls_are_refused_whole() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
         with pytest.raises(PolicyViolationException, match="excessively large"):
-            await authorizer.create_acls(ROOT, [acl(str(number)) for number in range(10_001)], None)
+            await authorizer.create_acls(ROOT, new([acl(str(number)) for number in range(10_001)]), None)
         assert names_of(store) == []
 
 
@@ -121,7 +122,7 @@ async def test_an_update_waits_no_longer_than_the_caller_and_never_shorter_than_
         for timeout_s, took_s in ((None, 5.0), (1.5, 1.5), (-1.0, 0.0), (1e9, 300.0)):
             began_at = now()
             with pytest.raises(StoreUnavailableException, match="was not written"):
-                await authorizer.create_acls(ROOT, [acl("a")], timeout_s)
+                await authorizer.create_acls(ROOT, new([acl("a")]), timeout_s)
             assert now() - began_at == pytest.approx(took_s, abs=0.01)
 
 
@@ -131,7 +132,7 @@ async def test_a_write_that_this_image_does_not_show_in_time_is_told_as_such() -
     async with serving(store) as authorizer:
         store.hang("poll")
         with pytest.raises(RequestTimedOutException, match="is written") as refusal:
-            await authorizer.create_acls(ROOT, [acl("a")], 1)
+            await authorizer.create_acls(ROOT, new([acl("a")]), 1)
         assert names_of(store) == ["a"]
         store.release("poll")
         token = refusal.value.message.split("`")[1]
@@ -145,7 +146,7 @@ async def test_a_write_into_another_epoch_than_the_images_returns_when_the_image
     store.commit([create("a")])
     async with serving(store) as authorizer:
         store.hang("write")
-        task = asyncio.create_task(authorizer.create_acls(ROOT, [acl("b")], None))
+        task = asyncio.create_task(authorizer.create_acls(ROOT, new([acl("b")]), None))
         await asyncio.sleep(0.1)
         store.restore(1)
         store.release("write")
@@ -164,7 +165,7 @@ async def test_a_store_that_answers_to_something_else_is_a_fault(monkeypatch: py
 
         monkeypatch.setattr(store, "write", confused)
         with pytest.raises(UnknownServerException):
-            await authorizer.create_acls(ROOT, [acl("a")], None)
+            await authorizer.create_acls(ROOT, new([acl("a")]), None)
 
 
 @in_virtual_time
@@ -189,7 +190,7 @@ async def test_configs_are_altered_in_the_feed_and_described_with_their_source()
 async def test_configs_reach_another_replica_at_the_same_offset_as_the_acls_around_them() -> None:
     store = FakeStore()
     async with serving(store) as one, serving(store) as other:
-        await one.create_acls(ROOT, [acl("a")], None)
+        await one.create_acls(ROOT, new([acl("a")]), None)
         _, token = await one.alter_configs(ROOT, [("super.users", "User:eve")], None)
         await other.wait_for(str(token))
         assert other.image.config == one.image.config
@@ -211,6 +212,6 @@ async def test_one_timeout_covers_the_write_and_the_wait_until_it_is_visible() -
         began_at = now()
         asyncio.get_running_loop().call_later(0.8, store.release, "write")
         with pytest.raises(RequestTimedOutException, match="is written"):
-            await authorizer.create_acls(ROOT, [acl("a")], 1)
+            await authorizer.create_acls(ROOT, new([acl("a")]), 1)
         assert now() - began_at == pytest.approx(1, abs=0.01)
         store.release("poll")

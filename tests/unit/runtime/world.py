@@ -18,6 +18,7 @@ from app.runtime.options import RuntimeOptions
 from app.runtime.readiness import State
 from tests.contexts import Unchecked
 from tests.fakes import FakeStore
+from tests.updates import new
 from tests.virtual_time import now
 
 ADDRESS = parse_address("10.0.0.1")
@@ -37,7 +38,7 @@ def cluster_acl(operation: AclOperation, principal: str = "User:alice") -> AclBi
 
 
 def create(*names: str) -> CreateAcls:
-    return CreateAcls([acl(name) for name in names], "User:root")
+    return CreateAcls(new([acl(name) for name in names]), "User:root")
 
 
 def delete(*names: str) -> DeleteAcls:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.core.kafka.bindings import AclRow, StandardAcl
 from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import AccessControlEntryRecord, ConfigRecord
-from app.store.rows import OrderCheck, acl_rows, record_of
+from app.store.rows import OrderCheck, acl_slice, record_of
 from tests.updates import topic
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -20,34 +20,36 @@ ESCAPES = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t
 
 def as_copied(row: AclRow) -> str:
     """A line as COPY writes it (PostgreSQL's CopyAttributeOutText)."""
-    fields = [row[0].hex(), *map(str, row[1:5]), *("".join(ESCAPES.get(c, c) for c in text) for text in row[5:])]
-    return "\t".join(fields)
+    texts = ("".join(ESCAPES.get(c, c) for c in text) for text in row[5:])
+    return "\t".join([row[0].hex(), *map(str, row[1:5]), *texts, "", ""])
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=5))
 def test_what_copy_escapes_comes_back(texts: list[tuple[str, str, str]]) -> None:
     rows: list[AclRow] = [(uuid4().bytes, 2, 3, 15, 3, *three) for three in texts]
 
-    assert acl_rows([as_copied(row) for row in rows]) == rows
+    assert acl_slice([as_copied(row).encode() for row in rows]).rows == rows
 
 
 @pytest.mark.parametrize(
     "line",
     [
         "",
-        "00\t2\t3\t3\t3\tname\tprincipal",
-        "00\t2\t3\t3\t3\tname\tprincipal\thost\tmore",
-        "0g\t2\t3\t3\t3\tname\tprincipal\thost",
-        "00\t1\t3\t3\t3\tname\tprincipal\thost",
-        "00\t2\t2\t3\t3\tname\tprincipal\thost",
-        "00\t2\t3\t16\t3\tname\tprincipal\thost",
-        "00\t2\t3\t3\t1\tname\tprincipal\thost",
-        "00\t2\t3\t3\t\\N\tname\tprincipal\thost",
+        "00\t2\t3\t3\t3\tname\tprincipal\thost",
+        "00\t2\t3\t3\t3\tname\tprincipal\thost\t\t\tmore",
+        "0g\t2\t3\t3\t3\tname\tprincipal\thost\t\t",
+        "00\t1\t3\t3\t3\tname\tprincipal\thost\t\t",
+        "00\t2\t2\t3\t3\tname\tprincipal\thost\t\t",
+        "00\t2\t3\t16\t3\tname\tprincipal\thost\t\t",
+        "00\t2\t3\t3\t1\tname\tprincipal\thost\t\t",
+        "00\t2\t3\t3\t\tname\tprincipal\thost\t\t",
+        "00\t2\t3\t3\t3\tname\tprincipal\thost\tsoon\t",
+        "00\t2\t3\t3\t3\tname\tprincipal\thost\t99999999999999\t",
     ],
 )
 def test_a_line_that_is_no_acl_is_refused(line: str) -> None:
     with pytest.raises((ValueError, KeyError)):
-        acl_rows([line])
+        acl_slice([line.encode()])
 
 
 def record_row(**changes: object) -> dict[str, Any]:
@@ -69,6 +71,10 @@ def record_row(**changes: object) -> dict[str, Any]:
         "recorded_at": datetime(2026, 1, 1, tzinfo=UTC),
         "actor": "User:admin",
         "hash": bytes(32),
+        "expires_at": None,
+        "owner": None,
+        "comment": None,
+        "hash_version": 1,
         **changes,
     }
 

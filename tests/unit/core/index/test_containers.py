@@ -77,7 +77,7 @@ def test_a_walk_in_pages_sees_every_name_once(count: int, including: bool) -> No
 
 
 def test_a_sharded_dict_is_a_dictionary() -> None:
-    held: ShardedDict[int] = ShardedDict()
+    held: ShardedDict[str, int] = ShardedDict()
     plain = {f"key {n}": n for n in range(1_000)}
     for key, value in plain.items():
         held.put(key, value)
@@ -94,7 +94,7 @@ def test_a_sharded_dict_is_a_dictionary() -> None:
 
 
 def test_dismantling_frees_in_many_short_steps() -> None:
-    held: ShardedDict[int] = ShardedDict()
+    held: ShardedDict[str, int] = ShardedDict()
     held.put("a", 1)
     assert sum(1 for _ in held.dismantle()) == 256
     names = filled([f"{n:05d}" for n in range(9_000)])
