@@ -1,0 +1,124 @@
+"""Recomputes chain and digest of a feed, from its records and rows alone (docs/feed.md).
+
+It shares with those who write the feed only what a record and a row are as bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from app.core.digest import MODULUS, acl_digest, config_digest
+from app.core.kafka.bindings import StandardAcl
+from app.core.records import GENESIS_HASH, AccessControlEntryRecord, ConfigRecord, Record, record_hash
+
+
+class FeedDamagedError(Exception):
+    """What was read is no history of a store; the message says where and why."""
+
+
+class FeedProof:
+    """Follows a feed from its birth, or from a snapshot, or, knowing no image, from a record in the middle.
+
+    Raises FeedDamagedError for whatever doesn't fit; it is of no use afterwards.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.hash = GENESIS_HASH
+        self.records = 0
+        self._digest: int | None = 0
+        self._acls: dict[bytes, tuple[bytes, int]] = {}
+        self._keys: set[bytes] = set()
+        self._configs: dict[str, str] = {}
+
+    @property
+    def digest(self) -> int | None:
+        """Of the rows so far; None if the image is not known."""
+        return None if self._digest is None else self._digest % MODULUS
+
+    @property
+    def acl_count(self) -> int:
+        return len(self._acls)
+
+    def begin(self, offset: int, chained: bytes, *, image_known: bool = True) -> None:
+        """Go on from this offset and hash, with the rows of `add_acls` and `add_configs`, or without any image."""
+        self.offset, self.hash = offset, chained
+        self._digest = 0 if image_known else None
+        self._acls, self._keys, self._configs = {}, set(), {}
+
+    def add_acls(self, acls: Sequence[StandardAcl]) -> None:
+        """Rows of a snapshot."""
+        for acl in acls:
+            if acl.id.bytes in self._acls:
+                raise FeedDamagedError(f"the ACL {acl.id} is in the snapshot twice")
+            self._put(acl)
+
+    def add_configs(self, configs: Mapping[str, str]) -> None:
+        for name, value in configs.items():
+            self._set(name, value)
+
+    def follow(self, transaction: Sequence[Record], stated_hash: bytes) -> None:
+        """One whole transaction, and the hash of its last record."""
+        last = self.offset + len(transaction)
+        for record in transaction:
+            if (record.offset, record.tx_last) != (self.offset + 1, last):
+                raise FeedDamagedError(
+                    f"after offset {self.offset} comes record {record.offset} of a transaction that ends at "
+                    f"{record.tx_last}, instead of {self.offset + 1} of one that ends at {last}"
+                )
+            self.hash = record_hash(self.hash, record)
+            if record.hash not in (b"", self.hash):
+                raise FeedDamagedError(f"record {record.offset}: the hash chain is broken")
+            self._take(record)
+            self.offset = record.offset
+            self.records += 1
+        if self.hash != stated_hash:
+            raise FeedDamagedError(f"the hash at offset {self.offset} is {self.hash.hex()}, not {stated_hash.hex()}")
+
+    def check_at(self, offset: int, chained: bytes, digest: int | None) -> None:
+        """What is said of the state that this has come to; no digest means that none is said."""
+        if offset != self.offset:
+            raise FeedDamagedError(f"the state is said to be at offset {offset}, and is at {self.offset}")
+        if chained != self.hash:
+            raise FeedDamagedError(f"the hash at offset {offset} is {self.hash.hex()}, not {chained.hex()}")
+        if None not in (digest, self.digest) and digest != self.digest:
+            raise FeedDamagedError(f"the digest at offset {offset} is {self.digest:064x}, not {digest:064x}")
+
+    def _take(self, record: Record) -> None:
+        if self._digest is None:
+            return
+        if isinstance(record, ConfigRecord):
+            self._set(record.name, record.value)
+            return
+        acl, at = record.acl, f"record {record.offset}"
+        there = self._acls.get(acl.id.bytes)
+        key = acl.binding.natural_key
+        if there is not None and there[0] != key:
+            raise FeedDamagedError(f"{at}: the ACL {acl.id} has other fields than before")
+        if isinstance(record, AccessControlEntryRecord):
+            if there is None and key in self._keys:
+                raise FeedDamagedError(f"{at}: an ACL with these fields is there already")
+            self._remove(acl.id.bytes)
+            self._put(acl)
+        elif there is None:
+            raise FeedDamagedError(f"{at}: there is no ACL {acl.id} to remove")
+        else:
+            self._remove(acl.id.bytes)
+
+    def _put(self, acl: StandardAcl) -> None:
+        key, digest = acl.binding.natural_key, acl_digest(acl)
+        if key in self._keys:
+            raise FeedDamagedError(f"an ACL with the fields of {acl.id} is there already")
+        self._acls[acl.id.bytes] = (key, digest)
+        self._keys.add(key)
+        self._digest = (self._digest or 0) + digest
+
+    def _remove(self, acl_id: bytes) -> None:
+        there = self._acls.pop(acl_id, None)
+        if there is not None:
+            self._keys.discard(there[0])
+            self._digest = (self._digest or 0) - there[1]
+
+    def _set(self, name: str, value: str | None) -> None:
+        before = self._configs.pop(name, None)
+        if value is not None:
+            self._configs[name] = value
+        self._digest = (self._digest or 0) + config_digest(name, value) - config_digest(name, before)

@@ -1,0 +1,104 @@
+"""docs/feed.md, recomputed from the page alone; and what is no event."""
+
+import io
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.core.proof import FeedDamagedError, FeedProof
+from app.core.records import canonical_record
+from app.core.token import Token
+from app.formats.feed_events import NoEventError, acl_fields, acl_in, digest_text, events_in, records_in
+
+PAGE = (Path(__file__).parents[3] / "docs" / "feed.md").read_text()
+EVENTS: list[dict[str, Any]] = [json.loads(line) for line in re.findall(r'^    (\{"type".*)$', PAGE, re.MULTILINE)]
+TRANSACTIONS = [event for event in EVENTS if event["type"] == "transaction"]
+
+
+def check(events: list[dict[str, Any]]) -> FeedProof:
+    """As a reader would follow them from the birth of the store."""
+    proof = FeedProof()
+    for event in events:
+        if event["type"] == "transaction":
+            proof.follow(records_in(event), bytes.fromhex(event["hash"]))
+        else:
+            said = bytes.fromhex(event["hash"]), int(event["digest"], 16)
+            proof.check_at(Token.parse(event["token"]).offset, *said)
+    return proof
+
+
+def test_the_example_holds() -> None:
+    assert check(EVENTS).offset == 4
+    assert [len(event["records"]) for event in TRANSACTIONS] == [2, 1, 1]
+
+
+def test_the_canonical_record_of_the_page_is_that_of_its_third_record() -> None:
+    (digits,) = re.findall(r"\(version 2\):\n\n((?:    [0-9a-f]+\n)+)", PAGE)
+    raw = bytes.fromhex("".join(digits.split()))
+    (record,) = records_in(TRANSACTIONS[1])
+
+    assert raw == canonical_record(record)
+    assert sha256(bytes.fromhex(TRANSACTIONS[0]["hash"]) + raw).hexdigest() == TRANSACTIONS[1]["hash"]
+
+
+def test_the_row_of_the_page_has_the_digest_of_the_page() -> None:
+    (line, digest) = re.findall(r"    (4f3e.*→.*)\n    ([0-9a-f]{64})\n", PAGE)[0]
+    config = sha256(b"config\tsuper.users\tUser:admin").digest()
+    row = sha256(line.replace("→", "\t").encode()).digest()
+
+    assert row.hex() == digest
+    assert EVENTS[-1]["digest"] == config.hex()
+    total = (int.from_bytes(row) + int.from_bytes(config)) % (1 << 256)
+    assert EVENTS[3]["digest"] == digest_text(total)
+
+
+def _spoiled(at: int, **changes: object) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(json.dumps(EVENTS))
+    events[at]["records"][0].update(changes)
+    return events
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        EVENTS[2:],
+        [*EVENTS[:2], *EVENTS[4:]],
+        [EVENTS[0], *EVENTS],
+        _spoiled(0, actor="User:mallory"),
+        _spoiled(2, comment="TICKET-18"),
+        _spoiled(2, acl={**TRANSACTIONS[1]["records"][0]["acl"], "owner": "others"}),
+        _spoiled(2, acl={**TRANSACTIONS[1]["records"][0]["acl"], "expires_at": "2026-12-01T18:00:01Z"}),
+        _spoiled(4, acl={**TRANSACTIONS[2]["records"][0]["acl"], "id": str(UUID(int=7))}),
+        [EVENTS[0], {**EVENTS[1], "digest": EVENTS[3]["digest"]}],
+        [EVENTS[0], {**EVENTS[1], "hash": EVENTS[3]["hash"]}],
+        [EVENTS[0], {**EVENTS[1], "token": EVENTS[3]["token"]}],
+    ],
+)
+def test_what_was_changed_lost_or_doubled_is_found(events: list[dict[str, Any]]) -> None:
+    with pytest.raises(FeedDamagedError):
+        check(events)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"kind": "NoRecord"}, {"hash_version": 2}, {"acl": None}, {"acl": {"id": "x"}}, {"actor": None}],
+)
+def test_what_is_no_transaction_is_told(changes: dict[str, object]) -> None:
+    with pytest.raises(NoEventError):
+        records_in(_spoiled(0, **changes)[0])
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"type": 1}', b"\xff", b"[" * 100_000])
+def test_a_line_that_is_no_event_is_told_with_its_number(line: bytes) -> None:
+    with pytest.raises(NoEventError, match="line 2"):
+        list(events_in(io.BytesIO(b'{"type": "bookmark"}\n' + line)))
+
+
+def test_an_acl_comes_back_as_it_went() -> None:
+    acl = TRANSACTIONS[1]["records"][0]["acl"]
+    assert acl_fields(acl_in(acl)) == acl
