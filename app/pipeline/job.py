@@ -24,7 +24,7 @@ from app.pipeline.jobs import JOBS
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.faults import SPARK_FAILED, explain, masked
 from app.pipeline.spark.java import find_java
-from app.pipeline.spark.jdbc import check_url, jdbc_source
+from app.pipeline.spark.jdbc import check_reachable, check_url, jdbc_source
 from app.pipeline.spark.jdbc_driver import find_driver
 from app.pipeline.spark.named_files import check_files, local_folder
 from app.pipeline.spark.options import (
@@ -123,6 +123,8 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
         if folder is not None:
             job.check_home(arguments, LocalHome(folder))
         options = _options(job, arguments, console)
+        if job.database == "always":
+            check_reachable(arguments, os.environ)
         with _quiet_python(debug=arguments.debug):
             with console.step(f"starting Spark ({_where(options)})"):
                 spark = spark_session(options)

@@ -150,6 +150,7 @@ def test_files_that_can_be_written_are(capsys: pytest.CaptureFixture[str]) -> No
         (["effective"], "there is no snapshot"),
         (["report"], "there is no snapshot"),
         (["what-if", "--create=new.json"], "there is no snapshot"),
+        (["reconcile", _DATABASE], "nothing has been exported into `none` yet; run `klamm pipeline export`"),
         (["snapshot"], "nothing has been exported into `none` yet; run `klamm pipeline export`"),
         (["who", "topic:a", "--home=.klamm/pipeline", "--offset=8"], "no snapshot at offset 8 (the latest are at 7)"),
         (["report", "--home=part"], "effective has not been run at offset 5; run `klamm pipeline effective`"),
@@ -167,6 +168,16 @@ def test_what_was_never_made_is_told_before_spark_is_started(
     assert main(asked) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
+
+
+@pytest.mark.parametrize("arguments", [["export"], ["nightly"], ["snapshot", "--from-table"], ["reconcile"]])
+def test_a_database_that_does_not_answer_is_told_before_spark_is_started(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _written(Path(".klamm/pipeline/export/manifests/batch=1"))
+    assert main([*arguments, _DATABASE]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "PostgreSQL can't be reached" in line
 
 
 def test_what_is_there_is_left_to_spark() -> None:

@@ -85,6 +85,12 @@ def test_who_names_each_principal_and_host_with_its_acls(spark: SparkSession, ho
     ]
 
 
+def test_people_are_told_an_acl_of_everyone_once(spark: SparkSession, home: Home) -> None:
+    _, lines, _ = _run(spark, home, who.JOB, ["topic:orders"])
+    assert len([line for line in lines if "ALLOW DESCRIBE on PREFIXED ord for User:*" in line]) == 1
+    assert [line.rpartition("  ")[2].rpartition("; ")[2] for line in lines[3:]] == ["1 of User:*, see above"] * 4
+
+
 def test_who_takes_any_name_and_narrows_by_operation_and_client(spark: SparkSession, home: Home) -> None:
     _, lines, _ = _run(spark, home, who.JOB, ["topic:a:b", "--operation", "write", "--output", "csv"])
     assert [line.split(",")[0] for line in lines] == ["principal", "User:root", "User:alice", "User:eve"]

@@ -34,11 +34,14 @@ class Answer(NamedTuple):
 
 
 class Access(NamedTuple):
+    """`own` are the ACLs that only the principal has, `shared` those of `User:*`, both in words."""
+
     principal: str
     host: str
     operations: list[str]
     denied: list[str]
-    sources: list[str]
+    own: list[str]
+    shared: list[str]
 
 
 def answers_of(masks: Iterable[Mask]) -> Iterator[Answer]:
@@ -111,7 +114,13 @@ def who_can(
         allowed, denied = (operation_words(mask, resource_type) for mask in (answer.effective_mask, answer.deny_mask))
         shown = allowed + denied
         if shown if operation is None else operation in shown:
-            yield Access(answer.principal, answer.host, allowed, denied, _sources(answer, by_place, lengths))
+            keys = _keys_over(answer.host, lengths)
+            own, shared = (
+                [_summary(acl) for each in keys for acl in by_place.get((principal, each), ())]
+                for principal in (answer.principal, WILDCARD_PRINCIPAL)
+            )
+            own = [] if answer.principal == WILDCARD_PRINCIPAL else own
+            yield Access(answer.principal, answer.host, allowed, denied, own, shared)
 
 
 def mask_of(acl: Acl) -> Mask:
@@ -135,12 +144,7 @@ def _summary(acl: Acl) -> str:
     )
 
 
-def _sources(answer: Answer, by_place: Mapping[tuple[str, str], Sequence[Acl]], lengths: Sequence[int]) -> list[str]:
-    key = host_key(answer.host)
-    keys = {key[:length] for length in lengths if length <= len(key)}
-    found = (
-        by_place.get((principal, each), ())
-        for principal in dict.fromkeys((answer.principal, WILDCARD_PRINCIPAL))
-        for each in sorted(keys)
-    )
-    return [_summary(acl) for acls in found for acl in acls]
+def _keys_over(host: str, lengths: Sequence[int]) -> list[str]:
+    """The keys, of these lengths, of all hosts that cover this one; the widest first."""
+    key = host_key(host)
+    return [key[:length] for length in lengths if length <= len(key)]

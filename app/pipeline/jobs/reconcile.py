@@ -99,6 +99,7 @@ JOB = Job(
     "compare the export with the store, and follow its hash chain; 1 if anything differs",
     add_arguments,
     run,
+    check_home=lambda _, home: home.export(),
     database="always",
     writes_home=False,
 )

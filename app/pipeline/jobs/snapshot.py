@@ -9,7 +9,7 @@ from app.pipeline.history.folding import snapshot_at
 from app.pipeline.history.manifests import read_exported
 from app.pipeline.history.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot
 from app.pipeline.history.source import read_table
-from app.pipeline.spark.jdbc import jdbc_source
+from app.pipeline.spark.jdbc import check_reachable, jdbc_source
 from app.pipeline.spark.options import LONG_MAX, checked, parse_time
 
 
@@ -60,7 +60,7 @@ def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:
 
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.from_table:
-        jdbc_source(arguments, os.environ)
+        check_reachable(arguments, os.environ)
 
 
 def _check_home(arguments: argparse.Namespace, home: LocalHome) -> None:

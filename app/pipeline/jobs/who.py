@@ -1,14 +1,14 @@
 """`who`: which principals can do what on one resource, and by which ACLs."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from app.core.kafka.codes import WILDCARD, AclOperation, ResourceType
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, ResourceType
 from app.core.kafka.operations import supported_operations
-from app.pipeline.access.lookup import parse_resource, who_can
+from app.pipeline.access.lookup import Access, parse_resource, who_can
 from app.pipeline.access.patterns import LITERAL, PREFIXED
 from app.pipeline.context import Job, JobContext
 from app.pipeline.history.snapshot import load_snapshot
@@ -55,8 +55,10 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     context.metrics.count("acls_read", len(acls))
     supers = super_users_of(snapshot.configs, arguments.super_users)
     # ACLs have no effect on a super user.
-    others = (each for each in who_can(acls, resource_type, arguments.host, operation) if each[0] not in supers.names)
-    context.console.rows(_COLUMNS, [*_rows_of(supers, resource_type, operation), *others], arguments.output)
+    found = who_can(acls, resource_type, arguments.host, operation)
+    others = [each for each in found if each.principal not in supers.names]
+    rows = _told_once(others) if arguments.output == "table" else map(_told_each_time, others)
+    context.console.rows(_COLUMNS, [*_rows_of(supers, resource_type, operation), *rows], arguments.output)
     if supers.note:
         context.console.note(supers.note)
     if not acls:
@@ -86,6 +88,21 @@ def _rows_of(supers: SuperUsers, resource_type: str, operation: str | None) -> I
     if operation is None or operation in operations:
         for principal in sorted(supers.names):
             yield principal, WILDCARD, operations, [], [supers.named_by]
+
+
+def _told_each_time(access: Access) -> Row:
+    return access.principal, access.host, access.operations, access.denied, [*access.own, *access.shared]
+
+
+def _told_once(accesses: Iterable[Access]) -> Iterator[Row]:
+    """For people: an ACL of `User:*`, which counts in every row, is told in the first only."""
+    told = set[str]()
+    for each in accesses:
+        new = [acl for acl in each.shared if acl not in told]
+        told.update(new)
+        again = len(each.shared) - len(new)
+        by = [*each.own, *new, *([f"{again:,} of {WILDCARD_PRINCIPAL}, see above"] if again else [])]
+        yield each.principal, each.host, each.operations, each.denied, "; ".join(by)
 
 
 JOB = Job(

@@ -13,3 +13,9 @@ class NotYetError(PipelineError):
 
 class NoDecisionsError(NotYetError):
     """No decision was ever ingested."""
+
+
+class UnreachableError(PipelineError):
+    """Nothing is wrong with what was asked for; the database doesn't answer."""
+
+    exit_code = 3

@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -34,37 +35,43 @@ _PYTHON_OF_EXECUTORS = (
 )
 _PACKAGES_OF_EXECUTORS = "the executors' Python needs pyarrow and pandas (docs/pipeline.md, On a cluster)"
 
-# By a text in the cause.
-_HINTS = (
+# By a pattern in what PostgreSQL says.
+_HINTS_OF_POSTGRES = (
     ("password authentication failed", "look at the user and KLAMM_PIPELINE_JDBC_PASSWORD (or its _FILE)"),
     ("no password was provided", "set KLAMM_PIPELINE_JDBC_PASSWORD or KLAMM_PIPELINE_JDBC_PASSWORD_FILE"),
     ("refused", "is PostgreSQL running there? look at host and port of the URL"),
     ("permission denied for", "grant the group role klamm_spark to the user (docs/database.md)"),
-    ("does not exist", "look at the URL's database, and whether `klamm migrate` was run on it"),
+    (r'database ".*" does not exist', "look at the database that the URL names"),
+    (r'role ".*" does not exist', "look at the user, --jdbc-user"),
+    ("does not exist", "run `klamm migrate` on that database; or the URL names another one than the service has"),
+    ("No space left on device", "the disk of PostgreSQL is full: make room there"),
     ("The server does not support SSL", "if the way is safe without TLS, add ?sslmode=disable to the URL"),
     ("SSL", "for a CA of your own add ?sslrootcert=FILE to the URL; docs/pipeline.md, Secrets and TLS"),
 )
 
-# By a text anywhere in what Java printed.
+_MAKE_ROOM = "make room there and run it again: what was written before is kept"
+_DAMAGED = "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"
+_GONE = (
+    "if that is a file of --home, it is gone, or another run replaced it meanwhile: run this again; if it stays, "
+    "restore the file, or run the job that wrote it"
+)
+
+# By a pattern anywhere in what Java printed.
 _HINTS_OF_ALL = (
-    ("PYTHON_VERSION_MISMATCH", _PYTHON_OF_EXECUTORS),
-    ("Cannot run program", _PYTHON_OF_EXECUTORS),
-    ("No module named 'pyarrow'", _PACKAGES_OF_EXECUTORS),
-    ("No module named 'pandas'", _PACKAGES_OF_EXECUTORS),
-    ("PACKAGE_NOT_INSTALLED", _PACKAGES_OF_EXECUTORS),
+    ("PYTHON_VERSION_MISMATCH|Cannot run program", _PYTHON_OF_EXECUTORS),
+    ("No module named '(pyarrow|pandas)'|PACKAGE_NOT_INSTALLED", _PACKAGES_OF_EXECUTORS),
     ("All masters are unresponsive", "is the cluster's master running there? look at --master"),
-    ("OutOfMemoryError", "give --driver-memory more"),
-    ("Java heap space", "give --driver-memory more"),
-    ("No suitable driver", "name PostgreSQL's JDBC driver with --jdbc-jar"),
-    ("ClassNotFoundException: org.postgresql", "name PostgreSQL's JDBC driver with --jdbc-jar"),
-    ("No space left on device", "make room there and run it again: what was written before is kept"),
-    ("Disk quota exceeded", "make room there and run it again: what was written before is kept"),
+    ("OutOfMemoryError|Java heap space", "give --driver-memory more"),
+    ("No suitable driver|ClassNotFoundException: org.postgresql", "name PostgreSQL's JDBC driver with --jdbc-jar"),
     ("Read-only file system", "name a --home that can be written"),
     ("Permission denied", "name a --home that this user may write, or let this user"),
-    ("ChecksumException", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
-    ("not a Parquet file", "the file is damaged: restore it, or see what else is with `klamm pipeline reconcile`"),
+    ("ChecksumException|not a Parquet file", _DAMAGED),
     ("unresolved dependency", "without a way to Maven Central, name PostgreSQL's JDBC driver with --jdbc-jar"),
+    ("NoSuchBucket", "look at the bucket that --home names, or make it"),
+    (r"PATH_NOT_FOUND|FileNotFoundException|\bFile \S+ does not exist", _GONE),
 )
+
+_FULL = re.compile("No space left on device|Disk quota exceeded")
 
 
 def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]:
@@ -78,7 +85,7 @@ def explain(fault: BaseException, environ: Mapping[str, str]) -> tuple[str, int]
         if ours := _OURS.search(said):
             text, status = ours[1], PipelineError.exit_code
         else:
-            text = _with_hint(_cause(said), said)
+            text = _line_of(said, environ)
     elif isinstance(fault, OSError) and fault.strerror:
         text = f"`{fault.filename}`: {fault.strerror}" if fault.filename else fault.strerror
     else:
@@ -105,9 +112,25 @@ def _text_of(fault: PySparkException | Py4JError) -> str:
     return f"{message}\n{getattr(fault, '_stackTrace', '') or ''}"
 
 
-def _cause(text: str) -> str:
+def _line_of(text: str, environ: Mapping[str, str]) -> str:
+    """What is wrong, and the way out where it is known."""
     if postgres := _POSTGRES.search(text):
-        return f"PostgreSQL: {postgres[1]}"
+        message = f"PostgreSQL: {postgres[1]}"
+        hint = _hint(_HINTS_OF_POSTGRES, message) or _hint(_HINTS_OF_ALL, text)
+    elif full := _FULL.search(text):
+        # What Java says of the stream that it was closing tells nobody why.
+        scratch = environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
+        message, hint = f"{full[0]}: of --home, or of `{scratch}`, where Spark keeps its own files", _MAKE_ROOM
+    else:
+        message, hint = _cause(text), _hint(_HINTS_OF_ALL, text)
+    return f"{message.rstrip('.')}; {hint}" if hint else message
+
+
+def _hint(hints: Sequence[tuple[str, str]], text: str) -> str | None:
+    return next((hint for sign, hint in hints if re.search(sign, text)), None)
+
+
+def _cause(text: str) -> str:
     python = _PYTHON.findall(text.partition(_TRACEBACK)[2].partition("\n\tat ")[0])
     if python:
         # The innermost is the last.
@@ -124,10 +147,3 @@ def _cause(text: str) -> str:
 def _first_line(text: str) -> str:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
     return _CLASS.sub("", _TASK.sub("", line))
-
-
-def _with_hint(message: str, text: str) -> str:
-    # A message that begins so is Spark's own, and `_HINTS` are about PostgreSQL.
-    hint = None if message.startswith("[") else next((hint for sign, hint in _HINTS if sign in message), None)
-    hint = hint or next((hint for sign, hint in _HINTS_OF_ALL if sign in text), None)
-    return f"{message.rstrip('.')}; {hint}" if hint else message

@@ -1,11 +1,14 @@
 """Which Java do Spark's local runs use? JAVA_HOME, else `java` on PATH, else the one of the extra `spark-jvm`."""
 
 import hashlib
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +20,8 @@ from app.pipeline.spark.local_cache import cache_folder, put_file
 MAJORS = (17, 21, 25)
 _WANTED = "Java 17, 21 or 25"
 _EXTRA = "in a clone .venv/bin/pip install -e '.[spark-jvm]'"
-_TIMEOUT_S = 60.0
+# A Java starts in a fraction of a second; on a machine that is loaded in a few.
+PATIENCE_S = 20.0
 _VERSION = re.compile(r'version "([^"]+)"')
 
 _SHIM = """#!/bin/sh
@@ -68,14 +72,34 @@ def _from_java_home(home: str) -> Java:
 
 
 def _version(java: Path) -> str | None:
+    """None if it is no Java that runs. Raises PipelineError if it does not end."""
     try:
-        reply = subprocess.run(  # noqa: S603 - the user's own Java, no shell
-            [java, "-version"], capture_output=True, encoding="utf-8", errors="replace", timeout=_TIMEOUT_S, check=False
+        # A group of its own: `java` may be a script, whose child would be left.
+        asked = subprocess.Popen(  # noqa: S603 - the user's own Java, no shell
+            [java, "-version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            process_group=0,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return None
-    match = _VERSION.search(reply.stderr) or _VERSION.search(reply.stdout)
-    return match[1] if match and reply.returncode == 0 else None
+    with asked:
+        try:
+            said, _ = asked.communicate(timeout=PATIENCE_S)
+        except BaseException as fault:
+            with suppress(ProcessLookupError):
+                os.killpg(asked.pid, signal.SIGKILL)
+            if isinstance(fault, subprocess.TimeoutExpired):
+                raise PipelineError(
+                    f"`{java}` hangs: `{java} -version` had not ended after {PATIENCE_S:.0f} s; mend it, or set "
+                    f"JAVA_HOME to the folder of another {_WANTED}"
+                ) from None
+            raise
+    match = _VERSION.search(said)
+    return match[1] if match and asked.returncode == 0 else None
 
 
 def _major(version: str) -> int:

@@ -1,12 +1,13 @@
 """How jobs reach PostgreSQL: a URL without secrets, a user, and a password from the environment or a file."""
 
 import argparse
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.formats.database_url import JDBC_SCHEME, DatabaseUrl
-from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.errors import PipelineError, UnreachableError
 
 URL_VARIABLE = "KLAMM_PIPELINE_JDBC_URL"
 USER_VARIABLE = "KLAMM_PIPELINE_JDBC_USER"
@@ -16,6 +17,7 @@ PASSWORD_FILE_VARIABLE = "KLAMM_PIPELINE_JDBC_PASSWORD_FILE"  # noqa: S105 - the
 # The names of our sessions in the database: those that read, and those that note how far an export has come.
 READER, TELLER = "klamm-pipeline", "klamm-pipeline tells"
 
+_CONNECT_S = 10
 _SECRETS = frozenset({"password", "sslpassword", "user"})
 _EXPECTED = f"expected {JDBC_SCHEME}host:port/database"
 _JAVA_TRUST = "org.postgresql.ssl.DefaultJavaSSLFactory"
@@ -40,7 +42,7 @@ class JdbcSource:
             "fetchsize": "10000",
             "ApplicationName": READER if read_only else TELLER,
             "tcpKeepAlive": "true",
-            "connectTimeout": "10",  # seconds, as are all of the driver's
+            "connectTimeout": str(_CONNECT_S),  # seconds, as are all of the driver's
             "loginTimeout": "30",
             "socketTimeout": "900",
             "options": f"-c default_transaction_read_only={'on' if read_only else 'off'}",
@@ -64,6 +66,25 @@ def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Jd
         )
     check_url(url, "--jdbc-url" if arguments.jdbc_url else URL_VARIABLE)
     return JdbcSource(url, arguments.jdbc_user or environ.get(USER_VARIABLE) or None, password_of(environ))
+
+
+def check_reachable(arguments: argparse.Namespace, environ: Mapping[str, str]) -> None:
+    """Raises PipelineError if no database is named, or if none of its hosts takes a connection from this machine."""
+    parsed = DatabaseUrl.parse_jdbc(jdbc_source(arguments, environ).url)
+    # A Spark Connect server connects from where it is, a socket factory in a way of its own.
+    if arguments.remote or environ.get("SPARK_REMOTE") or "socketfactory" in parsed.options:
+        return
+    why = ""
+    for host, port in parsed.hosts:
+        try:
+            with socket.create_connection((host, int(port)), timeout=_CONNECT_S):
+                return
+        except (OSError, UnicodeError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    # INVARIANT: as in `check_url`, no part of the URL gets into a text.
+    raise UnreachableError(
+        f"PostgreSQL can't be reached: {why}; look at host and port of the URL, and whether it runs there"
+    )
 
 
 def password_of(environ: Mapping[str, str]) -> str | None:

@@ -1,5 +1,6 @@
 """What a job prints while it runs: steps with their seconds on standard error, results on standard output."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -78,9 +79,16 @@ class Console:
         self._write(self._results, text)
 
     def rows(self, columns: Sequence[str], rows: Sequence[Row], output: str = "table") -> None:
-        table = terminal_table(columns, rows, self._results) if output == "table" else None
-        for line in lines_of(columns, rows, output) if table is None else table:
+        if output != "table" or not self._results.isatty():
+            for line in lines_of(columns, rows, output):
+                self.say(line)
+            return
+        width = shutil.get_terminal_size().columns
+        lines, is_cut = terminal_table(columns, rows, width)
+        for line in lines:
             self.say(line)
+        if is_cut:
+            self.note(f"what has no room in {width} columns is left out; behind a pipe (| cat) all is shown")
 
     def note(self, text: str) -> None:
         if not self._quiet:

@@ -5,18 +5,23 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import TextIO
 
 from app.formats.arguments import one_line
 from app.formats.csv_cells import marked
 from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.cells import cells, folded
 
 Value = str | int | Sequence[str] | None
 Row = Sequence[Value]
 
-# The widest a column is padded to where no terminal wraps it; longer texts exceed it.
+# The widest a column is padded to where there is no terminal; longer texts exceed it.
 _WIDEST = 60
+# On a terminal.
+_NARROWEST = 8
+_MOST_LINES = 3
+_GAP = "  "
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -48,31 +53,50 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         raise PipelineError(f"`{path}` can't be written: {fault.strerror}") from None
 
 
-def terminal_table(columns: Sequence[str], rows: Iterable[Row], stream: TextIO) -> Iterator[str] | None:
-    """The lines of a table that fits the terminal; None if the stream is none, or without rich."""
-    if not stream.isatty():
-        return None
-    try:
-        from rich.console import Console  # noqa: PLC0415 - spark-submit may not have brought it
-        from rich.table import Table  # noqa: PLC0415 - the same
-        from rich.text import Text  # noqa: PLC0415 - the same
-    except ModuleNotFoundError:
-        return None
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for each in columns:
-        table.add_column(each, overflow="fold")
+def terminal_table(columns: Sequence[str], rows: Iterable[Row], width: int) -> tuple[list[str], bool]:
+    """The lines of a table that is no wider than this, and whether anything had to be left out for it.
+
+    The widest columns are narrowed, their cells wrapped. Where not even that has room, each row is a list of its cells.
+    """
+    table = [list(columns), *([one_line(_text(each)) for each in row] for row in rows)]
+    widths = [max(map(cells, column)) for column in zip(*table, strict=True)]
+    room = width - len(_GAP) * (len(columns) - 1)
+    most = max(widths)
+    if sum(widths) > room:
+        fits = [most for most in range(_NARROWEST, room + 1) if sum(min(each, most) for each in widths) <= room]
+        if not fits:
+            return _listed(table, width)
+        most = fits[-1]
+    widths = [min(each, most) for each in widths]
+    lines: list[str] = []
+    is_cut = False
+    for row in table:
+        wrapped = [folded(text, room, _MOST_LINES) for text, room in zip(row, widths, strict=True)]
+        is_cut = is_cut or any(each.is_cut for each in wrapped)
+        for line in zip_longest(*(each.lines for each in wrapped), fillvalue=""):
+            padded = (f"{text}{' ' * (room - cells(text))}" for text, room in zip(line, widths, strict=True))
+            lines.append(_GAP.join(padded).rstrip())
+    return lines, is_cut
+
+
+def _listed(table: Sequence[Sequence[str]], width: int) -> tuple[list[str], bool]:
+    """A line for each cell, and one without text between rows."""
+    heads, *rows = table
+    lines: list[str] = []
+    is_cut = False
     for row in rows:
-        table.add_row(*(Text(one_line(_text(each))) for each in row))
-    terminal = Console(file=stream)
-    with terminal.capture() as captured:
-        terminal.print(table)
-    return iter(captured.get().splitlines())
+        for head, text in zip(heads, row, strict=True):
+            wrapped = folded(f"{head}: {text}", width, _MOST_LINES)
+            is_cut = is_cut or wrapped.is_cut
+            lines += wrapped.lines
+        lines.append("")
+    return lines[:-1], is_cut
 
 
 def _padded(rows: list[list[str]]) -> Iterator[str]:
     widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        yield _GAP.join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _text(value: Value) -> str:

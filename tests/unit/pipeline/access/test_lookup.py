@@ -48,13 +48,14 @@ def test_everyone_and_wider_hosts_are_folded_into_each_row_with_their_acls() -> 
         acl("User:a", "READ", host="10.1.1.1", name="ord"),
     ]
     star, a_anywhere, a_range, a_exact = who_can(acls, "TOPIC")
-    assert star == Access("User:*", "*", ["DESCRIBE"], [], star.sources)
+    assert star == Access("User:*", "*", ["DESCRIBE"], [], [], star.shared)
     assert (a_anywhere.host, a_anywhere.operations) == ("*", ["WRITE", "DESCRIBE"])
     assert (a_range.host, a_range.operations, a_range.denied) == ("10.0.0.0/8", ["DESCRIBE"], ["WRITE"])
     assert (a_exact.host, a_exact.operations) == ("10.1.1.1", ["READ", "DESCRIBE"])
-    assert [len(each.sources) for each in (star, a_anywhere, a_range, a_exact)] == [1, 2, 3, 4]
-    assert "ALLOW READ on PREFIXED ord from 10.1.1.1 (id-User:a-READ-10.1.1.1)" in a_exact.sources
-    assert "ALLOW DESCRIBE on LITERAL orders for User:* from * (id-User:*-DESCRIBE-*)" in a_exact.sources
+    assert [len(each.own) for each in (star, a_anywhere, a_range, a_exact)] == [0, 1, 2, 3]
+    assert "ALLOW READ on PREFIXED ord from 10.1.1.1 (id-User:a-READ-10.1.1.1)" in a_exact.own
+    everyone = ["ALLOW DESCRIBE on LITERAL orders for User:* from * (id-User:*-DESCRIBE-*)"]
+    assert star.shared == a_anywhere.shared == a_exact.shared == everyone
 
 
 def test_a_client_gets_the_one_row_that_answers_for_it() -> None:

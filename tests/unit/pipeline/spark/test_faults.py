@@ -28,7 +28,7 @@ _STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\n\tat py4j.Gateway.invoke(Gatew
                 "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent: Lost "
                 f"in stage 1.0 (TID 4) (host executor driver): java.io.IOException: No space left on device{_STACK}"
             ),
-            "No space left on device",
+            "No space left on device: of --home, or of `",
         ),
         (
             (
@@ -58,6 +58,48 @@ def test_of_spark_the_first_cause_that_means_something(said: str, line: str) -> 
     assert "\n" not in text
     assert "at org.apache" not in text
     assert status == 3
+
+
+def _postgres(text: str) -> str:
+    return f"An error occurred while calling o54.load.\n: org.postgresql.util.PSQLException: {text}{_STACK}"
+
+
+@pytest.mark.parametrize(
+    ("said", "way_out"),
+    [
+        (_postgres('FATAL: database "klam" does not exist'), "look at the database that the URL names"),
+        (_postgres('FATAL: role "spark" does not exist'), "look at the user, --jdbc-user"),
+        (_postgres('ERROR: relation "acl_head_v1" does not exist'), "run `klamm migrate` on that database"),
+        (_postgres("ERROR: could not extend file: No space left on device"), "the disk of PostgreSQL is full"),
+        (
+            "[PATH_NOT_FOUND] Path does not exist: file:/home/snapshots/offset=7/acls. SQLSTATE: 42K03",
+            "a file of --home",
+        ),
+        (
+            f"Job aborted.\nCaused by: java.io.FileNotFoundException: File file:/x does not exist{_STACK}",
+            "a file of --home",
+        ),
+        (
+            f"x\nCaused by: a.b.NoSuchBucketException: The specified bucket does not exist{_STACK}",
+            "the bucket that --home",
+        ),
+        ("[TABLE_OR_VIEW_NOT_FOUND] The table or view `x` does not exist", None),
+        (f"Job aborted.\nCaused by: java.net.ConnectException: Connection refused{_STACK}", None),
+    ],
+)
+def test_what_does_not_exist_is_told_by_its_kind_and_the_database_only_of_what_postgresql_says(
+    said: str, way_out: str | None
+) -> None:
+    text, _ = explain(Py4JError(said), {})
+    for each in (
+        "database that the URL",
+        "--jdbc-user",
+        "klamm migrate",
+        "is PostgreSQL running",
+        "disk of PostgreSQL",
+    ):
+        assert (each in text) == (way_out is not None and each in way_out), text
+    assert way_out is None or way_out in text
 
 
 def test_a_job_speaks_for_itself_also_from_a_worker() -> None:

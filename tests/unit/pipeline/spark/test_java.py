@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,31 @@ def test_a_java_home_without_java_or_with_a_broken_one_is_named(tmp_path: Path) 
     _java(tmp_path / "broken").write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(PipelineError, match="its bin/java does not run"):
         find_java({"JAVA_HOME": str(tmp_path / "broken")})
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether the process ends within seconds: a signal takes its time."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            if Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_java_that_hangs_is_given_up_with_its_path_and_nothing_of_it_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.pipeline.spark.java.PATIENCE_S", 0.3)
+    # Its child would go on, and hold what it writes to.
+    _java(tmp_path).write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/child\nwait\n")
+    for environ in ({"PATH": str(tmp_path / "bin")}, {"JAVA_HOME": str(tmp_path)}):
+        with pytest.raises(PipelineError, match=rf"^`{tmp_path}/bin/java` hangs: .* JAVA_HOME"):
+            find_java(environ)
+        assert _is_gone(int((tmp_path / "child").read_text()))
 
 
 def test_path_is_looked_at_next(tmp_path: Path) -> None:

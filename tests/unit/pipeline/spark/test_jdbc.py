@@ -1,13 +1,14 @@
 """How jobs are told of PostgreSQL: no secret in the list of processes, TLS to strangers, sessions that only read."""
 
 import argparse
+import socket
 from pathlib import Path
 
 import pytest
 
 from app.pipeline.spark import jdbc
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.jdbc import JdbcSource, check_url, jdbc_source
+from app.pipeline.spark.jdbc import JdbcSource, check_reachable, check_url, jdbc_source
 
 URL = "jdbc:postgresql://db.example.com:5433/klamm"
 
@@ -122,3 +123,21 @@ def test_without_a_url_the_service_is_asked_and_without_a_service_it_is_said() -
     assert jdbc_source(_arguments(service=Service()), {}).url == "jdbc:postgresql://service/d"
     with pytest.raises(PipelineError, match="no database is named; give --jdbc-url"):
         jdbc_source(_arguments(), {})
+
+
+def test_a_database_that_nobody_serves_is_told_before_spark_starts_and_without_its_url() -> None:
+    for host in ("127.0.0.1:1", "no-such-host.invalid:5432", "127.0.0.1:1,[::1]:1"):
+        asked = argparse.Namespace(**vars(_arguments(f"jdbc:postgresql://{host}/klamm")), remote=None)
+        with pytest.raises(PipelineError, match=r"^PostgreSQL can't be reached: .*; look at host and port") as fault:
+            check_reachable(asked, {})
+        assert fault.value.exit_code == 3
+        assert "127.0.0.1" not in str(fault.value)
+        check_reachable(argparse.Namespace(**{**vars(asked), "remote": "sc://h"}), {})
+        check_reachable(asked, {"SPARK_REMOTE": "sc://h"})
+
+
+def test_one_host_that_answers_is_enough_and_a_socket_factory_finds_its_own_way() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for url in (f"127.0.0.1:1,127.0.0.1:{port}/klamm", "127.0.0.1:1/klamm?socketFactory=a.B"):
+            check_reachable(argparse.Namespace(**vars(_arguments(f"jdbc:postgresql://{url}")), remote=None), {})

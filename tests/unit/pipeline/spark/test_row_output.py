@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from app.pipeline.spark.cells import cells
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.row_output import Row
 
@@ -32,21 +33,42 @@ def test_programs_read_the_same_on_a_terminal_and_elsewhere(stream: type[io.Stri
     assert "\n'=cmd|'' /C calc'!A0," in table
 
 
-def test_a_table_on_a_terminal_fits_it_and_sends_it_nothing_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", "dumb")
-    shown = _printed("table", Terminal())
-    assert "\x1b[2J" not in shown
-    assert "\\x1b[2J\\n" in "".join(shown.split())
-    assert all(len(line) <= 30 for line in shown.splitlines())
+@pytest.mark.parametrize("columns", [1, 7, 20, 40, 80, 132, 1_000])
+def test_a_table_on_a_terminal_is_never_wider_and_sends_it_nothing_of_a_name(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    names = ("User:a\x1b[2J\n", "User:" + "日本" * 100, "😀" * 30, "e\u0301" * 50, "a b " * 99, "")
+    rows: list[Row] = [(name, ["READ", "WRITE"], number, "x") for number, name in enumerate(names)]
+    results, beside = Terminal(), io.StringIO()
+    Console("who", steps=beside, results=results).rows((*COLUMNS, "number", "by"), rows)
+    shown = results.getvalue()
+    assert "\x1b" not in shown
+    assert max(cells(line) for line in shown.splitlines()) <= max(columns, 2)
+    assert ("left out" in beside.getvalue()) == ("…" in shown) == (columns < 1_000)
 
 
-def test_without_rich_and_elsewhere_a_table_is_padded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_name_keeps_its_head_and_tail_and_numbers_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    results = Terminal()
+    long = "User:" + "service-" * 50 + "the-last"
+    Console("who", steps=io.StringIO(), results=results).rows(("principal", "decisions"), [(long, "1,234,567")])
+    head, *lines = results.getvalue().splitlines()
+    assert head.split() == ["principal", "decisions"]
+    assert lines[0].startswith("User:service-")
+    assert lines[0].endswith("  1,234,567")
+    assert lines[-1].endswith("the-last")
+    assert len(lines) == 3
+
+
+def test_behind_a_pipe_each_row_is_one_whole_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
     plain = _printed("table", io.StringIO())
     assert plain.splitlines()[0] == "principal           operations"
     assert plain.splitlines()[1] == "User:a\\x1b[2J\\n     READ WRITE"
+
+
+def test_without_rich_there_is_no_spinner(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("rich.console", "rich.progress"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert _printed("table", Terminal()) == plain
     assert not Console("who", steps=Terminal()).is_lively
