@@ -10,8 +10,8 @@ from pathlib import Path
 
 from app.formats.arguments import one_line
 from app.formats.csv_cells import marked
-from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.cells import cells, folded
+from app.pipeline.spark.errors import PipelineError
 
 Value = str | int | Sequence[str] | None
 Row = Sequence[Value]
