@@ -11,7 +11,12 @@ from app.pipeline.report.figures import (
     Flip,
     GrowthFigures,
     Head,
+    HeldPattern,
     HygieneFigures,
+    LookupFigures,
+    PrincipalEntry,
+    ResourceEntry,
+    Some,
     Timeline,
     WhatIfFigures,
 )
@@ -33,6 +38,8 @@ HOSTILE = (
     "__proto__",
     "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
 )
+LONG = tuple(f"User:{'service-account-of-a-department-' * 12}{end}" for end in ("one", "two"))
+"""400 characters, and only the tail differs."""
 TIMELINE = Timeline(60, [Bucket(1_763_770_000, 5, 2), Bucket(1_763_770_060, 0, 1)])
 
 
@@ -40,6 +47,24 @@ def access(names: tuple[str, ...] = ("orders", "payments")) -> AccessFigures:
     reach = {each: [[1] * len(names) for _ in range(len(names) + 2)] for each in QUESTIONS}
     totals = {each.resource_type: [3] * len(names) for each in QUESTIONS}
     return AccessFigures([EVERYONE, *names, OTHERS], list(names), totals, reach, teams_in_others=4)
+
+
+def lookup(names: tuple[str, ...] = ("orders", "payments")) -> LookupFigures:
+    """Each name as a topic, a group and a principal."""
+    some = Some(len(names) + 3, names[:12])
+    held = Some(
+        len(names),
+        [HeldPattern("TOPIC", "PREFIXED", name, "10.0.0.0/8", "READ, DESCRIBE", "WRITE") for name in names[:12]],
+    )
+    return LookupFigures(
+        [
+            ResourceEntry(kind, name, name[:3], some, Some(0, ()), 1_763_770_000, None)
+            for name in names
+            for kind in ("TOPIC", "GROUP")
+        ],
+        [PrincipalEntry(name, name, held, 1_763_770_000, None) for name in names],
+        more_principals=7,
+    )
 
 
 def head(cluster_id: str = "cluster") -> Head:
@@ -62,4 +87,5 @@ def full(names: tuple[str, ...] = ("orders", "payments")) -> Figures:
         ),
         WhatIfFigures(first, 77, 5, 1, dict.fromkeys(names, (4, 1)), [Flip(first, first, "ALLOWED", "DENIED", 5, AT)]),
         DecisionFigures(5, 3, dict.fromkeys(names, (2, 1)), dict.fromkeys(names, 1), TIMELINE, estimated=False),
+        lookup=lookup(names),
     )

@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -30,6 +32,8 @@ _FLAGS = (
     "--virtual-time-budget=20000",
 )
 _PATIENCE_S = 120.0
+_NARROW = 600
+"""Below this width the browser behaves as a telephone's: the page's viewport counts."""
 _OWN = re.compile(r"https?://(?:[\w-]+\.)*(?:google|googleapis|gvt1|gstatic)\.com[/:]")
 """What the browser asks for by itself, whatever it shows: its maker's own servers."""
 
@@ -66,6 +70,112 @@ def visit(page: Path, folder: Path, *more: str, fragment: str = "") -> Visit:
     assert ended.returncode == 0, ended.stderr
     console = [line for line in ended.stderr.splitlines() if ":CONSOLE" in line]
     return Visit(ended.stdout, console, _requests(json.loads(net_log.read_text(encoding="utf-8"))))
+
+
+class Page:
+    """A page in a browser of its own that can be asked and worked, at a width and in a theme."""
+
+    def __init__(self, page: Path, folder: Path, *, width: int, is_dark: bool = False) -> None:
+        self._replies, replying = os.pipe()
+        asked, self._ours = os.pipe()
+        self._unread = b""
+        # Chromium reads commands from descriptor 3, and writes replies to 4.
+        flags = [*_FLAGS, f"--user-data-dir={folder / f'profile-{width}-{is_dark}'}", "--remote-debugging-pipe"]
+        words = [chromium(), *(each for each in flags if "virtual-time" not in each)]
+        self._browser = subprocess.Popen(
+            ["/bin/bash", "-c", f'exec "$@" 3<&{asked} 4>&{replying}', "bash", *words],
+            pass_fds=(asked, replying),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(asked)
+        os.close(replying)
+        self._number = 0
+        self._session: str | None = None
+        self.said: list[str] = []
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log"):
+                self.call(f"{domain}.enable")
+            self.call(
+                "Emulation.setDeviceMetricsOverride",
+                width=width,
+                height=900,
+                deviceScaleFactor=1,
+                mobile=width < _NARROW,
+            )
+            theme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+            self.call("Emulation.setEmulatedMedia", features=[theme])
+            self.call("Page.navigate", url=page.as_uri())
+            self.until("document.readyState === 'complete'")
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        os.close(self._ours)
+        self._browser.kill()
+        self._browser.wait(_PATIENCE_S)
+        os.close(self._replies)
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        """A command of the DevTools protocol, and its reply."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._ours, json.dumps(message).encode() + b"\0")
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            reply = json.loads(self._read(deadline))
+            if reply.get("id") == self._number:
+                assert "error" not in reply, reply["error"]
+                result: dict[str, Any] = reply["result"]
+                return result
+            if reply.get("method") in {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"}:
+                self.said.append(json.dumps(reply["params"]))
+        raise TimeoutError(method)
+
+    def ask(self, expression: str) -> Any:  # noqa: ANN401 - JSON
+        """What a JavaScript expression gives, as JSON has it; a promise is waited for."""
+        asked = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True, userGesture=True
+        )
+        assert "exceptionDetails" not in asked, asked
+        return asked["result"].get("value")
+
+    def until(self, expression: str) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self.ask(expression):
+            assert time.monotonic() < deadline, expression
+            time.sleep(0.05)
+
+    def type(self, selector: str, text: str) -> None:
+        """Put the text into a field as a hand would: into the focus, all at once."""
+        self.ask(f"(() => {{ const box = document.querySelector('{selector}'); box.focus(); box.select(); }})()")
+        self.call("Input.insertText", text=text)
+
+    def press_enter(self) -> None:
+        key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, **key)
+
+    def _read(self, deadline: float) -> bytes:
+        while b"\0" not in self._unread:
+            ready, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
+            part = os.read(self._replies, 1 << 20) if ready else b""
+            assert part, "the browser says nothing"
+            self._unread += part
+        message, _, self._unread = self._unread.partition(b"\0")
+        return message
 
 
 def _requests(log: dict[str, Any]) -> list[str]:

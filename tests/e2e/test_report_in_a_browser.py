@@ -1,14 +1,16 @@
 """The report in a real browser: everything is drawn, nothing fails, nothing is asked for."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.pipeline.report.page import page
 from app.pipeline.report.sections import sections_of
-from tests.e2e.chromium import Visit, visit
-from tests.report_figures import HOSTILE, full
+from app.pipeline.report.text import visible
+from tests.e2e.chromium import Page, Visit, visit
+from tests.report_figures import HOSTILE, LONG, full
 
 CELLS = len(HOSTILE)
 
@@ -49,7 +51,7 @@ def test_hostile_names_are_drawn_as_text_and_run_nothing(seen: Visit) -> None:
     assert not re.search(r"<(?:img|iframe|object|embed|a)\b[^>]*(?:onerror|evil\.example)", seen.document)
     drawn = re.split(r'(?=id="chart-)', seen.document)[1]
     assert "&lt;img src=x one" in drawn
-    assert len(re.findall(r"<script\b", seen.document)) == 3, "a name made a script element"
+    assert len(re.findall(r"<script\b", seen.document)) == 5, "a name made a script element"
 
 
 def test_nothing_is_said_on_the_console_and_no_rule_is_broken(seen: Visit) -> None:
@@ -80,3 +82,83 @@ def test_dark_and_narrow_it_is_drawn_as_well(hostile: Path, folder: Path) -> Non
     assert seen.console == []
     # The card's colour of the dark look.
     assert "rgb(24, 30, 38)" in seen.document
+
+
+NAMES = (*HOSTILE, *LONG, "orders")
+_OVERFLOW = """[...document.querySelectorAll('body *')].filter((each) =>
+  !each.closest('.chart, thead') && each.getClientRects().length &&
+  each.getBoundingClientRect().right > innerWidth + 1 &&
+  getComputedStyle(each).position !== 'absolute').map((each) => each.outerHTML.slice(0, 200))"""
+_OPEN = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+
+
+@pytest.fixture(scope="module", params=[(1400, False), (390, True), (390, False)], ids=["wide", "dark", "narrow"])
+def shown(request: pytest.FixtureRequest, folder: Path) -> Iterator[Page]:
+    path = folder / "long.html"
+    path.write_text(page(full(NAMES)), encoding="utf-8")
+    width, is_dark = request.param
+    with Page(path, folder, width=width, is_dark=is_dark) as shown:
+        shown.until(f"document.documentElement.dataset.drawn === '{len(sections_of(full(NAMES)))}'")
+        yield shown
+
+
+def _answer(shown: Page, asked: str) -> str:
+    shown.type("#find", asked)
+    shown.press_enter()
+    answer: str = shown.ask("document.getElementById('answer').innerText")
+    return answer
+
+
+def test_the_box_finds_whatever_the_name_and_shows_it_as_text(shown: Page) -> None:
+    for name in NAMES:
+        answer = _answer(shown, f" {visible(name).upper()} ")
+        assert answer.partition("\n")[0] == f"topic {visible(name)}"
+        assert "can READ" in answer
+        assert "last read\n2025-11-22 00:06 UTC" in answer.replace("\n\n", "\n")
+    assert shown.ask("document.querySelectorAll('script').length") == 5
+    assert shown.said == []
+    assert shown.ask("document.documentElement.dataset.violation") is None
+
+
+def test_who_is_found_leads_on_and_nothing_is_found_says_so(shown: Page) -> None:
+    _answer(shown, "orders")
+    shown.ask("document.querySelector('#answer .pick').click()")
+    assert "ACLs of its own" in shown.ask("document.getElementById('answer').innerText")
+    shown.type("#find", "no-such-name")
+    assert "Nothing in this file" in shown.ask("document.getElementById('found').innerText")
+    assert shown.ask("document.getElementById('answer').hidden")
+
+
+def test_a_command_is_copied_as_it_stands(shown: Page) -> None:
+    _answer(shown, "orders")
+    shown.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    shown.ask("document.querySelector('#answer .copy').click()")
+    shown.until("document.querySelector('#answer .copy').textContent === 'Copied'")
+    assert shown.ask("navigator.clipboard.readText()") == "klamm pipeline who 'topic:orders'"
+    # What can't be seen in a name is spelled out: as a command that would be about another name.
+    assert "klamm pipeline" not in _answer(shown, visible(HOSTILE[4]))
+
+
+def test_nothing_is_wider_than_the_screen_and_no_name_pushes_a_number_off(shown: Page) -> None:
+    shown.ask(_OPEN)
+    for name in ("orders", LONG[1]):
+        _answer(shown, name)
+        assert shown.ask("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert shown.ask(_OVERFLOW) == []
+
+
+def test_more_is_stronger_on_both_grounds(shown: Page) -> None:
+    scale = shown.ask("document.getElementById('chart-access').data[0].colorscale.map((each) => each[1])")
+    ground = shown.ask("getComputedStyle(document.querySelector('section')).backgroundColor")
+    red, green, blue = (int(each) for each in re.findall(r"\d+", ground)[:3])
+    contrasts = [abs(_light(colour) - _luminance(red, green, blue)) for colour in scale]
+    assert contrasts == sorted(contrasts)
+    assert len(set(contrasts)) == len(contrasts)
+
+
+def _light(colour: str) -> float:
+    return _luminance(*(int(colour[at : at + 2], 16) for at in (1, 3, 5)))
+
+
+def _luminance(red: int, green: int, blue: int) -> float:
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -20,8 +20,9 @@ from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.hygiene.findings import load_findings
 from app.pipeline.jobs.inputs import add_allow_everyone, add_offset
 from app.pipeline.jobs.what_if import change_name
-from app.pipeline.report.figures import AccessFigures, Figures, Head, HygieneFigures, WhatIfFigures
+from app.pipeline.report.figures import AccessFigures, Figures, Head, HygieneFigures, LookupFigures, WhatIfFigures
 from app.pipeline.report.heat import heat_figures
+from app.pipeline.report.lookup import lookup_figures
 from app.pipeline.report.reach import AccessTables, open_by_default, reach, read_teams
 from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import visible
@@ -50,8 +51,9 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     output = _output(context.home.root, arguments.output)
     console, why = context.console, dict[str, str]()
+    log = _unless_missing(read_decisions, context, "decisions", why)
     with console.step("who reaches what"):
-        access, counts = _access(context, snapshot, arguments)
+        access, counts, lookup = _access(context, snapshot, log, arguments)
     with console.step("how the store grew"):
         records = _unless_missing(exported_records, context, "growth", why)
         growth = None if records is None else growth_figures(records, counts["ACLs"], snapshot.offset)
@@ -59,7 +61,6 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         hygiene = _hygiene(context, snapshot, why)
         what_if = _what_if(context, arguments.what_if)
     with console.step("what was decided"):
-        log = _unless_missing(read_decisions, context, "decisions", why)
         decisions = None if log is None else decision_figures(log)
     if decisions is not None:
         counts["decisions"] = round(decisions.allowed + decisions.denied)
@@ -69,7 +70,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         counts["flips"] = what_if.lost + what_if.opened
     supers = len(snapshot.config.super_users)
     head = Head(snapshot.cluster_id, snapshot.offset, snapshot.as_of, supers, counts)
-    text, titles = _drawn(Figures(head, access, growth, hygiene, what_if, decisions, why))
+    text, titles = _drawn(Figures(head, access, growth, hygiene, what_if, decisions, why, lookup))
     _write(output, text)
     context.metrics.count("charts_drawn", 1 + sum(each is not None for each in (growth, hygiene, what_if, decisions)))
     for title in titles[:_TITLES_SHOWN]:
@@ -123,8 +124,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def _access(
-    context: JobContext, snapshot: Snapshot, arguments: argparse.Namespace
-) -> tuple[AccessFigures, dict[str, int]]:
+    context: JobContext, snapshot: Snapshot, log: DataFrame | None, arguments: argparse.Namespace
+) -> tuple[AccessFigures, dict[str, int], LookupFigures]:
     spark = context.spark
     saved = load_effective(spark, context.home, snapshot.offset)
     if saved is None:
@@ -136,9 +137,10 @@ def _access(
     opened = open_by_default(tables).count() if allow_everyone else 0
     figures = heat_figures(reached, tables.resources, open_by_default=opened)
     reached.unpersist()
+    lookup = lookup_figures(tables, log, named, allow_everyone=allow_everyone)
     sums = snapshot.acls.agg(sf.count("*").alias("ACLs"), sf.countDistinct("principal").alias("principals"))
     counts = {**sums.collect()[0].asDict(), "resources": saved.manifest["counts"]["resources"]}
-    return figures, counts
+    return figures, counts, lookup
 
 
 def _hygiene(context: JobContext, snapshot: Snapshot, why: dict[str, str]) -> HygieneFigures | None:

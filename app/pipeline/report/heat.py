@@ -19,7 +19,7 @@ _OPERATIONS = sorted({question.operation for question in QUESTIONS})
 
 def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: int = 0) -> AccessFigures:
     asked = resources.where(watched(sf.col("resource_type")) != 0)
-    asked = asked.withColumn("prefix", _prefix_of(sf.col("resource_name")))
+    asked = asked.withColumn("prefix", prefix_of(sf.col("resource_name")))
     reached = reached.where("bits <> 0")
     prefixes, more_prefixes = _largest(asked, "prefix", MOST_PREFIXES)
     teams, more_teams = _largest(reached.where(sf.col("team") != EVERYONE), "team", MOST_TEAMS - 1)
@@ -47,7 +47,7 @@ def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: i
 def _cells(reached: DataFrame, teams: list[str], prefixes: list[str]) -> Counter[tuple[str, str, str, str]]:
     """(operation, resource type, team, prefix) -> number of resources."""
     by_team = reached.groupBy(_placed("team", [EVERYONE, *teams]).alias("row"), "resource_type", "resource_name")
-    rows = by_team.agg(sf.bit_or("bits").alias("bits")).withColumn("prefix", _prefix_of(sf.col("resource_name")))
+    rows = by_team.agg(sf.bit_or("bits").alias("bits")).withColumn("prefix", prefix_of(sf.col("resource_name")))
     sums = [
         sf.count_if(sf.col("bits").bitwiseAND(sf.lit(1 << AclOperation[name])) != 0).alias(name) for name in _OPERATIONS
     ]
@@ -57,7 +57,7 @@ def _cells(reached: DataFrame, teams: list[str], prefixes: list[str]) -> Counter
     )
 
 
-def _prefix_of(name: Column) -> Column:
+def prefix_of(name: Column) -> Column:
     """The resource's name up to the first of `.-_`; the whole name where that is nothing."""
     prefix = sf.regexp_extract(name, r"^([^.\-_]+)[.\-_]", 1)
     return sf.when(prefix == "", name).otherwise(prefix)

@@ -23,6 +23,9 @@
       "@total": "#0072b2", "@created": "#009e73", "@removed": "#d55e00", "@lost": "#d55e00", "@denied": "#d55e00",
       "@allowed": "#0072b2", "@kind0": "#0072b2", "@kind1": "#e69f00", "@kind2": "#d55e00", "@kind3": "#009e73",
       "@kind4": "#cc79a7",
+      // On both grounds, more is stronger: away from the page's colour.
+      "@heat": [[0, "#dbe9f6"], [0.25, "#a6cde4"], [0.5, "#5fa6d1"], [0.75, "#2270b4"], [1, "#08306b"]],
+      "@apart": [[0, "#e4e7eb"], [1, "#e4e7eb"]],
     },
   };
   const DARK = {
@@ -31,6 +34,8 @@
       "@total": "#56b4e9", "@created": "#2cc49a", "@removed": "#ff8a3d", "@lost": "#ff8a3d", "@denied": "#ff8a3d",
       "@allowed": "#56b4e9", "@kind0": "#56b4e9", "@kind1": "#f0c040", "@kind2": "#ff8a3d", "@kind3": "#2cc49a",
       "@kind4": "#e39ac4",
+      "@heat": [[0, "#1f3550"], [0.25, "#275a8c"], [0.5, "#3f8ec6"], [0.75, "#8ac7ec"], [1, "#eef8ff"]],
+      "@apart": [[0, "#39424d"], [1, "#39424d"]],
     },
   };
   const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false, showTips: false };
@@ -49,7 +54,7 @@
     if (Array.isArray(value) || value === null || typeof value !== "object") return value;
     const copy = {};
     for (const [key, each] of Object.entries(value)) {
-      copy[key] = key === "color" && each in roles ? roles[each] : coloured(each, roles);
+      copy[key] = (key === "color" || key === "colorscale") && each in roles ? roles[each] : coloured(each, roles);
     }
     return copy;
   }
@@ -67,8 +72,7 @@
     return made;
   }
 
-  function laidOut(spec, colours) {
-    const given = spec.layout;
+  function laidOut(given, colours) {
     const made = {
       paper_bgcolor: colours.card, plot_bgcolor: colours.card, dragmode: false, margin: { l: 8, r: 12, t: 12, b: 8 },
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colours.ink },
@@ -84,27 +88,37 @@
     return made;
   }
 
-  function traces(name, spec, colours) {
-    if (name !== "access") return spec.data.map((each) => coloured(each, colours.roles));
+  // What is drawn: of the heat map the variant that is asked for.
+  function chosen(name) {
+    const spec = specs[name];
+    if (name !== "access") return spec;
     const question = document.getElementById("access-question").value;
     const measure = document.querySelector("input[name=access-measure]:checked").value;
-    const variant = spec.variants[question + "|" + measure];
     const title = spec.titles[question];
     document.getElementById("title-access").textContent = title;
     document.getElementById("chart-access").setAttribute("aria-label", title + ". The same numbers follow as a table.");
-    const bar = {
-      outlinewidth: 0, thickness: 12, tickfont: { color: colours.ink }, ...variant.colorbar,
-      title: { ...variant.colorbar.title, side: "top", font: { color: colours.soft, size: 12 } },
-    };
-    return [{ ...spec.data[0], ...variant, colorbar: bar }];
+    return spec.variants[question + "|" + measure];
+  }
+
+  function traces(spec, colours) {
+    return spec.data.map((each) => {
+      const made = coloured(each, colours.roles);
+      if (each.colorbar) {
+        made.colorbar = {
+          outlinewidth: 0, thickness: 12, tickfont: { color: colours.ink }, ...each.colorbar,
+          title: { ...each.colorbar.title, side: "top", font: { color: colours.soft, size: 12 } },
+        };
+      }
+      return made;
+    });
   }
 
   function draw(name) {
-    const spec = specs[name];
+    const spec = chosen(name);
     const place = document.getElementById("chart-" + name);
     const colours = look();
     if (spec.least) place.style.minWidth = spec.least + "px";
-    return Plotly.react(place, traces(name, spec, colours), laidOut(spec, colours), CONFIG).then(() => {
+    return Plotly.react(place, traces(spec, colours), laidOut(spec.layout, colours), CONFIG).then(() => {
       drawn += 1;
       root.dataset.drawn = String(drawn);
     });

@@ -1,6 +1,6 @@
 """One HTML file that needs nothing else: no network, no fonts, no other file.
 
-Its Content-Security-Policy forbids every request, and every script but the two that are in it. Only the driver loads
+Its Content-Security-Policy forbids every request, and every script but those that are in it. Only the driver loads
 this module: jinja2 and plotly may be missing on executors.
 """
 
@@ -14,13 +14,14 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from app import __version__
+from app.pipeline.report.embedded import embedded
 from app.pipeline.report.figures import Figures
 from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import script_json, visible
 
 
 def page(figures: Figures) -> str:
-    scripts = [get_plotlyjs(), _resource("page.js")]
+    scripts = [get_plotlyjs(), _resource("page.js"), _resource("lookup.js")]
     sections = sections_of(figures)
     specs = {each.name: each.chart for each in sections if each.chart is not None}
     return (
@@ -32,6 +33,7 @@ def page(figures: Figures) -> str:
             policy=_policy(scripts),
             style=_trusted(_resource("page.css")),
             specs=_trusted(script_json(specs)),
+            lookup=_trusted(embedded(figures.lookup)),
             scripts=[_trusted(each) for each in scripts],
             version=__version__,
         )
@@ -43,6 +45,8 @@ def _environment() -> Environment:
         autoescape=True, undefined=StrictUndefined, finalize=_finalized, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["number"] = _number
+    # What is spelled out in a command must not be copied: it would be about another name.
+    environment.filters["are_plain"] = lambda texts: all(visible(text) == text for text in texts)
     return environment
 
 

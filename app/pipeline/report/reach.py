@@ -54,15 +54,18 @@ def watched(resource_type: Column) -> Column:
     return sf.coalesce(*known, sf.lit(0))
 
 
-def reach(tables: AccessTables, teams: DataFrame | None, *, allow_everyone: bool) -> DataFrame:
+def reach(
+    tables: AccessTables, teams: DataFrame | None, *, allow_everyone: bool, by_principal: bool = False
+) -> DataFrame:
     """(resource_type, resource_name, team, bits): what somebody of the team may do from some address.
 
     `User:*` is a team of its own; its rights are not counted for others. With `allow_everyone` they include resources
-    without ACLs.
+    without ACLs. With `by_principal` each principal is a team.
     """
     seen = watched(sf.col("resource_type"))
     allows = tables.masks.withColumn("mask", sf.col("allow_mask").bitwiseAND(seen)).where("mask <> 0")
-    allows = _reachable(with_team(allows, teams).select(*PATTERN, "principal", "team", "host", "mask"))
+    in_teams = allows.withColumn("team", _alone(sf.col("principal"))) if by_principal else with_team(allows, teams)
+    allows = _reachable(in_teams.select(*PATTERN, "principal", "team", "host", "mask"))
     denies = tables.masks.withColumn("mask", sf.col("deny_mask").bitwiseAND(seen)).where("mask <> 0")
     denies = denies.select(*PATTERN, "principal", sf.lit(None).cast("string").alias("team"), "host", "mask")
     marked = denies.where(sf.col("principal") == WILDCARD_PRINCIPAL).select(*PATTERN).distinct()
@@ -180,6 +183,10 @@ class Denials:
         if bit not in self._covered:
             self._covered[bit] = _Covered(host for host, mask in self._denials if mask & bit)
         return self._covered[bit]
+
+
+def _alone(principal: Column) -> Column:
+    return sf.when(principal == WILDCARD_PRINCIPAL, sf.lit(EVERYONE)).otherwise(principal)
 
 
 def _derived_team(principal: Column) -> Column:

@@ -79,14 +79,14 @@ def _access(access: AccessFigures) -> Section:
     questions = [(charts.key_of(each), _asked(each)) for each in access.reach]
     heads = ["team", "prefix", *(f"{label}, of" for _, label in questions)]
     reading = (
-        "A cell is one team and the resources whose names begin alike; the brighter, the more of them somebody of the"
-        " team can use so from at least one address. Every DENY has been taken off. Blank: none. What User:* may do"
-        " counts in the row everyone only."
+        "A cell is one team and the resources whose names begin alike; the stronger its colour, the more of them"
+        " somebody of the team can use so from at least one address. Every DENY has been taken off. Blank: none; a team"
+        " or prefix without any is left out. What User:* may do counts in the row everyone only."
     )
     if access.teams_in_others or access.prefixes_in_others:
         reading += (
             f" {access.teams_in_others:,} teams and {access.prefixes_in_others:,} prefixes with the least are summed up"
-            " as others."
+            " as others, which stand apart and have no part in the colours."
         )
     if access.open_by_default:
         reading += (

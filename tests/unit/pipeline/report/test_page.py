@@ -12,13 +12,15 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from app.pipeline.report import charts
-from app.pipeline.report.figures import AccessFigures, Figures, HygieneFigures, WhatIfFigures
+from app.pipeline.report.embedded import embedded
+from app.pipeline.report.figures import AccessFigures, Figures, HygieneFigures, Question, WhatIfFigures
+from app.pipeline.report.heat import OTHERS
 from app.pipeline.report.page import page
 from app.pipeline.report.reach import EVERYONE, Denials
 from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import distinct_labels, plain_label, script_json, visible
 from app.pipeline.report.totals import MOST_BUCKETS, step_for
-from tests.report_figures import HOSTILE, access, full, head
+from tests.report_figures import HOSTILE, access, full, head, lookup
 
 
 class Outline(HTMLParser):
@@ -61,7 +63,7 @@ def test_hostile_names_make_no_element_and_no_attribute(hostile: str) -> None:
     assert [(tag, sorted(attributes)) for tag, attributes in spoiled.elements] == [
         (tag, sorted(attributes)) for tag, attributes in plain.elements
     ]
-    assert len(spoiled.scripts) == 3
+    assert len(spoiled.scripts) == 5
 
 
 def test_hostile_names_are_shown_and_what_is_unseen_in_them_is_spelled_out(hostile: str) -> None:
@@ -99,7 +101,7 @@ def test_the_file_asks_for_nothing_and_may_not(hostile: str) -> None:
     assert "default-src 'none'" in policy
     assert "http" not in policy
     assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
-    for script in outline.scripts[1:]:
+    for script in outline.scripts[2:]:
         assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
     references = [
         value for _, attributes in outline.elements for name in ("src", "href") if (value := attributes.get(name))
@@ -118,10 +120,9 @@ def test_the_file_is_small_enough_to_be_sent_by_mail(hostile: str) -> None:
 def test_every_chart_is_one_that_plotly_takes() -> None:
     for part in sections_of(full()):
         assert part.chart is not None
-        layout = {name: value for name, value in part.chart["layout"].items() if name != "meta"}
-        data = [_without_roles(trace) for trace in part.chart["data"]]
-        for variant in part.chart.get("variants", {"": {}}).values():
-            go.Figure([{**trace, **variant} for trace in data], layout)
+        for variant in part.chart.get("variants", {"": part.chart}).values():
+            layout = {name: value for name, value in variant["layout"].items() if name != "meta"}
+            go.Figure([_without_roles(trace) for trace in variant["data"]], layout)
 
 
 def _without_roles(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -238,3 +239,52 @@ def test_an_allow_is_left_where_some_address_escapes_every_deny(denied: list[str
     assert Denials((host, 8) for host in denied).surviving(allowed, 4) == (
         4 if allowed not in {"a.host.name", "10.0.0.0/33"} else 0
     )
+
+
+def _heat(names: tuple[str, ...], grid: list[list[int]], *, others: int) -> charts.Spec:
+    teams = [EVERYONE, *names] + ([OTHERS] if others else [])
+    prefixes = [*names] + ([OTHERS] if others else [])
+    question = Question("READ", "TOPIC")
+    figures = AccessFigures(teams, prefixes, {"TOPIC": [10_000] * len(prefixes)}, {question: grid}, others, others)
+    return charts.heat_map(figures, teams, prefixes)["variants"]["READ TOPIC|number"]  # type: ignore[no-any-return]
+
+
+def test_others_stand_apart_and_have_no_part_in_the_scale() -> None:
+    heat = _heat(("a", "b"), [[0, 0, 9], [1, 0, 5_000], [100, 10, 9_000], [7_000, 8_000, 9_999]], others=60)
+    among, apart = heat["data"]
+    assert among["zmax"] == 2  # log10 of 100
+    assert among["z"] == [[None] * 4, [0.0, None, None, None], [2.0, 1.0, None, None], [None] * 4, [None] * 4]
+    assert apart["text"][2:] == [["", "", "", "9,000"], [""] * 4, ["7,000", "8,000", "", "9,999"]]
+    assert among["colorbar"]["ticktext"] == ["1", "10", "100"]
+    # The gap before others has no label.
+    assert heat["layout"]["yaxis"]["tickvals"] == [0, 1, 2, 4]
+    assert heat["layout"]["xaxis"]["tickvals"] == [0, 1, 3]
+
+
+def test_a_team_without_anything_in_reach_has_no_row() -> None:
+    heat = _heat(("orders", "platform"), [[0, 0], [3, 0], [0, 0]], others=0)
+    assert heat["layout"]["yaxis"]["ticktext"] == ["orders"]
+    assert heat["layout"]["xaxis"]["ticktext"] == ["orders"]
+    assert heat["data"][0]["z"] == [[0.477]]
+    nobody = _heat(("orders", "platform"), [[0, 0]] * 3, others=0)
+    assert nobody["data"][0]["z"] == []
+
+
+def test_the_lookup_is_bounded_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = lookup(tuple(f"name-{at:04}" for at in range(500)))
+    whole = json.loads(embedded(figures))
+    assert (len(whole["resources"]), len(whole["principals"]), whole["more"]) == (1_000, 500, [0, 7])
+    monkeypatch.setattr("app.pipeline.report.embedded.MOST_BYTES", 60_000)
+    text = embedded(figures)
+    cut = json.loads(text)
+    assert len(text) < 2 * 60_000 + 200
+    assert cut["resources"] == whole["resources"][: len(cut["resources"])]
+    assert cut["more"] == [1_000 - len(cut["resources"]), 507 - len(cut["principals"])]
+    assert 0 < len(cut["resources"]) < 1_000
+
+
+def test_a_command_that_is_spelled_out_can_not_be_copied(hostile: str) -> None:
+    classes = [
+        each.get("class") for each in Outline(hostile).named("div") if each.get("class") in {"command", "spelled"}
+    ]
+    assert classes == ["spelled" if visible(name) != name else "command" for name in HOSTILE]

@@ -1,0 +1,101 @@
+"""What the lookup box searches, as the page carries it: compact JSON of at most so many bytes.
+
+texts       every text that is used more than once, referred to by its place
+resources   [type, name, prefix, [readers, first ...], [writers, first ...], last read, last written]
+principals  [name, team, [patterns, [type, pattern type, name, host, allowed, denied] ...], last allowed, last denied]
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from app.pipeline.report.figures import LookupFigures, PrincipalEntry, ResourceEntry, Some
+from app.pipeline.report.reach import EVERYONE
+from app.pipeline.report.text import script_json, visible
+
+MOST_BYTES = 2_000_000
+"""For resources, and the same again for principals; the page is to be sent by mail."""
+_COMMA = 1
+
+_T = TypeVar("_T")
+
+
+def embedded(lookup: LookupFigures) -> str:
+    """The JSON, fit for a script element."""
+    texts = _Texts()
+    resources, without = _as_many_as_fit(lookup.resources, lambda each: _resource(each, texts), texts)
+    principals, unnamed = _as_many_as_fit(lookup.principals, lambda each: _principal(each, texts), texts)
+    document = {
+        "texts": texts.all,
+        "resources": resources,
+        "principals": principals,
+        "more": [lookup.more_resources + without, lookup.more_principals + unnamed],
+        "logged": lookup.is_logged,
+    }
+    return script_json(document)
+
+
+class _Texts:
+    """Texts by their places, every one visible; how many bytes they take."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self.size = 0
+
+    def place(self, text: str) -> int:
+        if text not in self._places:
+            self._places[text] = len(self._places)
+            self.size += len(script_json(visible(text))) + _COMMA
+        return self._places[text]
+
+    @property
+    def all(self) -> list[str]:
+        return [visible(text) for text in self._places]
+
+
+def _as_many_as_fit(
+    entries: Sequence[_T], row_of: Callable[[_T], list[object]], texts: _Texts
+) -> tuple[list[list[object]], int]:
+    """The first rows, and how many entries have no room."""
+    rows: list[list[object]] = []
+    size, before = 0, texts.size
+    for entry in entries:
+        row = row_of(entry)
+        size += len(script_json(row)) + _COMMA
+        if size + texts.size - before > MOST_BYTES:
+            break
+        rows.append(row)
+    return rows, len(entries) - len(rows)
+
+
+def _resource(entry: ResourceEntry, texts: _Texts) -> list[object]:
+    return [
+        texts.place(entry.resource_type),
+        visible(entry.name),
+        texts.place(entry.prefix),
+        _named(entry.readers, texts),
+        _named(entry.writers, texts),
+        entry.last_read,
+        entry.last_write,
+    ]
+
+
+def _named(principals: Some[str], texts: _Texts) -> list[int]:
+    return [principals.count, *_places(("User:*" if each == EVERYONE else each for each in principals.first), texts)]
+
+
+def _principal(entry: PrincipalEntry, texts: _Texts) -> list[object]:
+    patterns = [
+        _places((each.resource_type, each.pattern_type, each.name, each.host, each.allowed, each.denied), texts)
+        for each in entry.patterns.first
+    ]
+    return [
+        texts.place(entry.name),
+        texts.place("everyone" if entry.team == EVERYONE else entry.team),
+        [entry.patterns.count, *patterns],
+        entry.last_allowed,
+        entry.last_denied,
+    ]
+
+
+def _places(texts: Iterable[str], known: _Texts) -> list[int]:
+    return [known.place(text) for text in texts]

@@ -1,0 +1,164 @@
+"""What the page's lookup box finds: who may read and write a resource, what a principal has, when either was last used.
+
+Bounded whatever the store holds: so many resources and principals, of each so many names.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from app.core.authorize import AuthorizationResult
+from app.core.kafka.codes import AclOperation
+from app.pipeline.access.lookup import operation_words
+from app.pipeline.access.patterns import RESOURCE
+from app.pipeline.history.schemas import columns
+from app.pipeline.report.figures import HeldPattern, LookupFigures, PrincipalEntry, ResourceEntry, Some
+from app.pipeline.report.heat import prefix_of
+from app.pipeline.report.reach import AccessTables, reach, watched, with_team
+from app.pipeline.spark.arrow import batch_of, rows_in
+
+MOST_RESOURCES, MOST_PRINCIPALS = 20_000, 5_000
+MOST_NAMES = 12
+"""Readers or writers of one resource, and patterns of one principal, that are named."""
+
+_READ, _WRITE = (1 << AclOperation[word] for word in ("READ", "WRITE"))
+_ALLOWED, _DENIED = AuthorizationResult.ALLOWED.value, AuthorizationResult.DENIED.value
+_USERS = columns(
+    """resource_type string, resource_name string, readers int, reader_names array<string>, writers int,
+    writer_names array<string>"""
+)
+_HELD = columns("principal string, patterns int, first array<array<string>>")
+
+
+def lookup_figures(
+    tables: AccessTables, decisions: DataFrame | None, teams: DataFrame | None, *, allow_everyone: bool
+) -> LookupFigures:
+    """`decisions` is None if none was ever logged. Resources and principals in use come first."""
+    resources = tables.resources.where(watched(sf.col("resource_type")) != 0)
+    kept = _kept_resources(resources, decisions).cache()
+    entries = _resource_entries(tables, kept, allow_everyone=allow_everyone)
+    principals = _principals(tables.masks, decisions)
+    shown = with_team(principals.orderBy(*_latest_first("principal")).limit(MOST_PRINCIPALS), teams).cache()
+    holders = _principal_entries(tables.masks, shown)
+    figures = LookupFigures(
+        entries,
+        holders,
+        more_resources=resources.count() - len(entries) if len(entries) == MOST_RESOURCES else 0,
+        more_principals=principals.count() - len(holders) if len(holders) == MOST_PRINCIPALS else 0,
+        is_logged=decisions is not None,
+    )
+    kept.unpersist()
+    shown.unpersist()
+    return figures
+
+
+def _latest_first(*names: str) -> list[Column]:
+    return [sf.desc_nulls_last("latest"), *map(sf.col, names)]
+
+
+def _kept_resources(resources: DataFrame, decisions: DataFrame | None) -> DataFrame:
+    """(resource_type, resource_name, last_read, last_write, latest), times in seconds since 1970."""
+    if decisions is None:
+        none = sf.lit(None).cast("bigint")
+        known = resources.select(*RESOURCE, none.alias("last_read"), none.alias("last_write"))
+    else:
+        allowed = decisions.where(sf.col("result") == _ALLOWED)
+        used = allowed.groupBy(*RESOURCE).agg(
+            _latest(sf.col("operation") == "READ").alias("last_read"),
+            _latest(sf.col("operation") == "WRITE").alias("last_write"),
+        )
+        known = resources.join(used, list(RESOURCE), "left")
+    known = known.withColumn("latest", sf.greatest("last_read", "last_write"))
+    return known.orderBy(*_latest_first(*RESOURCE)).limit(MOST_RESOURCES)
+
+
+def _latest(wanted: Column) -> Column:
+    return sf.max(sf.when(wanted, sf.unix_seconds("time")))
+
+
+def _resource_entries(tables: AccessTables, kept: DataFrame, *, allow_everyone: bool) -> list[ResourceEntry]:
+    asked = kept.select(*RESOURCE)
+    nodes = tables.nodes.join(asked, list(RESOURCE), "left_semi")
+    reached = reach(
+        AccessTables(tables.masks, nodes, asked), None, allow_everyone=allow_everyone, by_principal=True
+    ).where(sf.col("bits").bitwiseAND(sf.lit(_READ | _WRITE)) != 0)
+    in_order = reached.repartition(*RESOURCE).sortWithinPartitions(*RESOURCE, "team")
+    users = in_order.select(*RESOURCE, "team", "bits").mapInArrow(_users, _USERS)
+    rows = kept.withColumn("prefix", prefix_of(sf.col("resource_name"))).join(users, list(RESOURCE), "left")
+    return [
+        ResourceEntry(
+            row["resource_type"],
+            row["resource_name"],
+            row["prefix"],
+            Some(row["readers"] or 0, row["reader_names"] or ()),
+            Some(row["writers"] or 0, row["writer_names"] or ()),
+            row["last_read"],
+            row["last_write"],
+        )
+        for row in rows.orderBy(*_latest_first(*RESOURCE)).collect()
+    ]
+
+
+def _users(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of rows (resource_type, resource_name, team, bits) in this order: a row for each resource."""
+    rows = (row for batch in batches for row in rows_in(batch))
+    found: list[tuple[object, ...]] = []
+    for resource, of_resource in groupby(rows, lambda row: (row[0], row[1])):
+        counts = [0, 0]
+        names: tuple[list[str], list[str]] = ([], [])
+        for _, _, principal, bits in of_resource:
+            for side, bit in enumerate((_READ, _WRITE)):
+                if bits & bit:
+                    counts[side] += 1
+                    if counts[side] <= MOST_NAMES:
+                        names[side].append(principal)
+        found.append((*resource, counts[0], names[0], counts[1], names[1]))
+    yield batch_of(found, _USERS)
+
+
+def _principals(masks: DataFrame, decisions: DataFrame | None) -> DataFrame:
+    """(principal, last_allowed, last_denied, latest): whoever has an ACL, or is in the log."""
+    named = masks.select("principal").distinct()
+    if decisions is None:
+        none = sf.lit(None).cast("bigint")
+        return named.select("principal", none.alias("last_allowed"), none.alias("last_denied"), none.alias("latest"))
+    asked = decisions.groupBy("principal").agg(
+        _latest(sf.col("result") == _ALLOWED).alias("last_allowed"),
+        _latest(sf.col("result") == _DENIED).alias("last_denied"),
+    )
+    return named.join(asked, "principal", "full_outer").withColumn("latest", sf.greatest("last_allowed", "last_denied"))
+
+
+def _principal_entries(masks: DataFrame, shown: DataFrame) -> list[PrincipalEntry]:
+    theirs = masks.join(shown.select("principal"), "principal", "left_semi")
+    names = ("principal", "resource_type", "pattern_type", "pattern_name", "host", "allow_mask", "deny_mask")
+    in_order = theirs.repartition("principal").sortWithinPartitions(*names[:5]).select(*names)
+    rows = shown.join(in_order.mapInArrow(_held, _HELD), "principal", "left")
+    return [
+        PrincipalEntry(
+            row["principal"],
+            row["team"],
+            Some(row["patterns"] or 0, [HeldPattern(*each) for each in row["first"] or ()]),
+            row["last_allowed"],
+            row["last_denied"],
+        )
+        for row in rows.orderBy(*_latest_first("principal")).collect()
+    ]
+
+
+def _held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of masks in the order of principals: a row for each principal, with its first patterns in words."""
+    rows = (row for batch in batches for row in rows_in(batch))
+    found: list[tuple[object, ...]] = []
+    for principal, masks in groupby(rows, lambda row: row[0]):
+        count, first = 0, list[list[str]]()
+        for _, resource_type, *pattern, allow, deny in masks:
+            count += 1
+            if count <= MOST_NAMES:
+                words = (", ".join(operation_words(mask, resource_type)) for mask in (allow, deny))
+                first.append([resource_type, *pattern, *words])
+        found.append((principal, count, first))
+    yield batch_of(found, _HELD)
