@@ -130,7 +130,7 @@ def _trace(
 
 def _places(used: set[int], others: int | None) -> list[int | None]:
     """Those with a number, in their order, and a gap before others."""
-    places: list[int | None] = sorted(used)
+    places: list[int | None] = [*sorted(used)]
     if others in used and len(used) > 1:
         places.insert(-1, None)
     return places

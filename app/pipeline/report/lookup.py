@@ -4,17 +4,18 @@ Bounded whatever the store holds: so many resources and principals, of each so m
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
 from app.core.authorize import AuthorizationResult
 from app.core.kafka.codes import AclOperation
 from app.pipeline.access.lookup import operation_words
 from app.pipeline.access.patterns import RESOURCE
-from app.pipeline.history.schemas import columns
+from app.pipeline.history.schemas import RESOURCES, columns
 from app.pipeline.report.figures import HeldPattern, LookupFigures, PrincipalEntry, ResourceEntry, Some
 from app.pipeline.report.heat import prefix_of
 from app.pipeline.report.reach import AccessTables, reach, watched, with_team
@@ -38,29 +39,25 @@ def lookup_figures(
 ) -> LookupFigures:
     """`decisions` is None if none was ever logged. Resources and principals in use come first."""
     resources = tables.resources.where(watched(sf.col("resource_type")) != 0)
-    kept = _kept_resources(resources, decisions).cache()
-    entries = _resource_entries(tables, kept, allow_everyone=allow_everyone)
+    entries = _resource_entries(tables, _kept_resources(resources, decisions), allow_everyone=allow_everyone)
     principals = _principals(tables.masks, decisions)
-    shown = with_team(principals.orderBy(*_latest_first("principal")).limit(MOST_PRINCIPALS), teams).cache()
-    holders = _principal_entries(tables.masks, shown)
-    figures = LookupFigures(
+    kept = with_team(principals.orderBy(*_latest_first("principal")).limit(MOST_PRINCIPALS), teams)
+    holders = _principal_entries(tables.masks, kept.orderBy(*_latest_first("principal")).collect())
+    return LookupFigures(
         entries,
         holders,
         more_resources=resources.count() - len(entries) if len(entries) == MOST_RESOURCES else 0,
         more_principals=principals.count() - len(holders) if len(holders) == MOST_PRINCIPALS else 0,
         is_logged=decisions is not None,
     )
-    kept.unpersist()
-    shown.unpersist()
-    return figures
 
 
 def _latest_first(*names: str) -> list[Column]:
     return [sf.desc_nulls_last("latest"), *map(sf.col, names)]
 
 
-def _kept_resources(resources: DataFrame, decisions: DataFrame | None) -> DataFrame:
-    """(resource_type, resource_name, last_read, last_write, latest), times in seconds since 1970."""
+def _kept_resources(resources: DataFrame, decisions: DataFrame | None) -> list[Row]:
+    """(resource_type, resource_name, last_read, last_write, latest, prefix), times in seconds since 1970."""
     if decisions is None:
         none = sf.lit(None).cast("bigint")
         known = resources.select(*RESOURCE, none.alias("last_read"), none.alias("last_write"))
@@ -72,37 +69,39 @@ def _kept_resources(resources: DataFrame, decisions: DataFrame | None) -> DataFr
         )
         known = resources.join(used, list(RESOURCE), "left")
     known = known.withColumn("latest", sf.greatest("last_read", "last_write"))
-    return known.orderBy(*_latest_first(*RESOURCE)).limit(MOST_RESOURCES)
+    known = known.withColumn("prefix", prefix_of(sf.col("resource_name")))
+    return known.orderBy(*_latest_first(*RESOURCE)).limit(MOST_RESOURCES).collect()
 
 
 def _latest(wanted: Column) -> Column:
     return sf.max(sf.when(wanted, sf.unix_seconds("time")))
 
 
-def _resource_entries(tables: AccessTables, kept: DataFrame, *, allow_everyone: bool) -> list[ResourceEntry]:
-    asked = kept.select(*RESOURCE)
+def _resource_entries(tables: AccessTables, kept: list[Row], *, allow_everyone: bool) -> list[ResourceEntry]:
+    spark = tables.resources.sparkSession
+    asked = spark.createDataFrame([(row["resource_type"], row["resource_name"]) for row in kept], RESOURCES)
     nodes = tables.nodes.join(asked, list(RESOURCE), "left_semi")
     reached = reach(
         AccessTables(tables.masks, nodes, asked), None, allow_everyone=allow_everyone, by_principal=True
     ).where(sf.col("bits").bitwiseAND(sf.lit(_READ | _WRITE)) != 0)
     in_order = reached.repartition(*RESOURCE).sortWithinPartitions(*RESOURCE, "team")
-    users = in_order.select(*RESOURCE, "team", "bits").mapInArrow(_users, _USERS)
-    rows = kept.withColumn("prefix", prefix_of(sf.col("resource_name"))).join(users, list(RESOURCE), "left")
+    rows = in_order.select(*RESOURCE, "team", "bits").mapInArrow(partial(_users, MOST_NAMES), _USERS).collect()
+    users = {(row[0], row[1]): (Some(row[2], row[3]), Some(row[4], row[5])) for row in rows}
+    nobody: tuple[Some[str], Some[str]] = (Some(0, ()), Some(0, ()))
     return [
         ResourceEntry(
             row["resource_type"],
             row["resource_name"],
             row["prefix"],
-            Some(row["readers"] or 0, row["reader_names"] or ()),
-            Some(row["writers"] or 0, row["writer_names"] or ()),
+            *users.get((row["resource_type"], row["resource_name"]), nobody),
             row["last_read"],
             row["last_write"],
         )
-        for row in rows.orderBy(*_latest_first(*RESOURCE)).collect()
+        for row in kept
     ]
 
 
-def _users(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _users(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Of rows (resource_type, resource_name, team, bits) in this order: a row for each resource."""
     rows = (row for batch in batches for row in rows_in(batch))
     found: list[tuple[object, ...]] = []
@@ -113,7 +112,7 @@ def _users(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for side, bit in enumerate((_READ, _WRITE)):
                 if bits & bit:
                     counts[side] += 1
-                    if counts[side] <= MOST_NAMES:
+                    if counts[side] <= most:
                         names[side].append(principal)
         found.append((*resource, counts[0], names[0], counts[1], names[1]))
     yield batch_of(found, _USERS)
@@ -132,24 +131,27 @@ def _principals(masks: DataFrame, decisions: DataFrame | None) -> DataFrame:
     return named.join(asked, "principal", "full_outer").withColumn("latest", sf.greatest("last_allowed", "last_denied"))
 
 
-def _principal_entries(masks: DataFrame, shown: DataFrame) -> list[PrincipalEntry]:
-    theirs = masks.join(shown.select("principal"), "principal", "left_semi")
+def _principal_entries(masks: DataFrame, kept: list[Row]) -> list[PrincipalEntry]:
+    asked = masks.sparkSession.createDataFrame([(row["principal"],) for row in kept], columns("principal string"))
     names = ("principal", "resource_type", "pattern_type", "pattern_name", "host", "allow_mask", "deny_mask")
-    in_order = theirs.repartition("principal").sortWithinPartitions(*names[:5]).select(*names)
-    rows = shown.join(in_order.mapInArrow(_held, _HELD), "principal", "left")
+    theirs = masks.join(asked, "principal", "left_semi").repartition("principal")
+    in_order = theirs.sortWithinPartitions(*names[:5]).select(*names)
+    rows = in_order.mapInArrow(partial(_held, MOST_NAMES), _HELD).collect()
+    held = {row[0]: Some(row[1], [HeldPattern(*each) for each in row[2]]) for row in rows}
+    none: Some[HeldPattern] = Some(0, ())
     return [
         PrincipalEntry(
             row["principal"],
             row["team"],
-            Some(row["patterns"] or 0, [HeldPattern(*each) for each in row["first"] or ()]),
+            held.get(row["principal"], none),
             row["last_allowed"],
             row["last_denied"],
         )
-        for row in rows.orderBy(*_latest_first("principal")).collect()
+        for row in kept
     ]
 
 
-def _held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _held(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Of masks in the order of principals: a row for each principal, with its first patterns in words."""
     rows = (row for batch in batches for row in rows_in(batch))
     found: list[tuple[object, ...]] = []
@@ -157,7 +159,7 @@ def _held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         count, first = 0, list[list[str]]()
         for _, resource_type, *pattern, allow, deny in masks:
             count += 1
-            if count <= MOST_NAMES:
+            if count <= most:
                 words = (", ".join(operation_words(mask, resource_type)) for mask in (allow, deny))
                 first.append([resource_type, *pattern, *words])
         found.append((principal, count, first))
