@@ -49,7 +49,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         Command(
             "why",
             "explain why somebody is allowed or denied something, and what would change it",
-            "app.client.why.command",
+            "app.client.why",
         ),
         Command("export", "write the ACLs of a running service in another tool's format", "app.client.export"),
         Command(

@@ -18,7 +18,14 @@ from app.core.kafka.configs import AuthorizerConfig, describe, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.formats.command_errors import UsageError
 from app.formats.database_url import DatabaseUrl
-from app.settings.callers import CallerSettings, IssuerSettings, callers_without_proof, check_callers
+from app.settings.callers import (
+    CallerSettings,
+    IssuerSettings,
+    callers_without_proof,
+    check_callers,
+    reason_of,
+    table_fault,
+)
 from app.settings.sources import (
     PREFIX,
     TABLES,
@@ -30,7 +37,6 @@ from app.settings.sources import (
     toml_fields,
     variable_of,
 )
-from app.settings.table_faults import reason_of, table_fault
 
 
 def _kafka_property(attribute: str) -> BeforeValidator:

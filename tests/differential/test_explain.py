@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.core.explain.misses import Question
-from app.core.explain.smallest_acl import smallest_acl
+from app.core.explain.why import smallest_acl
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.errors import AuthorizerNotReadyException
 from app.core.kafka.hosts import parse_address

@@ -4,24 +4,127 @@ It has a parser of its own: kafka-acls reads its options by other rules than arg
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import TextIO
 
 from app import __version__
-from app.client.acls.meaning import acls_to_add, acls_to_remove, check_options, patterns_to_list, principals_to_list
+from app.client.acls import text as acls_text
+from app.client.acls.meaning import (
+    Entry,
+    Meant,
+    Pattern,
+    acls_to_add,
+    acls_to_remove,
+    check_options,
+    patterns_to_list,
+    principals_to_list,
+)
 from app.client.acls.options import ExecutionError, Given, help_text, parse_options
 from app.client.acls.text import writer_named
-from app.client.acls.work import Add, Console, List, Remove, Work
 from app.client.console import warn_of
 from app.client.http import access
 from app.client.http.access import AccessFlags
-from app.client.http.replies import ServiceError
+from app.client.http.replies import CreateResult, DeleteResult, ServiceError
 from app.client.http.service import Service
 from app.client.words import utf_8
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding
+from app.core.kafka.filters import AclBindingFilter
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
+
+
+class Console:
+    """Prints and asks. Without `text` it only asks: programs read the output."""
+
+    def __init__(self, text: TextIO | None, questions: TextIO, answers: TextIO) -> None:
+        self._text = text
+        self._questions = questions
+        self._answers = answers
+        self.show: acls_text.Show = acls_text.harmless if questions.isatty() else acls_text.on_one_line
+
+    def say(self, text: str) -> None:
+        if self._text is not None:
+            self._text.write(text)
+
+    def confirmed(self, question: str) -> bool:
+        """Raises ExecutionError if there is nobody to answer."""
+        self._questions.write(question)
+        self._questions.flush()
+        answer = self._answers.readline()
+        if not answer:
+            raise ExecutionError("nobody has answered on standard input; --force removes without asking")
+        return answer.rstrip("\r\n").lower() == "y"
+
+
+Work = Callable[[Service, Console], list[AclBinding]]
+"""Returns the ACLs that were listed, added or removed. Raises ServiceError or ExecutionError."""
+
+
+def _list(
+    service: Service, console: Console, *, patterns: Sequence[Pattern], principals: Sequence[str]
+) -> list[AclBinding]:
+    """No patterns, or no principals, mean all."""
+
+    def listed(principal: str | None) -> list[AclBinding]:
+        filters = [AclBindingFilter(*pattern, principal) for pattern in patterns]
+        found = {
+            acl.binding
+            for each in filters or [AclBindingFilter(principal=principal)]
+            for acl in service.acls(each).acls
+        }
+        return sorted(found, key=sort_key)
+
+    # As kafka-acls, it reads everything before it prints anything.
+    listings = [(principal, listed(principal)) for principal in principals or (None,)]
+    for principal, found in listings:
+        if principal is not None:
+            console.say(acls_text.acls_for_principal(principal, console.show))
+        for words, bindings in groupby(found, attrgetter("resource_type", "resource_name", "pattern_type")):
+            console.say(acls_text.current_acls(Pattern(*words), map(_entry, bindings), console.show))
+    return [binding for _, found in listings for binding in found]
+
+
+def _add(service: Service, console: Console, *, meant: Meant) -> list[AclBinding]:
+    added: list[AclBinding] = []
+    for pattern, entries in meant.items():
+        existing = {_entry(acl.binding) for acl in service.acls(AclBindingFilter(*pattern)).acls}
+        for entry in sorted(entries & existing):
+            console.say(acls_text.already_exists(pattern, entry, console.show))
+        wanted = sorted(entries - existing)
+        if wanted:
+            console.say(acls_text.adding(pattern, wanted, console.show))
+            bindings = [pattern.with_entry(entry) for entry in wanted]
+            results, _ = service.create_acls(bindings)
+            _raise_refusal(results)
+            added += [binding for binding, result in zip(bindings, results, strict=True) if result.created]
+    return added
+
+
+def _remove(service: Service, console: Console, *, meant: Meant, force: bool) -> list[AclBinding]:
+    removed: dict[AclBinding, None] = {}
+    for pattern, entries in meant.items():
+        if force or console.confirmed(acls_text.removing(pattern, entries, console.show)):
+            filters = [AclBindingFilter(*(*pattern, *entry)) for entry in sorted(entries)]
+            results, _ = service.delete_acls(filters or [AclBindingFilter(*pattern)])
+            _raise_refusal(results)
+            removed |= dict.fromkeys(acl.binding for result in results for acl in result.matches)
+    return list(removed)
+
+
+def _raise_refusal(results: Iterable[CreateResult | DeleteResult]) -> None:
+    """The other entries of the call are carried out nevertheless, as by Kafka."""
+    for result in results:
+        if result.refusal is not None:
+            raise ExecutionError(str(result.refusal))
+
+
+def _entry(binding: AclBinding) -> Entry:
+    return Entry(binding.principal, binding.host, binding.operation, binding.permission_type)
+
 
 _NAME = "klamm acls"
 _FAILED = 1
@@ -63,27 +166,27 @@ def _run(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
 
 
 def _carry_out(given: Given, console: Console, err: TextIO) -> list[AclBinding]:
-    work = _work(given)
+    work, to_add = _work(given)
     err.writelines(
         f"{_NAME}: `{one_line(stray)}` is no option and is passed over, as by kafka-acls\n" for stray in given.strays
     )
-    if isinstance(work, Add):
-        acls = [pattern.with_entry(entry) for pattern, entries in work.meant.items() for entry in sorted(entries)]
-        warn_of(acls, _NAME, err, with_acl=False)
+    acls = [pattern.with_entry(entry) for pattern, entries in to_add.items() for entry in sorted(entries)]
+    warn_of(acls, _NAME, err, with_acl=False)
     flags = AccessFlags(**{field: given.value(option) for field, option, *_ in access.OPTIONS})
     with Service(access.make_access(flags)) as service:
-        return work.carry_out(service, console)
+        return work(service, console)
 
 
-def _work(given: Given) -> Work:
-    """Refuses everything that can be refused before the service is called."""
+def _work(given: Given) -> tuple[Work, Meant]:
+    """What is to be done, and the ACLs that it would add. Refuses what can be refused before the service is called."""
     match check_options(given):
         case "list":
-            return List(patterns_to_list(given), principals_to_list(given))
+            return partial(_list, patterns=patterns_to_list(given), principals=principals_to_list(given)), {}
         case "add":
-            return Add(acls_to_add(given))
+            meant = acls_to_add(given)
+            return partial(_add, meant=meant), meant
         case _:
-            return Remove(acls_to_remove(given), force=given.has("force"))
+            return partial(_remove, meant=acls_to_remove(given), force=given.has("force")), {}
 
 
 def _hint(text: str | None) -> str:

@@ -6,9 +6,20 @@ from dataclasses import dataclass
 from itertools import count
 from uuid import UUID
 
-from app.core.access.cells import ASKED_OPERATIONS, Answers, Cell, cells_of
 from app.core.access.host_keys import NOBODY, address_within, host_key
-from app.core.access.regions import EVERYTHING, Nested, Region, coalesced, name_key, name_within, tree
+from app.core.access.regions import (
+    ASKED_OPERATIONS,
+    EVERYTHING,
+    Answers,
+    Cell,
+    Nested,
+    Region,
+    cells_of,
+    coalesced,
+    name_key,
+    name_within,
+    tree,
+)
 from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.index.table import sort_key

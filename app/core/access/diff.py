@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.core.access.answers import Budget, TypeAnswers, questions_of
-from app.core.access.cells import Cell
 from app.core.access.host_keys import address_within, host_of
-from app.core.access.regions import name_within, pattern_of
+from app.core.access.regions import Cell, name_within, pattern_of
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig

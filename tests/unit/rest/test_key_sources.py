@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app.rest.callers import key_sources
+from app.rest.callers import key_sets
 from app.rest.callers.certificates import server_context
-from app.rest.callers.key_sets import KeySet
-from app.rest.callers.key_sources import FileSource, UrlSource, key_source
+from app.rest.callers.key_sets import FileSource, KeySet, UrlSource, key_source
 from app.rest.callers.signing_keys import KeySetError
 from tests.certificates import Authority
 from tests.issuers import Key, key_set
@@ -149,8 +148,8 @@ async def test_a_slow_server_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
     slowness: Callable[[BaseHTTPRequestHandler, threading.Event], None],
 ) -> None:
-    assert key_sources._FETCH_S <= 3
-    monkeypatch.setattr(key_sources, "_FETCH_S", 0.3)
+    assert key_sets._FETCH_S <= 3
+    monkeypatch.setattr(key_sets, "_FETCH_S", 0.3)
     done = threading.Event()
     server.misbehave = lambda request: slowness(request, done)
     try:

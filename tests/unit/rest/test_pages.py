@@ -16,8 +16,7 @@ import pytest
 from app import __version__
 from app.rest.app import AppOptions, create_rest_app
 from app.rest.openapi import build_openapi
-from app.rest.pages.rendering import reference_page
-from app.rest.pages.routes import wants_html
+from app.rest.pages.routes import reference_page, wants_html
 from tests.unit.regressions.guarded import guarded
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.test_bad_input import check_problem

@@ -6,7 +6,6 @@ from app.client.acls.command import _work
 from app.client.acls.meaning import Pattern, patterns_to_list
 from app.client.acls.options import ExecutionError, parse_options
 from app.client.acls.text import adding, on_one_line
-from app.client.acls.work import Add
 from app.core.kafka.codes import PatternType, ResourceType
 from app.formats.command_errors import UsageError
 from tests.kafka_acls_tool import FAILED, Said, drawn, ordered, ordered_words
@@ -17,13 +16,13 @@ _OPERATION_REFUSED = "ResourceType "
 def ours(said: Said) -> tuple[int, str, str]:
     """Exit code, standard output on an empty store, and refusal."""
     try:
-        work = _work(parse_options(said.words))
+        _, to_add = _work(parse_options(said.words))
     except UsageError as refusal:
         return 1, "", str(refusal)
     except ExecutionError as failure:
         return 1, f"{FAILED}{failure}\n", ""
-    if isinstance(work, Add):
-        return 0, "".join(adding(pattern, entries, on_one_line) for pattern, entries in work.meant.items()), ""
+    if to_add:
+        return 0, "".join(adding(pattern, entries, on_one_line) for pattern, entries in to_add.items()), ""
     return 0, said.out, ""
 
 

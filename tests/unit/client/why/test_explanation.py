@@ -7,11 +7,10 @@ from uuid import UUID
 
 import pytest
 
+from app.client import why
 from app.client.http.access import access_flags
 from app.client.http.replies import ServiceError
-from app.client.why import command as why
-from app.client.why.command import _access_options
-from app.client.why.explanation import Asked, explained, print_explanation
+from app.client.why import Asked, _access_options, explained, print_explanation
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.command_errors import UsageError
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.core.authorize import Authorization
 from app.core.explain.misses import Question
-from app.core.explain.smallest_acl import smallest_acl
+from app.core.explain.why import smallest_acl
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
