@@ -1,68 +1,23 @@
-import argparse
 import csv
-import io
 from collections import defaultdict
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
-from uuid import UUID
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclPermissionType, PatternType, ResourceType
-from app.pipeline.context import JobContext
-from app.pipeline.history.snapshot import Snapshot, save_snapshot
-from app.pipeline.hygiene.findings import KINDS, load_findings
-from app.pipeline.jobs import hygiene
-from app.pipeline.spark.progress import Console
-from app.pipeline.spark.run_metrics import RunMetrics
-from app.pipeline.spark.storage import Home, write_document
-from tests.pipeline.logs import answer, loaded, log_frame, logged, random_questions
-from tests.pipeline.random_stores import acl_frame, random_acls
+from app.pipeline.hygiene.findings import KINDS
+from tests.pipeline.hygiene_runs import Run
+from tests.pipeline.logs import answer, loaded, random_questions
+from tests.pipeline.random_stores import random_acls
 
 LISTED = [("TOPIC", "abcx"), ("GROUP", "zz"), ("USER", "h")]
 
 
-class Run:
-    """One run of the job over a random store and log, and what it left."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.acls = random_acls(5, per_type=25)
-        self.asked = random_questions(6, 400)
-        home = Home(str(folder / "home"))
-        as_of = datetime(2026, 11, 22, tzinfo=UTC)
-        save_snapshot(spark, home, Snapshot(acl_frame(spark, self.acls), {}, "c", str(UUID(int=1)), 9, as_of))
-        rows = log_frame(spark, logged(loaded(self.acls, allow_everyone=False), self.asked))
-        rows = rows.withColumns({"day": sf.to_date("time"), "batch": sf.lit(0)})
-        rows.write.partitionBy("day", "batch").parquet(home.room("decisions", "log"))
-        manifest = {"batch": 0, "decisions": len(self.asked)}
-        write_document(spark, home.room("decisions", "manifests", "batch=0"), manifest)
-        listed = folder / "list.csv"
-        listed.write_text("resource_type,resource_name\n" + "".join(f"{kind},{name}\n" for kind, name in LISTED))
-        parser, results = argparse.ArgumentParser(), io.StringIO()
-        hygiene.add_arguments(parser)
-        self.csv, self.script = folder / "found.csv", folder / "mend.sh"
-        files = ["--resources", str(listed), "--csv", str(self.csv), "--script", str(self.script)]
-        words = [*files, "--fail-on-findings", "--min-days", "0"]
-        context = JobContext(spark, home, Console("hygiene", results=results), RunMetrics("hygiene"))
-        self.status = hygiene.run(context, parser.parse_args(words))
-        self.said = results.getvalue().splitlines()
-        saved = load_findings(spark, home)
-        assert saved is not None
-        self.manifest = saved.manifest
-        self.findings: list[dict[str, Any]] = [row.asDict() for row in saved.findings.collect()]
-
-    def ids(self, *kinds: str) -> set[str]:
-        """The ACLs with findings of these kinds."""
-        return {row["acl_id"] for row in self.findings if row["kind"] in kinds}
-
-
 @pytest.fixture(scope="module")
 def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return Run(spark, tmp_path_factory.mktemp("hygiene"))
+    acls, asked = random_acls(5, per_type=25), random_questions(6, 400)
+    return Run(spark, tmp_path_factory.mktemp("hygiene"), acls, asked, LISTED)
 
 
 def test_everything_that_is_found_can_go_together_without_a_logged_decision_changing(run: Run) -> None:
@@ -79,12 +34,14 @@ def test_detached_are_the_acls_that_cover_no_known_resource_of_a_known_type(run:
     for resource_type, name in [*LISTED, *((question[3], question[4]) for question in run.asked)]:
         known[resource_type].add(name)
     expected = {str(acl.id) for acl in run.acls if _is_detached(acl, known[acl.binding.resource_type.name])}
-    assert run.ids("DETACHED") == expected
-    assert {row["why"] for row in run.findings if row["kind"] == "DETACHED" and row["resource_name"] == "**"} <= {
-        f"no {kind} `**` is known" if pattern == "LITERAL" else f"no known {kind} begins with `**`"
-        for kind in (each.name.lower() for each in ResourceType)
-        for pattern in ("LITERAL", "PREFIXED")
+    assert run.ids("DETACHED") == expected - run.ids("VOID", "REDUNDANT")
+    whys = [row["why"] for row in run.findings if row["kind"] == "DETACHED"]
+    assert {why.partition("`")[0] for why in whys} <= {
+        beginning.format(each.name.lower())
+        for each in ResourceType
+        for beginning in ("no {} ", "no known {} begins with ")
     }
+    assert all("list.csv and 400 logged decisions" in why or " in 400 logged decisions" in why for why in whys)
 
 
 def test_no_deny_is_proposed_for_removal_for_lack_of_use(run: Run) -> None:

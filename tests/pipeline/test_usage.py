@@ -15,7 +15,7 @@ from app.pipeline.access.replay import questions, replay
 from app.pipeline.access.resources import seen_resources
 from app.pipeline.hygiene.findings import mended
 from app.pipeline.hygiene.mending import KLAMM
-from app.pipeline.hygiene.usage import over_broad, unused
+from app.pipeline.hygiene.usage import narrowed, over_broad, unused
 from tests.images import numbered
 from tests.pipeline.logs import BEGAN, Question, answer, loaded, log_frame, logged, random_questions
 from tests.pipeline.mends import created_by
@@ -38,7 +38,7 @@ def test_unused_acls_can_go_alone_and_together(spark: SparkSession, *, seed: int
     frame, decisions = acl_frame(spark, acls), log_frame(spark, log)
     replayed = replay(frame, questions(decisions), allow_everyone=allow_everyone, buckets=3).persist()
     created = [(str(acl.id), BEGAN + timedelta(days=number % 2)) for number, acl in enumerate(acls)]
-    ages = spark.createDataFrame(created, "acl_id string, created_at timestamp")
+    ages = spark.createDataFrame(created, "id string, created_at timestamp")
 
     def idle(judged: DataFrame) -> DataFrame:
         return unused(frame, replayed, decisions, log="the log", allow_everyone=allow_everyone, judged=judged)
@@ -152,4 +152,5 @@ def _broad(
     resources: DataFrame = spark.createDataFrame(known, "resource_type string, resource_name string")
     nodes = nodes_of(resources.unionByName(seen_resources(decisions)), masks_of(frame))
     replayed = replay(frame, questions(decisions), allow_everyone=allow_everyone, buckets=2)
-    return mended(over_broad(frame, replayed, nodes, allow_everyone=allow_everyone), KLAMM).collect()
+    broad = over_broad(frame, replayed, nodes, allow_everyone=allow_everyone)
+    return mended(narrowed(broad, replayed, "the log"), KLAMM).collect()

@@ -83,12 +83,12 @@ _FOUND = f"""kind string not null, acl_id string not null, {_BINDING}, why strin
     covered bigint, used bigint"""
 
 FINDINGS = columns(f"{_FOUND}, mend array<string> not null")
-"""What hygiene found, one row for each ACL and kind (UNUSED, REDUNDANT, VOID, OVER_BROAD, DETACHED). `by_acl_id` is the
-ACL that makes it so, `covered` and `used` are numbers of resources, `mend` the commands, in order."""
+"""What hygiene found, one row an ACL at most; its kind is VOID, REDUNDANT, DETACHED, UNUSED or OVER_BROAD. `by_acl_id`
+is the ACL that makes it so, `covered` and `used` are numbers of resources, `mend` the commands, in order."""
 
 FOUND = columns(f"{_FOUND}, narrower array<array<string>>")
-"""Findings without their commands. `narrower` are the fields of the ACLs that replace an OVER_BROAD one; null where
-they can't be written down."""
+"""Findings without their commands. `narrower` are the fields of the ACLs that take the place of this one, which is
+removed; null where no removal is proposed."""
 
 FLIPS = columns(
     """principal string not null, resource_type string not null, resource_name string not null,

@@ -107,6 +107,10 @@ class Log:
     """The ACLs (`acl_id`) of which it covers enough time to judge them."""
     summary: str
 
+    @property
+    def words(self) -> str:
+        return f"{self.coverage.window}, which cover {self.coverage}"
+
 
 @dataclass(frozen=True, slots=True)
 class Names:

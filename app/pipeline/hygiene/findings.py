@@ -16,7 +16,7 @@ from app.pipeline.hygiene.mending import mend_of
 from app.pipeline.spark.arrow import rows_in
 from app.pipeline.spark.storage import Home
 
-KINDS = ("VOID", "REDUNDANT", "OVER_BROAD", "UNUSED", "DETACHED")
+VOID, REDUNDANT, OVER_BROAD, UNUSED, DETACHED = KINDS = ("VOID", "REDUNDANT", "OVER_BROAD", "UNUSED", "DETACHED")
 """In the order of lists, which is one to mend in: an ALLOW goes before the DENY that holds it down."""
 
 _JOB = "hygiene"
@@ -40,7 +40,7 @@ def found_in(
         (sf.lit(None).cast("string") if by_acl_id is None else by_acl_id).alias("by_acl_id"),
         (sf.lit(None) if covered is None else covered).cast("bigint").alias("covered"),
         (sf.lit(None) if used is None else used).cast("bigint").alias("used"),
-        sf.lit(None).cast(FOUND["narrower"].dataType).alias("narrower"),
+        sf.array().cast(FOUND["narrower"].dataType).alias("narrower"),
     )
 
 
@@ -101,19 +101,28 @@ def save_findings(
 
     for part in others(saved):
         part.write.mode("append").parquet(parts)
-    mended(_consistent(saved()), tool).write.mode("overwrite").parquet(path)
+    mended(one_by_acl(saved()), tool).write.mode("overwrite").parquet(path)
     spark.createDataFrame([], FOUND).write.mode("overwrite").parquet(parts)
     findings = spark.read.schema(FINDINGS).parquet(path)
     counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
     return HygieneFindings(findings, results.complete(manifest, {kind: counted.get(kind, 0) for kind in KINDS}))
 
 
-def _consistent(findings: DataFrame) -> DataFrame:
-    """Without ACLs that are REDUNDANT only by one that is OVER_BROAD: in another order both would go."""
-    broad = findings.where(sf.col("kind") == "OVER_BROAD").select(sf.col("acl_id").alias("by_acl_id")).distinct()
-    redundant = sf.col("kind") == "REDUNDANT"
-    left = findings.where(redundant).join(broad, "by_acl_id", "left_anti").select(*FOUND.fieldNames())
-    return findings.where(~redundant).unionByName(left)
+def going(found: DataFrame) -> DataFrame:
+    """The ACLs (`by_acl_id`) that others may be REDUNDANT by, but that a list of resources or the log lets go."""
+    by_less = found.where(sf.col("kind").isin(DETACHED, UNUSED, OVER_BROAD))
+    return by_less.select(sf.col("acl_id").alias("by_acl_id"))
+
+
+def one_by_acl(found: DataFrame) -> DataFrame:
+    """One finding (FOUND) for each ACL: what holds for every request stands before what a list or the log shows."""
+    removed = (sf.col("kind") == REDUNDANT) & sf.col("narrower").isNotNull()
+    # INVARIANT: no ACL is removed as REDUNDANT by one that goes as well.
+    redundant = found.where(removed).join(going(found), "by_acl_id", "left_anti").select(*FOUND.fieldNames())
+    settled = found.where(~removed).unionByName(redundant)
+    order = sf.array_position(sf.array(*map(sf.lit, (VOID, REDUNDANT, DETACHED, UNUSED, OVER_BROAD))), sf.col("kind"))
+    first = settled.groupBy("acl_id").agg(sf.min_by(sf.struct(*FOUND.fieldNames()), order).alias("found"))
+    return first.select("found.*")
 
 
 def in_order(findings: DataFrame) -> DataFrame:

@@ -65,17 +65,10 @@ def remove_command(removal: Removal, tool: str = KLAMM) -> str:
 
 
 def mend_of(kind: str, acl: AclBinding, narrower: list[list[str]] | None, tool: str = KLAMM) -> list[str]:
-    """The commands that mend a finding, in order; none where nothing is proposed.
-
-    `narrower` are the fields of the ACLs that replace an OVER_BROAD one.
-    """
-    if not may_propose(kind, acl.permission_type):
+    """The commands that mend a finding (FOUND), in order; none where no removal is proposed."""
+    if narrower is None or not may_propose(kind, acl.permission_type):
         return []
     removal = remove_command(Removal(kind, acl), tool)
-    if kind != "OVER_BROAD":
-        return [removal]
-    if narrower is None:
-        return []
     added = [add_command(AclBinding.from_words(each), tool) for each in narrower]
     is_by_hand = any(command.startswith("#") for command in added)
     # INVARIANT: no command removes a broad ACL while any of the narrow ones is still to be made by hand.

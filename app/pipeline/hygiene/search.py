@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from app.core.authorize import Rule
+from app.core.kafka.codes import AclPermissionType
 from app.core.kafka.configs import ALLOW_EVERYONE
 from app.pipeline.access.effective import masks_of, nodes_of
 from app.pipeline.access.replay import open_to_all, questions, replay
@@ -17,9 +18,9 @@ from app.pipeline.history.manifests import read_exported
 from app.pipeline.history.schemas import ACLS, FOUND
 from app.pipeline.history.snapshot import Snapshot
 from app.pipeline.hygiene.evidence import Log, left_out, names_of
-from app.pipeline.hygiene.findings import HygieneFindings, save_findings
+from app.pipeline.hygiene.findings import DETACHED, REDUNDANT, UNUSED, HygieneFindings, going, save_findings
 from app.pipeline.hygiene.shadowed import shadowed, with_reading
-from app.pipeline.hygiene.usage import UNUSED, broad_acls, closed_without_acl, detached, over_broad, unused
+from app.pipeline.hygiene.usage import broad_acls, closed_without_acl, detached, narrowed, over_broad, unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,12 @@ class Search:
     def _others(self, saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
         names, acls, log = names_of(self.context, self.arguments, self.log), self.snapshot.acls, self.log
         if names.of_listed_types is not None:
-            yield detached(acls, names.of_listed_types)
+            logged = [] if log is None else [log.words]
+            yield detached(acls, names.of_listed_types, " and ".join([self.arguments.resources, *logged]))
         if log is not None and log.judged is not None and names.seen is not None:
-            judged = log.judged.select(sf.col("acl_id").alias("id"))
-            yield detached(acls.join(judged, "id", "left_semi"), names.of_other_types(names.seen))
-            yield from self._by_use(log, log.judged, names.known(names.seen), saved)
+            judged = log.judged.select(sf.col("acl_id").alias("id")).localCheckpoint()
+            yield detached(acls.join(judged, "id", "left_semi"), names.of_other_types(names.seen), log.words)
+            yield from self._by_use(log, judged, names.known(names.seen), saved)
         if names.seen is not None:
             names.seen.unpersist()
 
@@ -65,21 +67,38 @@ class Search:
         is_open = self._open_to_all(log.decisions)
         # INVARIANT: all findings may be mended together. An ACL that decided nothing because a narrower one did may be
         # what makes the narrower one redundant. So the replay uses only the ACLs that earlier findings leave in place.
-        left = self.snapshot.acls.join(saved().select(sf.col("acl_id").alias("id")), "id", "left_anti")
         # Each append to the files that `left` is read from would drop Spark's cache, and the replay would run twice.
-        left = left.select(ACLS.fieldNames()).localCheckpoint()
+        left = _without(self.snapshot.acls, saved().select(sf.col("acl_id").alias("id"))).localCheckpoint()
         # Whoever was a super user may not be one tomorrow, and without an authorizer everybody is logged as one.
         asked = questions(log.decisions.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value)))
         replayed = replay(left, asked, allow_everyone=is_open, buckets=self.arguments.buckets).persist()
-        window = f"{log.coverage.window}, which cover {log.coverage}"
-        yield unused(left, replayed, log.decisions, log=window, allow_everyone=is_open, judged=judged)
+        logged = log.decisions.select("acl_id").distinct().localCheckpoint()
+        yield unused(left, replayed, logged, log=log.words, allow_everyone=is_open, judged=judged)
         # An ACL that is UNUSED must not be counted on to keep a resource closed: it may be gone by then.
-        idle = saved().filter(sf.col("kind") == UNUSED).select(sf.col("acl_id").alias("id"))
-        needed = left.join(idle, "id", "left_anti").select(ACLS.fieldNames())
+        needed = _without(left, _ids(saved(), UNUSED)).localCheckpoint()
         nodes = nodes_of(known, masks_of(broad_acls(needed)))
         broad = over_broad(needed, replayed, nodes, allow_everyone=is_open)
-        yield broad.join(judged, "acl_id", "left_semi").select(FOUND.fieldNames())
+        broad = broad.join(judged, "id", "left_semi").localCheckpoint()
+        back = self._back(saved(), broad).localCheckpoint()
+        if back.isEmpty():
+            yield narrowed(broad, replayed, log.words)
+        else:
+            # Only what a broad ACL has decided can be decided by one that it had made redundant.
+            asked = replayed.join(broad.select(sf.col("id").alias("acl_id")), "acl_id", "left_semi")
+            again = replay(needed.unionByName(back), asked, allow_everyone=False, buckets=self.arguments.buckets)
+            again = again.persist()
+            yield narrowed(broad, again, log.words)
+            yield unused(back, again, logged, log=log.words, allow_everyone=False, judged=judged)
+            again.unpersist()
+            yield from _kept(_without(back, _ids(saved(), UNUSED)), _without(needed, broad.select("id")), saved)
         replayed.unpersist()
+
+    def _back(self, found: DataFrame, broad: DataFrame) -> DataFrame:
+        """The REDUNDANT ACLs that are not, because the ACL that made them so goes for another reason."""
+        wider = going(found).unionByName(broad.select(sf.col("id").alias("by_acl_id")))
+        redundant = found.where(sf.col("kind") == REDUNDANT).join(wider, "by_acl_id", "left_semi")
+        back = self.snapshot.acls.join(redundant.select(sf.col("acl_id").alias("id")), "id", "left_semi")
+        return _without(back, _ids(found, DETACHED))
 
     def _open_to_all(self, decisions: DataFrame) -> bool:
         """Whether resources without ACLs are taken for open. True if that is unknown, which only keeps more ACLs."""
@@ -105,3 +124,29 @@ class Search:
             return self.snapshot.acls, of_this.filter(sf.col("offset") == self.snapshot.offset)
         known = of_this.filter(sf.col("offset").between(exported.start_offset, exported.last_offset))
         return acls_ever(spark, home, exported), known
+
+
+def _kept(kept: DataFrame, others: DataFrame, saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
+    """Findings about these REDUNDANT ACLs (ACLS), beside the `others` that stay: some can go for another one of all.
+
+    The rest is named, but has to stay if the wider ACL goes.
+    """
+    kept = kept.localCheckpoint()
+    allowing = sf.col("permission_type") == AclPermissionType.ALLOW.name
+    read = with_reading(others.unionByName(kept).where(allowing)).persist()
+    yield shadowed(read, read.join(kept.select("id"), "id", "left_semi"))
+    read.unpersist()
+    # A later finding about an ACL has the wider one that stays, so the ACL is REDUNDANT twice here.
+    found = saved().where(sf.col("kind") == REDUNDANT).join(kept.select(sf.col("id").alias("acl_id")), "acl_id")
+    once = found.groupBy("acl_id").agg(sf.count(sf.lit(1)).alias("times")).where(sf.col("times") == 1).drop("times")
+    why = sf.concat("why", sf.lit("; but that one is to go or to be narrowed, and then this one is needed"))
+    null = sf.lit(None).cast(FOUND["narrower"].dataType)
+    yield found.join(once, "acl_id").withColumns({"why": why, "narrower": null}).select(FOUND.fieldNames())
+
+
+def _ids(found: DataFrame, kind: str) -> DataFrame:
+    return found.where(sf.col("kind") == kind).select(sf.col("acl_id").alias("id"))
+
+
+def _without(acls: DataFrame, ids: DataFrame) -> DataFrame:
+    return acls.join(ids, "id", "left_anti").select(ACLS.fieldNames())

@@ -2,7 +2,8 @@
 
 REDUNDANT: one other ACL of the same permission applies to every request that this one applies to. VOID: one DENY
 forbids everything that this ALLOW allows. Of ACLs that mean the same (two texts of one CIDR range) the one with the
-lowest id stays. The widest covering ACL is named, which is never superfluous in the same way itself.
+lowest id stays. The widest covering ACL is named, which is never superfluous in the same way itself. What is both is
+called VOID.
 
 Only `authorizeByResourceType` knows no implied operations (KIP-504): it no longer sees DESCRIBE where only READ stays.
 """
@@ -21,9 +22,7 @@ from app.pipeline.access.patterns import (
     with_covering_keys,
     with_host_keys,
 )
-from app.pipeline.hygiene.findings import found_in
-
-REDUNDANT, VOID = "REDUNDANT", "VOID"
+from app.pipeline.hygiene.findings import REDUNDANT, VOID, found_in
 
 _CELL = (*PATTERN, "principal", "host_key")
 _ALLOW, _DENY = AclPermissionType.ALLOW.name, AclPermissionType.DENY.name
@@ -36,8 +35,12 @@ def with_reading(acls: DataFrame) -> DataFrame:
     return with_host_keys(acls.withColumnRenamed("resource_name", "pattern_name").withColumn("mask", mask))
 
 
-def shadowed(read: DataFrame) -> DataFrame:
-    """REDUNDANT and VOID ACLs (FOUND). `read` (`with_reading`) is read several times and should be persisted."""
+def shadowed(read: DataFrame, asked: DataFrame | None = None) -> DataFrame:
+    """REDUNDANT and VOID ACLs (FOUND) among all of `read`, or among those `asked`, which are a part of it.
+
+    Both are made by `with_reading`, are read several times and should be persisted.
+    """
+    asked = read if asked is None else asked
     own = (sf.col("mask"), sf.col("permission_type"), sf.col("id"))
 
     def widest(permission: Column) -> Column:
@@ -53,32 +56,32 @@ def shadowed(read: DataFrame) -> DataFrame:
             )
         )
 
-    same = sf.struct(sf.lit(REDUNDANT).alias("kind"), widest(own[1]).alias("by"))
-    other = sf.struct(sf.lit(VOID).alias("kind"), sf.when(own[1] == _ALLOW, widest(sf.lit(_DENY))).alias("by"))
-    found = read.join(_covers(read), list(_CELL)).withColumn("found", sf.explode(sf.array(same, other)))
-    found = found.where(sf.col("found.by").isNotNull()).withColumnRenamed("pattern_name", "resource_name")
-    found = found.withColumns({"kind": sf.col("found.kind"), "by": sf.col("found.by")})
+    forbidden = sf.when(own[1] == _ALLOW, widest(sf.lit(_DENY)))
+    found = asked.join(_covers(read, asked), list(_CELL)).withColumns({"void_by": forbidden, "same_by": widest(own[1])})
+    found = found.withColumn("by", sf.coalesce("void_by", "same_by")).where(sf.col("by").isNotNull())
+    kind = sf.when(sf.col("void_by").isNotNull(), VOID).otherwise(REDUNDANT)
+    found = found.withColumn("kind", kind).withColumnRenamed("pattern_name", "resource_name")
     return found_in(found, sf.col("kind"), why=_why(), by_acl_id=sf.col("by.id"))
 
 
-def _covers(read: DataFrame) -> DataFrame:
-    """By cell: for each permission and mask the widest ACL whose pattern, principal and host cover the cell."""
+def _covers(read: DataFrame, asked: DataFrame) -> DataFrame:
+    """By asked cell: for each permission and mask the widest ACL whose pattern, principal and host cover the cell."""
     entries = read.groupBy(*_CELL, "permission_type", "mask").agg(
         sf.min(sf.struct("id", "operation", "host")).alias("acl")
     )
     renamed = ("covering_type", "covering_name", "speaker", "covering_key")
     on = ["resource_type", *renamed]
     covering = entries.withColumn("entry", _entry()).withColumnsRenamed(dict(zip(_CELL[1:], renamed, strict=True)))
-    met = _candidates(read).join(covering.select(*on, "permission_type", "mask", "entry"), on)
+    met = _candidates(read, asked).join(covering.select(*on, "permission_type", "mask", "entry"), on)
     widest = met.groupBy(*_CELL, "permission_type", "mask").agg(sf.max("entry").alias("entry"))
     return widest.groupBy(*_CELL).agg(sf.collect_list("entry").alias("covers"))
 
 
-def _candidates(read: DataFrame) -> DataFrame:
-    patterns = patterns_of(read)
+def _candidates(read: DataFrame, asked: DataFrame) -> DataFrame:
+    patterns = patterns_of(asked)
     itself = patterns.withColumns({"covering_type": sf.col("pattern_type"), "covering_name": sf.col("pattern_name")})
-    wider = wider_patterns(patterns, patterns).unionByName(itself)
-    placed = with_covering_keys(read.select(*_CELL).distinct().join(wider, list(PATTERN)), range_lengths(read))
+    wider = wider_patterns(patterns, patterns_of(read)).unionByName(itself)
+    placed = with_covering_keys(asked.select(*_CELL).distinct().join(wider, list(PATTERN)), range_lengths(read))
     speakers = sf.array_distinct(sf.array(sf.col("principal"), sf.lit(WILDCARD_PRINCIPAL)))
     return placed.withColumn("speaker", sf.explode(speakers))
 

@@ -15,10 +15,9 @@ from app.core.kafka.validation import validate_new_acl
 from app.pipeline.access.effective import masks_of, nodes_of
 from app.pipeline.access.patterns import LITERAL, PATTERN, PREFIXED, RESOURCE, covering_patterns, patterns_of
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FOUND
-from app.pipeline.hygiene.findings import found_in
+from app.pipeline.hygiene.findings import DETACHED, OVER_BROAD, UNUSED, found_in
 from app.pipeline.spark.arrow import batch_of
 
-DETACHED, OVER_BROAD, UNUSED = "DETACHED", "OVER_BROAD", "UNUSED"
 _ALLOW = AclPermissionType.ALLOW.name
 
 _LONGEST_PREFIX = 3
@@ -33,8 +32,8 @@ _LISTED = _MAX_NARROWER * len(AclOperation)
 """Uses that are listed for one ACL; of the operations on one resource, some imply others."""
 
 
-def detached(acls: DataFrame, resources: DataFrame) -> DataFrame:
-    """ALLOW ACLs whose pattern covers none of the known resources (FOUND).
+def detached(acls: DataFrame, resources: DataFrame, known_by: str) -> DataFrame:
+    """ALLOW ACLs whose pattern covers none of the known resources (FOUND); `known_by` says where from.
 
     The literal `*` and the cluster always exist. ACLs on a resource type of which no resource is known at all are left
     alone: a list of topics says nothing about groups. So are DENYs: they may be there for a future name.
@@ -49,14 +48,15 @@ def detached(acls: DataFrame, resources: DataFrame) -> DataFrame:
     kind, name = sf.lower("resource_type"), sf.col("resource_name")
     literal = sf.format_string("no %s `%s` is known", kind, name)
     prefixed = sf.format_string("no known %s begins with `%s`", kind, name)
-    why = sf.when(sf.col("pattern_type") == LITERAL, literal).otherwise(prefixed)
+    unknown = sf.when(sf.col("pattern_type") == LITERAL, literal).otherwise(prefixed)
+    why = sf.concat(unknown, sf.lit(f" in {known_by}"))
     return found_in(named, sf.lit(DETACHED), why=why, covered=sf.lit(0))
 
 
 def unused(
     acls: DataFrame,
     replayed: DataFrame,
-    decisions: DataFrame,
+    logged: DataFrame,
     *,
     log: str,
     allow_everyone: bool = True,
@@ -64,13 +64,13 @@ def unused(
 ) -> DataFrame:
     """ALLOW ACLs (FOUND) that can go, all together, without a decision of the log changing.
 
-    An ACL is needed if it decided anything, by the log or by `replayed` (`access.replay`). Where resources without ACLs
-    are open to all, one ACL is needed on each resource that was denied because no ACL allows. Only the ACLs `judged`
-    (acl_id) can be unused: the log covers enough of their time. `log` describes what was looked at.
+    An ACL is needed if it decided anything, as `logged` (acl_id) or by `replayed` (`access.replay`). Where resources
+    without ACLs are open to all, one ACL is needed on each resource that was denied because no ACL allows. Only the
+    ACLs `judged` (id) can be unused: the log covers enough of their time. `log` describes what was looked at.
     """
     allowing = acls.filter(sf.col("permission_type") == _ALLOW)
-    old = allowing.join(judged.select(sf.col("acl_id").alias("id")), "id", "left_semi")
-    deciding = replayed.select("acl_id").unionByName(decisions.select("acl_id"))
+    old = allowing.join(judged, "id", "left_semi")
+    deciding = replayed.select("acl_id").unionByName(logged.select("acl_id"))
     deciding = deciding.filter(sf.col("acl_id").isNotNull()).distinct()
     closing = _closing(acls, replayed, deciding) if allow_everyone else deciding.limit(0)
     needed = deciding.unionByName(closing).select(sf.col("acl_id").alias("id"))
@@ -79,34 +79,45 @@ def unused(
 
 
 def over_broad(acls: DataFrame, replayed: DataFrame, nodes: DataFrame, *, allow_everyone: bool = True) -> DataFrame:
-    """ALLOW ACLs (FOUND) on `*`, short prefixes or for `User:*` of whose many resources few are used by the log.
+    """ALLOW ACLs on `*`, short prefixes or for `User:*` of whose many resources (`covered`) few are `used` by the log.
 
-    `nodes` (NODES) tell which resources there are; those of `broad_acls` are enough. The mend creates the narrower ACLs
-    that the log needs and removes the broad one, which changes no decision of the log. If that takes too many ACLs, the
-    mend is empty. With `allow_everyone`, ACLs that alone keep closed what somebody was denied are left out.
+    `nodes` (NODES) tell which resources there are; those of `broad_acls` are enough. With `allow_everyone`, ACLs that
+    alone keep closed what somebody was denied are left out.
     """
     broad = broad_acls(acls)
     counted = nodes.groupBy(*PATTERN).agg(sf.count_distinct("resource_name").alias("covered"))
     covered = counted.withColumnRenamed("pattern_name", "resource_name")
-    uses = replayed.filter(sf.col("result") == AuthorizationResult.ALLOWED.value).select(
-        sf.col("acl_id").alias("id"), sf.struct("principal", "resource_name", "operation").alias("use")
-    )
-    uses = uses.join(broad.select("id"), "id", "left_semi").distinct()
-    counts = uses.groupBy("id").agg(
-        sf.count_distinct("use.resource_name").alias("used"), sf.count(sf.lit(1)).alias("uses")
-    )
+    counts = _uses(broad, replayed).groupBy("id").agg(sf.count_distinct("use.resource_name").alias("used"))
     suspects = broad.join(covered, [*RESOURCE, "pattern_type"]).join(counts, "id")
     suspects = suspects.filter(
         (sf.col("covered") >= _LEAST_COVERED) & (sf.col("used") < sf.lit(_USED_SHARE) * sf.col("covered"))
     )
-    # There are few of them, and they are read three times.
+    # There are few of them, and they are read several times.
     suspects = suspects.localCheckpoint()
     if allow_everyone:
         suspects = suspects.join(_opening(acls, replayed, suspects), "id", "left_anti")
-    few = suspects.filter(sf.col("uses") <= _LISTED).select("id")
+    return suspects.select(*ACLS.fieldNames(), "covered", "used")
+
+
+def narrowed(broad: DataFrame, replayed: DataFrame, log: str) -> DataFrame:
+    """The findings (FOUND) about ACLs of `over_broad`. The narrower ones allow what they decided in `replayed`.
+
+    If that takes too many ACLs, there are none. No decision of the log changes if they take the broad ones' place.
+    """
+    uses = _uses(broad, replayed)
+    counts = uses.groupBy("id").agg(sf.count(sf.lit(1)).alias("uses"))
+    few = counts.filter(sf.col("uses") <= _LISTED).select("id")
     listed = uses.join(few, "id").groupBy("id").agg(sf.sort_array(sf.collect_list("use")).alias("listed"))
-    rows = suspects.join(listed, "id", "left").select(*ACLS.fieldNames(), "covered", "used", "uses", "listed")
+    rows = broad.join(counts, "id", "left").join(listed, "id", "left")
+    rows = rows.select(*ACLS.fieldNames(), "covered", "used", "uses", "listed", sf.lit(log).alias("log"))
     return rows.mapInArrow(_narrowed, FOUND)
+
+
+def _uses(acls: DataFrame, replayed: DataFrame) -> DataFrame:
+    """What the log was allowed by each of these ACLs (`id`): `use`, a struct of principal, name and operation."""
+    allowed = replayed.filter(sf.col("result") == AuthorizationResult.ALLOWED.value)
+    use = sf.struct("principal", "resource_name", "operation").alias("use")
+    return allowed.select(sf.col("acl_id").alias("id"), use).join(acls.select("id"), "id", "left_semi").distinct()
 
 
 def broad_acls(acls: DataFrame) -> DataFrame:
@@ -169,9 +180,11 @@ def _narrowed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _finding(row: Mapping[str, Any]) -> tuple[Any, ...]:
     acl = {name: row[name] for name in BINDING_FIELDS}
-    why = f"covers {row['covered']} known resources, of which the log uses {row['used']}"
-    narrower = None if row["listed"] is None else _narrower_acls(acl, row["listed"])
-    number = row["uses"] if narrower is None else len(narrower)
+    why = f"covers {row['covered']} known resources, of which {row['used']} are used in {row['log']}"
+    # Without any use, ACLs that are named apart allow all of it.
+    uses = row["uses"] or 0
+    narrower = None if uses and row["listed"] is None else _narrower_acls(acl, row["listed"] or ())
+    number = uses if narrower is None else len(narrower)
     if number > _MAX_NARROWER or narrower is None:
         why, narrower = f"{why}; it takes the place of {number} narrower ACLs, too many to write down", None
     elif not all(map(_is_narrow, narrower)):

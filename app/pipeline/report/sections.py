@@ -186,7 +186,7 @@ def _hygiene(hygiene: HygieneFigures | None, why: str | None) -> list[Section]:
             "offenders",
             "By principal",
             "; ".join(f"{shortened(name)} has {n:,} of the findings" for name, n in first),
-            f"The {len(names)} principals with most findings; an ACL may have findings of several kinds.",
+            f"The {len(names)} principals with most findings.",
             charts.bars(names, series, roles, "findings"),
             [Table("Findings by principal", ["principal", *kinds], by_principal)],
         ),
