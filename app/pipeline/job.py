@@ -1,6 +1,7 @@
 """Runs one job: `klamm pipeline JOB`, `python -m app.pipeline.job JOB`, or by spark-submit.
 
-0: done; 1: done, and it found something; 2: it was asked for wrongly; 3: Spark or the database failed; 130: Ctrl-C.
+0: done; 1: done, and it found something; 2: it was asked for wrongly; 3: Spark or the database failed; 4: `propose`
+could not prove its proposal; 130: Ctrl-C.
 """
 
 import argparse
@@ -44,7 +45,7 @@ from app.pipeline.spark.storage import Home
 INTERRUPTED = 130
 _EPILOG = (
     "Exit codes: 0 done; 1 done, and something was found (flips, a broken chain); 2 asked for wrongly; "
-    "3 Spark or the database failed; 130 Ctrl-C."
+    "3 Spark or the database failed; 4 a proposal has failed its proof; 130 Ctrl-C."
 )
 
 

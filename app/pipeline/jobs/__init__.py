@@ -10,6 +10,7 @@ from app.pipeline.jobs import (
     hygiene,
     ingest,
     nightly,
+    propose,
     reconcile,
     report,
     snapshot,
@@ -28,6 +29,7 @@ JOBS: tuple[Job, ...] = (
     what.JOB,
     hygiene.JOB,
     what_if.JOB,
+    propose.JOB,
     report.JOB,
     nightly.JOB,
 )

@@ -104,8 +104,23 @@ def add_top(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
+def add_period(parser: argparse.ArgumentParser) -> None:
+    """--since and --until, to be checked by `check_period`."""
+    for flag, which in (("--since", "from this time on, as 2026-11-22T00:00:00Z"), ("--until", "before this time")):
+        parser.add_argument(flag, metavar="TIME", type=checked(parse_time), help=f"only decisions {which}")
+
+
+def check_period(arguments: argparse.Namespace) -> None:
+    if None not in (arguments.since, arguments.until) and arguments.since >= arguments.until:
+        raise PipelineError("--since is not before --until, so there is nothing between them; change one of them")
+
+
 def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
     add_allow_everyone(parser, " (what the snapshot says, else true if the log has such a decision)")
+    add_buckets(parser)
+
+
+def add_buckets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--buckets",
         metavar="N",

@@ -29,6 +29,7 @@ from app.pipeline.report.text import visible
 from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.options import checked, home_of
+from app.pipeline.spark.row_output import write_whole
 from app.pipeline.spark.storage import Home, existing
 
 _FILE = "report.html"
@@ -71,7 +72,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     supers = len(snapshot.config.super_users)
     head = Head(snapshot.cluster_id, snapshot.offset, snapshot.as_of, supers, counts)
     text, titles = _drawn(Figures(head, access, growth, hygiene, what_if, decisions, why, lookup))
-    _write(output, text)
+    write_whole(output, text)
     context.metrics.count("charts_drawn", 1 + sum(each is not None for each in (growth, hygiene, what_if, decisions)))
     for title in titles[:_TITLES_SHOWN]:
         console.say(visible(title))
@@ -110,17 +111,6 @@ def _output(root: str, output: Path | None) -> Path:
     if path.is_dir() or not path.parent.is_dir():
         raise PipelineError(f"can't write `{path}`: name a file in a folder that is there, --output {_FILE}")
     return path
-
-
-def _write(path: Path, text: str) -> None:
-    # Written aside and renamed, so that nobody reads half of it.
-    half = path.with_name(f".{path.name}.new")
-    try:
-        half.write_text(text, encoding="utf-8", newline="\n")
-        half.replace(path)
-    except OSError as error:
-        half.unlink(missing_ok=True)
-        raise PipelineError(f"can't write `{path}` ({error.strerror}); name another file: --output FILE") from None
 
 
 def _access(

@@ -18,9 +18,9 @@ from app.pipeline.context import Job, JobContext, LocalHome
 from app.pipeline.history.decision_log import LogWindow, log_window, read_decisions
 from app.pipeline.history.schemas import FLIPS
 from app.pipeline.history.snapshot import load_snapshot
-from app.pipeline.jobs.inputs import add_replay_arguments, add_top
+from app.pipeline.jobs.inputs import add_period, add_replay_arguments, add_top, check_period
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import checked, parse_time
+from app.pipeline.spark.options import checked
 from app.pipeline.spark.row_output import lines_of, write_lines
 from app.pipeline.spark.storage import versions, write_document
 
@@ -50,8 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--name", type=checked(change_name), default="candidate", help="what the result is kept under (candidate)"
     )
-    for flag, which in (("--since", "from this time on, as 2026-11-22T00:00:00Z"), ("--until", "before this time")):
-        parser.add_argument(flag, metavar="TIME", type=checked(parse_time), help=f"only decisions {which}")
+    add_period(parser)
     add_replay_arguments(parser)
     parser.add_argument(
         "--fail-on",
@@ -76,8 +75,7 @@ def change_name(text: str) -> str:
 def _check(arguments: argparse.Namespace) -> Candidate:
     if not arguments.changes:
         raise PipelineError("nothing to try; name the change's files with --create and --delete")
-    if None not in (arguments.since, arguments.until) and arguments.since >= arguments.until:
-        raise PipelineError("--since is not before --until, so there is nothing between them; change one of them")
+    check_period(arguments)
     try:
         from app.pipeline.access.change_files import read_candidate  # noqa: PLC0415 - its packages may be missing
     except ModuleNotFoundError as missing:

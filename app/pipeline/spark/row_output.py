@@ -45,6 +45,17 @@ def csv_line(fields: Sequence[str]) -> str:
     return line.getvalue().removesuffix("\r\n")
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Written aside and renamed, so that nobody reads half of it."""
+    half = path.with_name(f".{path.name}.new")
+    try:
+        half.write_text(text, encoding="utf-8", newline="\n")
+        half.replace(path)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        raise PipelineError(f"can't write `{path}` ({error.strerror}); name another file: --output FILE") from None
+
+
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     try:
         with path.open("w", encoding="utf-8", newline="\n") as stream:

@@ -130,12 +130,13 @@ def test_nothing_but_another_deny_is_a_reason_to_remove_a_deny(kind: str) -> Non
     with pytest.raises(ValueError, match=f"{kind} is no reason to remove a DENY"):
         Removal(kind, deny)
     assert mend_of(kind, deny, [list(acl().words)]) == []
-    assert len(mend_of("REDUNDANT", deny, None)) == 1
+    assert len(mend_of("REDUNDANT", deny, [])) == 1
+    assert mend_of("REDUNDANT", deny, None) == []
 
 
 def test_what_is_void_unused_or_on_no_resource_is_removed_if_it_allows() -> None:
     for kind in ("VOID", "REDUNDANT", "UNUSED", "DETACHED"):
-        assert mend_of(kind, acl(), None, KAFKA_ACLS) == [remove_command(Removal(kind, acl()), KAFKA_ACLS)]
+        assert mend_of(kind, acl(), [], KAFKA_ACLS) == [remove_command(Removal(kind, acl()), KAFKA_ACLS)]
     assert mend_of("OVER_BROAD", acl(), None) == []
     narrow = mend_of("OVER_BROAD", acl(resource_name="*"), [list(acl().words)])
     assert [line.split()[4] for line in narrow] == ["--add", "--remove"]
