@@ -103,7 +103,9 @@ def _is_forbidden(image: Any, principal: str, question: Question) -> bool:  # no
 @pytest.fixture(scope="module")
 def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scene:
     home = Home(str(tmp_path_factory.mktemp("propose") / "home"))
-    before, acls = random_acls(31, per_type=14), random_acls(32, per_type=14)
+    before = random_acls(31, per_type=14)
+    later = AclBinding(TOPIC, "later-denied", LITERAL, "User:*", "*", AclOperation.ALL, DENY)
+    acls = numbered([*(acl.binding for acl in random_acls(32, per_type=14)), later])
     asked = random_questions(33, 500)
     # Names that share a beginning: all of them are used, or one is not.
     regular = [
@@ -113,6 +115,7 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scen
         for number in range(4)
         if (principal, beginning, number) != ("User:alice", "some.", 3)
     ]
+    regular.append(("User:alice", "10.0.0.1", "READ", "TOPIC", later.resource_name))
     wide = [AclBinding(TOPIC, "*", LITERAL, each, "*", READ, ALLOW) for each in ("User:alice", "User:bob")]
     rows = [
         *logged(loaded(before, allow_everyone=False), asked[:300]),

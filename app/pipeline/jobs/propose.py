@@ -207,8 +207,9 @@ def _show_next(context: JobContext, found: Proposals, output: Path | None) -> No
     names = sorted({*found.proposals, *found.today})
     flags = [word for name in names for word in ("--prune-principal", name)]
     line = shell_line(["klamm", "plan", str(output), "--prune", *flags])
-    if line is not None and len(names) <= _EXAMPLES:
-        context.console.say(f"see what it would change: {line}")
+    if line is None or len(names) > _EXAMPLES:
+        line = "klamm plan, with this file, --prune and a --prune-principal for each principal"
+    context.console.say(f"see what it would change: {line}")
 
 
 JOB = Job(
