@@ -100,7 +100,7 @@ class Rotating:
                 if reply.status_code != httpx.codes.OK or reply.json()["results"] != ["ALLOWED"]:
                     self.faults.append(f"{reply.status_code} {reply.text}")
                 self.answers += 1
-                time.sleep(0.002)
+                time.sleep(0.01)
 
     def some_more(self) -> None:
         """Wait until each thread has asked again, whatever the token then was."""
