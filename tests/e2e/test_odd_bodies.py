@@ -218,7 +218,7 @@ def _flaws(reply: Reply) -> list[str]:
 
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.full("long draws"))])
-def test_odd_bodies_are_refused_on_every_route_and_nothing_is_kept(world: World, every: int) -> None:
+def test_every_odd_body_is_refused_on_every_route_and_nothing_is_kept(world: World, every: int) -> None:
     for odd in CORPUS.values():
         odd.make("{}")
     before = resident_bytes(world.service)

@@ -176,33 +176,8 @@ async def test_lists_hold_a_thousand_entries_at_most(service: Service, path: str
     assert (await service.post_raw(path, raw(path, **{field: []}))).status_code == 200
     assert (await service.post_raw(path, raw(path, **{field: entries * 1000}))).status_code == 200
     problem = check_problem(await service.post_raw(path, raw(path, **{field: entries * 1001})), 400)
-    assert problem["errors"][0]["pointer"] == f"/{field}"
-
-
-@every_route
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"content-type": "text/plain"},
-        {"content-type": ""},
-        {"content-type": "application/x-www-form-urlencoded"},
-        {"content-type": "application/json; charset=utf-16"},
-        {"content-encoding": "gzip"},
-    ],
-)
-async def test_other_media_types(service: Service, path: str, headers: dict[str, str]) -> None:
-    check_problem(await service.post_raw(path, raw(path), **headers), 415)
-
-
-@every_route
-async def test_no_media_type(service: Service, path: str) -> None:
-    check_problem(await service.client.post(path, content=raw(path)), 415)
-
-
-@every_route
-async def test_a_named_charset(service: Service, path: str) -> None:
-    reply = await service.post_raw(path, raw(path), **{"content-type": "application/json; charset=UTF-8"})
-    assert reply.status_code == 200
+    assert [each["pointer"] for each in problem["errors"]] == [f"/{field}"]
+    assert "1000" in problem["detail"]
 
 
 @every_route
@@ -257,11 +232,6 @@ async def test_a_stream_that_is_too_large(service: Service, path: str) -> None:
 async def test_a_field_that_is_none(service: Service, path: str, changes: dict[str, object], pointer: str) -> None:
     problem = check_problem(await service.post_raw(path, raw(path, **changes)), 400)
     assert [each["pointer"] for each in problem["errors"]] == [pointer]
-
-
-@pytest.mark.parametrize("cursor", ["", "x", "!!!", "bnVsbA", "WzFd", "é", "A" * 5000])
-async def test_a_cursor_made_of_garbage(service: Service, cursor: str) -> None:
-    check_problem(await service.post_raw("/v1/acls/search", raw("/v1/acls/search", cursor=cursor)), 400)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,23 @@
 """Other content types, methods, paths and parameters than there are: a clear 4xx, and nothing told of the inside."""
 
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.e2e.bodies import BODIES, JSON_TYPE, refusal, send
-from tests.e2e.service import Service
+from app.rest.app import AppOptions
+from app.rest.openapi import build_openapi
+from tests.e2e.bodies import BODIES, JSON_TYPE, refusal
+from tests.unit.rest.harness import Service, serving
 
 every_route = pytest.mark.parametrize("path", BODIES)
+
+
+@pytest.fixture
+async def documented() -> AsyncIterator[Service]:
+    """With the document and the page made of it."""
+    async with serving(around=AppOptions(document=build_openapi)) as service:
+        yield service
 
 
 TYPES = [
@@ -30,30 +40,30 @@ TYPES = [
 
 
 @every_route
-def test_another_content_type_is_refused(patient: Service, path: str) -> None:
+async def test_another_content_type_is_refused(service: Service, path: str) -> None:
     content = json.dumps(BODIES[path]).encode()
     for value in TYPES:
         headers = [(b"content-type", value.encode("latin-1"))]
-        problem = refusal(patient.http.post(path, content=content, headers=headers), 415, "INVALID_REQUEST")
+        problem = refusal(await service.client.post(path, content=content, headers=headers), 415, "INVALID_REQUEST")
         assert "application/json" in problem["detail"]
-    refusal(patient.http.post(path, content=content), 415, "INVALID_REQUEST")
-    refusal(send(patient, path, content, content_encoding="gzip"), 415, "INVALID_REQUEST")
-    refusal(send(patient, path, content, content_encoding="br"), 415, "INVALID_REQUEST")
+    refusal(await service.client.post(path, content=content), 415, "INVALID_REQUEST")
+    refusal(await service.post_raw(path, content, **{"content-encoding": "gzip"}), 415, "INVALID_REQUEST")
+    refusal(await service.post_raw(path, content, **{"content-encoding": "br"}), 415, "INVALID_REQUEST")
 
 
 @every_route
-def test_other_spellings_of_the_content_type_are_fine(patient: Service, path: str) -> None:
+async def test_other_spellings_of_the_content_type_are_fine(service: Service, path: str) -> None:
     content = json.dumps(BODIES[path]).encode()
     for value in ("APPLICATION/JSON", "application/json; charset=utf-8", 'application/json;charset="UTF-8"'):
-        assert send(patient, path, content, content_type=value).status_code == 200
-    assert send(patient, path, content, content_encoding="identity").status_code == 200
+        assert (await service.post_raw(path, content, **{"content-type": value})).status_code == 200
+    assert (await service.post_raw(path, content, **{"content-encoding": "identity"})).status_code == 200
 
 
 @every_route
-def test_other_methods_are_refused_naming_those_that_there_are(patient: Service, path: str) -> None:
+async def test_other_methods_are_refused_naming_those_that_there_are(service: Service, path: str) -> None:
     gets = path == "/v1/configs"
     for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "BREW"):
-        reply = patient.http.request(method, path, headers=JSON_TYPE)
+        reply = await service.client.request(method, path, headers=JSON_TYPE)
         if method == "GET" and gets:
             assert reply.status_code == 200
             continue
@@ -78,9 +88,9 @@ GETS = [
 
 
 @pytest.mark.parametrize("path", GETS)
-def test_what_is_read_can_not_be_written(patient: Service, path: str) -> None:
+async def test_what_is_read_can_not_be_written(documented: Service, path: str) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
-        reply = patient.http.request(method, path, json={})
+        reply = await documented.client.request(method, path, json={})
         problem = refusal(reply, 405, "INVALID_REQUEST")
         assert "GET" in problem["detail"]
         assert "GET" in reply.headers["allow"]
@@ -96,9 +106,9 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_path_that_leads_nowhere_is_not_found(patient: Service, path: str) -> None:
+async def test_a_path_that_leads_nowhere_is_not_found(service: Service, path: str) -> None:
     for method in ("GET", "POST"):
-        reply = patient.http.request(method, path, json={} if method == "POST" else None)
+        reply = await service.client.request(method, path, json={} if method == "POST" else None)
         problem = refusal(reply, 404, "RESOURCE_NOT_FOUND")
         assert problem["error_code"] == 91
         assert len(problem["detail"]) < 1000
@@ -107,9 +117,9 @@ def test_a_path_that_leads_nowhere_is_not_found(patient: Service, path: str) -> 
 @pytest.mark.parametrize(
     "path", ["/%00", "/v1/authorize%00", "/v1/authorize%0d%0aX: y", "/readyz/%0a%0d", "/readyz/%1b[31m"]
 )
-def test_a_path_with_a_control_character_is_refused(patient: Service, path: str) -> None:
+async def test_a_path_with_a_control_character_is_refused(service: Service, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):
-        reply = patient.http.request(method, path, json={} if method == "POST" else None)
+        reply = await service.client.request(method, path, json={} if method == "POST" else None)
         assert "control character" in refusal(reply, 400, "INVALID_REQUEST")["detail"]
 
 
@@ -126,32 +136,32 @@ IDS = [
 
 
 @pytest.mark.parametrize("acl_id", IDS)
-def test_an_id_that_is_none_is_not_found(patient: Service, acl_id: str) -> None:
-    reply = patient.http.get(f"/v1/acls/{acl_id}")
+async def test_an_id_that_is_none_is_not_found(service: Service, acl_id: str) -> None:
+    reply = await service.client.get(f"/v1/acls/{acl_id}")
     assert reply.status_code in (400, 404)
     refusal(reply, reply.status_code, "INVALID_REQUEST" if reply.status_code == 400 else "RESOURCE_NOT_FOUND")
 
 
-def test_a_listener_name_that_is_none_of_ours_is_answered(patient: Service) -> None:
+async def test_a_listener_name_that_is_none_of_ours_is_answered(service: Service) -> None:
     for name in ("A", "a" * 249, "%e2%80%a8", "%20", "%f0%9f%98%80", "%ff", "[31m"):
-        reply = patient.http.get(f"/readyz/{name}?verbose")
+        reply = await service.client.get(f"/readyz/{name}?verbose")
         assert reply.status_code == 200
         assert len(reply.text.splitlines()) == 2
-    refusal(patient.http.get("/readyz/" + "a" * 250), 400, "INVALID_REQUEST")
+    refusal(await service.client.get("/readyz/" + "a" * 250), 400, "INVALID_REQUEST")
 
 
-def test_query_parameters_that_there_are_not_do_no_harm(patient: Service) -> None:
+async def test_query_parameters_that_there_are_not_do_no_harm(service: Service) -> None:
     for path in ("/livez", "/readyz", "/v1/acls/count", "/v1/configs"):
         for query in ("x=1", "verbose", "verbose=%00", "verbose&verbose", "%ff", "=" * 1000):
-            assert patient.http.get(f"{path}?{query}").status_code == 200
+            assert (await service.client.get(f"{path}?{query}")).status_code == 200
 
 
-def test_what_is_refused_tells_nothing_of_the_inside(patient: Service) -> None:
+async def test_what_is_refused_tells_nothing_of_the_inside(service: Service) -> None:
     told: list[str] = []
     for path, body in BODIES.items():
         bodies = (b"{", json.dumps({**body, "bogus": 1}).encode())
-        told += [send(patient, path, content).text for content in bodies]
-    told += [patient.http.get(path).text for path in ("/nowhere", "/v1/acls/x")]
+        told += [(await service.post_raw(path, content)).text for content in bodies]
+    told += [(await service.client.get(path)).text for path in ("/nowhere", "/v1/acls/x")]
     for text in told:
         for word in ("Traceback", "pydantic", "msgspec", "asyncpg", "app.", "Exception", "site-packages", ".py"):
             assert word not in text
