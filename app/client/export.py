@@ -1,4 +1,4 @@
-"""`klamm export`: writes the ACLs of a service, as of one offset, in one of several formats."""
+"""`klamm export`: writes the ACLs of a running service, all as of one offset, in a format of choice."""
 
 import argparse
 import os
@@ -23,8 +23,8 @@ from app.formats.registry import FORMATS, AclFormat, format_named
 
 DESCRIPTION = (
     "Writes the ACLs of a running service, all as of one offset and in a stable order. Needs Describe on the cluster. "
-    "The number of ACLs and the token of that state go to standard error. If the format can't express an ACL, nothing "
-    "is written."
+    "Prints the number of ACLs and the token of that state to standard error. If the format can't express one of the "
+    "ACLs, nothing is written."
 )
 
 _PATTERNS = ("ANY", "MATCH", "LITERAL", "PREFIXED")
@@ -59,8 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=str.upper,
         choices=_PATTERNS,
         default="ANY",
-        help="LITERAL or PREFIXED: those alone; MATCH: all that apply to the name, prefixes and * included; ANY: both, "
-        "of this very name (%(default)s)",
+        help="LITERAL or PREFIXED: ACLs of that pattern type only; MATCH: all that apply to the name, prefixes and * "
+        "too; ANY: LITERAL and PREFIXED ones with exactly this name (%(default)s)",
     )
     add_access_arguments(parser)
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     acl_filter = _filter(arguments)
     target = None if arguments.output is None else _target(Path(arguments.output), force=arguments.force)
     if arguments.force and target is None:
-        raise UsageError("--force: there is no file to replace; name it with --output")
+        raise UsageError("--force replaces a file; name the file with --output")
     with Service(access_of(arguments)) as service:
         listing = service.acls(acl_filter)
     bindings = [each.binding for each in listing.acls]
@@ -97,8 +97,8 @@ def _check_for_terminal(chosen: AclFormat, bindings: Iterable[AclBinding]) -> No
     for each in bindings:
         if not (each.resource_name + each.principal + each.host).isprintable():
             raise UsageError(
-                f"--format {chosen.name}: a terminal would obey characters of {shown(each)}; write a file with "
-                "--output, or choose jsonl, which escapes them"
+                f"--format {chosen.name}: {shown(each)} has control characters that a terminal would obey; write a "
+                "file with --output, or choose jsonl, which escapes them"
             )
 
 
@@ -114,8 +114,8 @@ def _epilog() -> str:
         for each in FORMATS
     ]
     codes = (
-        "Exit codes: 0 written; 1 refused or failed; 2 asked for wrongly, or more than the format can say; 130 Ctrl-C; "
-        "141 the reader of a pipe has gone."
+        "Exit codes: 0 written; 1 refused or failed; 2 wrong flags, or an ACL that the format can't express; "
+        "130 Ctrl-C; 141 the reader of the pipe has gone."
     )
     return "\n".join(["Formats:", *lines, "", codes])
 
@@ -130,20 +130,20 @@ def _filter(arguments: argparse.Namespace) -> AclBindingFilter:
         resource_type, name = ResourceType.CLUSTER, CLUSTER_NAME
     pattern_type = PatternType[arguments.resource_pattern_type]
     if pattern_type is PatternType.MATCH and name is None:
-        raise UsageError("--resource-pattern-type MATCH: which name? name it with --topic, --group, ...")
+        raise UsageError("--resource-pattern-type MATCH needs a name; give one with --topic, --group, ...")
     principal = None if arguments.principal is None else principal_named(arguments.principal)
     return AclBindingFilter(resource_type, name, pattern_type, principal)
 
 
 def _target(path: Path, *, force: bool) -> Path:
-    """Follows links. Raises UsageError."""
+    """The file that the path leads to, through links. Raises UsageError if it can't be written."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
-        raise UsageError(f"--output: `{path}` is no ordinary file; name one, or leave --output out")
+        raise UsageError(f"--output: `{path}` is not a regular file; name another one, or leave --output out")
     if target.exists() and not force:
-        raise UsageError(f"--output: `{path}` is there already; name another file, or replace it with --force")
+        raise UsageError(f"--output: `{path}` exists already; name another file, or replace it with --force")
     if not target.parent.is_dir():
-        raise UsageError(f"--output: there is no folder `{target.parent}`; make it first")
+        raise UsageError(f"--output: there is no folder `{target.parent}`; create it first")
     return target
 
 
@@ -161,7 +161,7 @@ def _write(target: Path, write: Callable[[TextIO], None], *, force: bool) -> Non
         else:
             _put_new(beside, target)
     except FileExistsError:
-        raise UsageError(f"--output: `{target}` came into being meanwhile; replace it with --force") from None
+        raise UsageError(f"--output: `{target}` has been created meanwhile; replace it with --force") from None
     except OSError as error:
         raise UsageError(f"--output: can't write `{target}` ({error.strerror})") from None
     finally:
@@ -175,7 +175,7 @@ def _put_new(beside: Path, target: Path) -> None:
     except FileExistsError:
         raise
     except OSError:
-        # A file system without hard links.
+        # The file system has no hard links.
         if target.exists():
             raise FileExistsError from None
         beside.replace(target)

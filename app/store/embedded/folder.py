@@ -1,6 +1,6 @@
-"""The data folder of an embedded PostgreSQL: its lock, and what is kept there between two starts.
+"""The data folder of an embedded PostgreSQL: its lock, and the files that outlive the process.
 
-<data dir>/lock              held while a process supervises the server; names its process id
+<data dir>/lock              locked while a process supervises the server; holds its process id
 <data dir>/password          of PostgreSQL's user klamm, 0600, owned by the user that runs Klamm
 <data dir>/port              the port of the last start
 <data dir>/postgresql.log    what the server says; one older file is kept
@@ -42,7 +42,7 @@ class DataFolder:
     def hold(self) -> None:
         """Takes the lock until `release` or the end of this process. Raises EmbeddedPostgresError, FolderHeldError."""
         try:
-            # For root others may pass, but not list: PostgreSQL runs under another account. All files here are 0600.
+            # Root's PostgreSQL runs under another account, which must pass through the folder. All files are 0600.
             walk_to_own_folder(self.path, 0o700 if os.geteuid() else 0o711)
             self._refuse_what_is_not_ours()
             lock = self._open_private("lock", "a+")
@@ -134,7 +134,7 @@ class DataFolder:
                     "remove it, or name another folder with --data-dir"
                 )
             if name.startswith("password") and not os.geteuid():
-                # Earlier versions gave it to the account that PostgreSQL runs under, as the making of a cluster does.
+                # Earlier versions gave the file to PostgreSQL's account, and so does an interrupted first start.
                 os.chown(path, 0, 0, follow_symlinks=False)
             elif is_file and facts.st_uid != os.geteuid():
                 raise EmbeddedPostgresError(
@@ -161,7 +161,7 @@ class DataFolder:
 
 def port_is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As PostgreSQL does: connections that linger from its last run don't matter.
+        # PostgreSQL sets it too: connections left over from its last run don't matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -171,11 +171,10 @@ def port_is_free(port: int) -> bool:
 
 
 def walk_to_own_folder(path: Path, mode: int) -> None:
-    """Walks to the folder from the root, step by step, and makes what is missing.
+    """Walks from the root to the folder, one folder at a time, and makes those that are missing.
 
-    INVARIANT: after the walk the path may be used safely: no step of it is another user's to change, now or later. Each
-    folder above it belongs to root or to this process' user and is writable by nobody else, or is sticky, as /tmp is,
-    where nobody else can move ours.
+    INVARIANT: afterwards no other user can change any part of the path. Each folder above it belongs to root or to this
+    process' user; either nobody else can write to it, or it is sticky like /tmp, so that nobody else can move ours.
     Raises EmbeddedPostgresError for a path that is not safe, OSError for what the system refuses.
     """
     at = os.open("/", _FOLDER)
@@ -263,6 +262,6 @@ def _check_own(path: Path, facts: os.stat_result) -> None:
 
 
 def _others_write(facts: os.stat_result) -> bool:
-    """Whether others than its owner, root and this user's own group may write there."""
+    """Whether anyone but its owner, root and this user's own group may write there."""
     by_group = facts.st_mode & stat.S_IWGRP and facts.st_gid not in (0, os.getegid())
     return bool(by_group or facts.st_mode & stat.S_IWOTH)

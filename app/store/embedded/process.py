@@ -13,22 +13,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 _PR_SET_PDEATHSIG = 1
-# PostgreSQL refuses to run as root, and initdb under a user id without a name; one of these accounts exists on
-# practically every system.
 UNPRIVILEGED = ("nobody", "postgres", "daemon")
-SHARED = ("nobody",)  # accounts that other programs use as well; earlier versions gave them their data
+"""PostgreSQL refuses to run as root, and initdb needs a user id that has a name. Nearly every system has one of these
+accounts."""
+SHARED = ("nobody",)
+"""Accounts that other programs use as well. Earlier versions kept their data under one of them."""
 
 OWN_IDS = range(60_706, 61_184)
-"""User ids that no distribution and no part of systemd assigns; below 65,536, as containers map no others."""
+"""User ids that neither distributions nor systemd assign. They are below 65,536, as containers map no others."""
 
 _INSTEAD = "run Klamm as a normal user, or set KLAMM_DATABASE_URL to a PostgreSQL of your own"
 
 
 class EmbeddedPostgresError(Exception):
-    """The text is for the operator and says the way out."""
+    """The message is for the operator, and says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class Account:
 
     @classmethod
     def choose(cls, cluster: Path) -> Self | None:
-        """The owner of the cluster if it exists, else a user id of its own; None when Klamm is not root.
+        """The owner of the cluster if it exists, else a free user id; None if Klamm does not run as root.
 
-        A cluster of `nobody`, as earlier versions had it, gets another owner. Raises EmbeddedPostgresError.
+        A cluster that belongs to `nobody`, as in earlier versions, gets a new owner. Raises EmbeddedPostgresError.
         """
         owner = cluster.stat().st_uid if cluster.exists() else None
         if os.geteuid() != 0:
@@ -58,7 +59,10 @@ class Account:
 
     @classmethod
     def for_making(cls, names: Sequence[str] = UNPRIVILEGED) -> Self:
-        """A named account, as initdb needs one, preferably one that runs nothing. Raises EmbeddedPostgresError."""
+        """An account with a name, which initdb needs; one without running processes if there is one.
+
+        Raises EmbeddedPostgresError.
+        """
         accounts = [cls(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in _entries(names)]
         if not accounts:
             raise EmbeddedPostgresError(
@@ -120,10 +124,10 @@ class Launcher:
 
     @contextmanager
     def reach(self, path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """A name of `path` for the child, and the file descriptors that the child must inherit for it.
+        """A name for `path` that the child can use, and the file descriptors that it must inherit.
 
-        Root's folders are often closed to others (0700). Instead of opening them up, this hands the open folder to the
-        child: a name below /proc/self/fd leads straight to it, whatever the modes of its parents are.
+        Root's folders are often closed to others (0700). Their modes stay as they are: the child inherits the open
+        folder, and a name below /proc/self/fd leads to it whatever the modes of its parents are.
         """
         closed = self.closed_parent(path)
         if closed is None:
@@ -173,7 +177,7 @@ class Launcher:
     def run(
         self, command: Sequence[str], *, timeout_s: float, descriptors: Sequence[int] = (), text_in: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program to its end; it gets SIGTERM if this process dies first.
+        """Runs a program to its end. The program gets SIGTERM if this process dies first.
 
         Raises PermissionError if the account may not execute it, EmbeddedPostgresError if it takes too long.
         """
@@ -186,19 +190,13 @@ class Launcher:
                 errors="replace",
                 timeout=timeout_s,
                 check=False,
-                cwd="/",
-                env=_environment(),
-                pass_fds=descriptors,
-                user=self.account.uid if self.account else None,
-                group=self.account.gid if self.account else None,
-                extra_groups=[] if self.account else None,
-                preexec_fn=_bound_to_this_process(signal.SIGTERM),
+                **self._child(descriptors, signal.SIGTERM),
             )
 
     def spawn(self, command: Sequence[str], *, descriptors: Sequence[int], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Starts a server that gets SIGINT, PostgreSQL's fast shutdown, when this process dies: by SIGKILL, too.
+        """Starts a server. It gets SIGINT (PostgreSQL's fast shutdown) when this process dies, even by SIGKILL.
 
-        INVARIANT: called from the main thread only, for Linux sends that signal when the forking THREAD ends.
+        INVARIANT: only the main thread calls this, because Linux sends that signal when the forking thread ends.
         """
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("the embedded PostgreSQL must be started from the main thread")
@@ -208,16 +206,24 @@ class Launcher:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd="/",
-                env=_environment(),
-                pass_fds=descriptors,
-                user=self.account.uid if self.account else None,
-                group=self.account.gid if self.account else None,
-                extra_groups=[] if self.account else None,
                 # A session of its own: Ctrl-C in the terminal is for Klamm, which stops PostgreSQL last of all.
                 start_new_session=True,
-                preexec_fn=_bound_to_this_process(signal.SIGINT),  # noqa: PLW1509 - one system call, prepared before
+                **self._child(descriptors, signal.SIGINT),
             )
+
+    def _child(self, descriptors: Sequence[int], death_signal: signal.Signals) -> dict[str, Any]:
+        """The arguments of `subprocess` that say as whom, where and with what a program runs."""
+        account = self.account
+        return {
+            "cwd": "/",
+            "env": _environment(),
+            "pass_fds": descriptors,
+            "user": account.uid if account else None,
+            "group": account.gid if account else None,
+            "extra_groups": [] if account else None,
+            # One system call, prepared before the fork.
+            "preexec_fn": _bound_to_this_process(death_signal),
+        }
 
     @contextmanager
     def _failures(self, command: Sequence[str]) -> Iterator[None]:
@@ -226,7 +232,7 @@ class Launcher:
         except subprocess.TimeoutExpired as slow:
             raise EmbeddedPostgresError(f"`{command[0]}` did not end within {slow.timeout:g} s") from None
         except OSError as error:
-            # Without a filename it was not the program that failed, but the change of the account before it.
+            # An error without a file name comes from the change of account, not from the program.
             if self.account is None or error.filename is not None:
                 raise
             raise EmbeddedPostgresError(
@@ -235,7 +241,7 @@ class Launcher:
 
 
 def _environment() -> dict[str, str]:
-    # PG... would change what the programs do, and KLAMM_... holds secrets.
+    # PG... would change what the programs do, and KLAMM_... may hold secrets.
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "KLAMM_", "LC_"))} | {
         "LC_ALL": "C",
         "TZ": "UTC",
@@ -243,9 +249,9 @@ def _environment() -> dict[str, str]:
 
 
 def _bound_to_this_process(death_signal: signal.Signals) -> Callable[[], None] | None:
-    """For the child between fork and exec, after the change of its account (which would clear the death signal).
+    """Runs in the child between fork and exec, after the change of account, which would clear the death signal.
 
-    Linux only. Elsewhere a server outlives a SIGKILL of this process; the next start on its folder reports it.
+    Linux only. Elsewhere a server outlives a SIGKILL of this process, and the next start on its folder reports it.
     """
     if sys.platform != "linux":
         return None
@@ -254,7 +260,7 @@ def _bound_to_this_process(death_signal: signal.Signals) -> Callable[[], None] |
 
     def bind() -> None:
         prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
-        if os.getppid() != parent:  # it died before the line above
+        if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
     return bind

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL, which the process above the web server makes, starts, keeps alive and stops."""
+"""The embedded PostgreSQL. The supervisor above the web server creates it, starts it, keeps it alive and stops it."""
 
 import logging
 import signal
@@ -41,10 +41,10 @@ _log = logging.getLogger(__name__)
 
 
 class EmbeddedPostgres:
-    """A PostgreSQL of Klamm's own below `data_dir`, on a loopback port, for as long as this process lives.
+    """A PostgreSQL server with its data below `data_dir`, on a loopback port, for as long as this process lives.
 
-    `bin_dir` is the folder of initdb and postgres (None: those of a wheel, else those on PATH); `settings` override the
-    defaults. All methods must be called from the main thread.
+    `bin_dir` is the folder of initdb and postgres (None: those of a wheel, else those on PATH). `settings` override the
+    defaults. Call all methods from the main thread.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class EmbeddedPostgres:
             self._folder.release()
 
     def keep_alive(self) -> None:
-        """Restarts the server if it has ended by itself, without waiting for it. To be called about once a second."""
+        """Restarts the server if it has ended by itself, and does not wait for it. Call it about once a second."""
         now = time.monotonic()
         if self._respawn is None or self._process is None or self._process.poll() is None or now < self._revive_at:
             return
@@ -132,7 +132,7 @@ class EmbeddedPostgres:
                 return
             if port_is_free(self._port):
                 break
-            # The port was taken between the choice and the start: another one, then.
+            # Another program took the port between the choice and the start: choose another port.
         raise EmbeddedPostgresError(f"PostgreSQL does not start: {self._folder.last_words()}")
 
     def _spawn(self, launcher: Launcher, binaries: Binaries) -> subprocess.Popen[bytes]:
@@ -142,7 +142,7 @@ class EmbeddedPostgres:
             return launcher.spawn(command, descriptors=descriptors, log=log)
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> bool:
-        """False if it has ended."""
+        """False if the process has ended."""
         deadline = time.monotonic() + self._start_timeout_s
         while process.poll() is None:
             if self._is_ready(process.pid):
@@ -159,7 +159,7 @@ class EmbeddedPostgres:
             lines = (self._folder.cluster / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return False
-        # PostgreSQL's own layout: the first line is its process id, the eighth its state.
+        # In PostgreSQL's file the first line is the process id, the eighth the state.
         return len(lines) >= 8 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"  # noqa: PLR2004 - as said
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:

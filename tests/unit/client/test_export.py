@@ -97,10 +97,10 @@ def test_the_filters_are_the_services(words: list[str], expected: dict[str, obje
     [
         (["--format", "xml"], "--format: `xml` is no format; there are klamm, rpk, confluent, csv, kafka-acls"),
         (["--resource-pattern-type", "MATCH"], "--resource-pattern-type MATCH: which name?"),
-        (["--force"], "--force: there is no file to replace; name it with --output"),
+        (["--force"], "--force replaces a file; name the file with --output"),
         (["--principal", "alice"], "`alice` is no principal"),
-        (["--output", "."], "--output: `.` is no ordinary file"),
-        (["--output", "/dev/null"], "--output: `/dev/null` is no ordinary file"),
+        (["--output", "."], "--output: `.` is not a regular file"),
+        (["--output", "/dev/null"], "--output: `/dev/null` is not a regular file"),
         (["--output", "missing/x"], "--output: there is no folder"),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_file_is_written_whole_and_not_over_another(tmp_path: Path) -> None:
         assert first.endswith(b'\r\n"User:CN=a, O=b",TOPIC,LITERAL,orders,READ,ALLOW,*\r\n')
         assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~_umask()
         target.write_text("mine")
-        with pytest.raises(UsageError, match="is there already; name another file, or replace it with --force"):
+        with pytest.raises(UsageError, match="exists already; name another file, or replace it with --force"):
             run(server, *words)
         assert target.read_text() == "mine"
         run(server, *words, "--force")
@@ -158,7 +158,7 @@ def test_a_file_that_comes_meanwhile_is_left_alone(
         link(source, destination)
 
     monkeypatch.setattr(os, "link", late)
-    with ScriptedServer(listing({})) as server, pytest.raises(UsageError, match="came into being meanwhile"):
+    with ScriptedServer(listing({})) as server, pytest.raises(UsageError, match="has been created meanwhile"):
         run(server, "--output", str(target))
     assert target.read_text() == "theirs"
     assert names_in(tmp_path) == ["acls"]
