@@ -75,7 +75,21 @@ def _export(spark: SparkSession, home: Home) -> None:
 def _record(offset: int, acl: StandardAcl) -> tuple[Any, ...]:
     age = timedelta(days=3 - DAYS) if acl.binding == YOUNG else timedelta(days=365)
     fields = {name: value for name, value in fields_of(acl).items() if name != "id"}
-    return (offset, offset, CREATED, str(acl.id), *fields.values(), None, None, BEGAN - age, "User:admin", b"")
+    return (
+        offset,
+        offset,
+        CREATED,
+        str(acl.id),
+        *fields.values(),
+        None,
+        None,
+        BEGAN - age,
+        "User:admin",
+        b"",
+        None,
+        None,
+        None,
+    )
 
 
 def _named(row: tuple[Any, ...]) -> dict[str, Any]:

@@ -232,7 +232,7 @@ def test_growth_and_decisions_are_counted_over_time(spark: SparkSession) -> None
     kinds = ("AccessControlEntryRecord", "AccessControlEntryRecord", "RemoveAccessControlEntryRecord", "ConfigRecord")
     offsets = range(1, 60)
     records = [(at, draw.choice(kinds), AT + timedelta(seconds=30 * at + draw.randint(0, 29))) for at in offsets]
-    rows = [(at, at, kind, *[None] * 10, time, "x", b"") for at, kind, time in records]
+    rows = [(at, at, kind, *[None] * 10, time, "x", b"", *[None] * 3) for at, kind, time in records]
     growth = growth_figures(spark.createDataFrame(rows, RECORDS), 100, 50)
     assert growth is not None
     step = growth.timeline.step

@@ -146,7 +146,9 @@ def test_records_of_a_newer_version_are_named(spark: SparkSession) -> None:
     known = ("TOPIC", "a", "LITERAL", "User:a", "*", "READ", "ALLOW")
 
     def frame(*changed: tuple[int, str, tuple[str | None, ...]]) -> DataFrame:
-        told = [(offset, 9, kind, "id", *words, None, None, when, "x", b"h") for offset, kind, words in changed]
+        told = [
+            (offset, 9, kind, "id", *words, None, None, when, "x", b"h", *[None] * 3) for offset, kind, words in changed
+        ]
         return spark.createDataFrame(told, RECORDS)
 
     created, config = "AccessControlEntryRecord", "ConfigRecord"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from uuid import UUID
 
@@ -75,7 +76,8 @@ def filter_body(acl_filter: AclBindingFilter) -> dict[str, str | None]:
 
 def parse_acl(body: object) -> StandardAcl:
     """Words that this version doesn't know become UNKNOWN. Raises ServiceError if it is no ACL."""
-    return StandardAcl(_id(parse_object(body)), parse_binding(body))
+    fields = parse_object(body)
+    return StandardAcl(_id(fields), parse_binding(body), _expires_at(fields), _owner(fields))
 
 
 def parse_binding(body: object) -> AclBinding:
@@ -141,6 +143,20 @@ def _id(fields: Mapping[str, object]) -> UUID:
         return UUID(parse_text(fields, "id"))
     except ValueError:
         raise strange_reply("`id` is no UUID") from None
+
+
+def _expires_at(fields: Mapping[str, object]) -> datetime | None:
+    """None also of a service that knows no ends yet."""
+    if fields.get("expires_at") is None:
+        return None
+    try:
+        return datetime.fromisoformat(parse_text(fields, "expires_at")).astimezone(UTC)
+    except ValueError:
+        raise strange_reply("`expires_at` is no time") from None
+
+
+def _owner(fields: Mapping[str, object]) -> str | None:
+    return None if fields.get("owner") is None else parse_text(fields, "owner")
 
 
 def _refusal(fields: Mapping[str, object]) -> Refusal | None:

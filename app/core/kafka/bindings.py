@@ -170,7 +170,7 @@ class AclSlice:
 
 def rfc3339(moment: datetime) -> str:
     """In UTC and whole seconds, as `2026-11-30T18:00:00Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def canonical_fields(binding: AclBinding) -> bytes:

@@ -32,17 +32,19 @@ _WORDS: dict[str, tuple[str, ...]] = {
 def record_of(row: Mapping[str, Any]) -> Record:
     """Of schemas.RECORDS, and `recorded_micros`. Raises AttributeError, KeyError, TypeError or ValueError."""
     recorded_at = moment(row["recorded_micros"])
-    offset, tx_last, actor, chained = row["offset"], row["tx_last"], row["actor"], bytes(row["hash"])
+    offset, tx_last = row["offset"], row["tx_last"]
+    said = (recorded_at, row["actor"], bytes(row["hash"]), row["comment"])
     if row["kind"] == CONFIGURED:
         name, value = row["config_name"], row["config_value"]
         if name is None:
             raise ValueError("a ConfigRecord names no property")
-        return ConfigRecord(offset, tx_last, name, value, recorded_at, actor, chained)
-    acl = StandardAcl(UUID(row["acl_id"]), binding_of(row))
+        return ConfigRecord(offset, tx_last, name, value, *said)
+    ends = None if row["expires_s"] is None else moment(row["expires_s"] * 1_000_000)
+    acl = StandardAcl(UUID(row["acl_id"]), binding_of(row), ends, row["owner"])
     if row["kind"] == CREATED:
-        return AccessControlEntryRecord(offset, tx_last, acl, recorded_at, actor, chained)
+        return AccessControlEntryRecord(offset, tx_last, acl, *said)
     if row["kind"] == REMOVED:
-        return RemoveAccessControlEntryRecord(offset, tx_last, acl, recorded_at, actor, chained)
+        return RemoveAccessControlEntryRecord(offset, tx_last, acl, *said)
     raise ValueError(f"`{row['kind']}` is no kind of record that this version knows")
 
 

@@ -42,9 +42,11 @@ ACLS = columns(f"id string not null, {_BINDING}")
 RECORDS = columns(
     f"""offset bigint not null, tx_last bigint not null, kind string not null, acl_id string,
     {_BINDING.replace(" not null", "")}, config_name string, config_value string,
-    recorded_at timestamp not null, actor string not null, hash binary not null"""
+    recorded_at timestamp not null, actor string not null, hash binary not null,
+    expires_s bigint, owner string, comment string"""
 )
-"""Records of the change feed, as `acl_record_v1` shows them. Parquet also has `day` (of recorded_at)."""
+"""Records of the change feed, as `acl_record_v2` shows them, the end of an ACL in seconds since 1970. Parquet also has
+`day` (of recorded_at); exports of before version 2 lack the last three columns, which are null then."""
 
 DECISIONS = columns(
     """time timestamp not null, epoch string not null, offset bigint not null, principal string not null,

@@ -26,8 +26,9 @@ _HEAD = """SELECT h.cluster_id, h.epoch::text AS epoch, h.last_offset, h.hash, h
 FROM acl_head_v1 AS h LEFT JOIN acl_record_v1 AS r ON r."offset" = """
 
 _RECORDS = """SELECT "offset", tx_last, kind, acl_id::text AS acl_id, resource_type, resource_name, pattern_type,
-    principal, host, operation, permission_type, config_name, config_value, recorded_at, actor, hash
-FROM acl_record_v1"""
+    principal, host, operation, permission_type, config_name, config_value, recorded_at, actor, hash,
+    extract(epoch FROM expires_at)::bigint AS expires_s, owner, comment
+FROM acl_record_v2"""
 
 # INVARIANT: one statement, so one snapshot of the database: the head belongs to all its rows.
 _TABLE = """SELECT 'head' AS what, epoch::text AS key, cluster_id AS value, last_offset, log_start_offset, hash,

@@ -1,11 +1,13 @@
 """Bodies of createAcls, deleteAcls, acls, getAcl and aclCount (KIP-140)."""
 
+from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
 from msgspec import UNSET, Meta, UnsetType
 
 from app.core.kafka.codes import WILDCARD
+from app.core.kafka.validation import MAX_OWNER
 from app.rest.bodies.examples import ADMIN, EPOCH, NO_ERROR, TOKEN, Example, acl_example
 from app.rest.bodies.fields import (
     BYTES,
@@ -15,6 +17,7 @@ from app.rest.bodies.fields import (
     AtLeast,
     AuthorizableRequestContext,
     Code,
+    Comment,
     ErrorCode,
     Outcome,
     PatternTypeWord,
@@ -43,9 +46,14 @@ IfUnchangedSince = Annotated[
     ),
 ]
 
+UtcTime = Annotated[datetime, Meta(tz=True)]
+_EXPIRES_AT = "When the ACL ends: a time that lies ahead, with its offset from UTC, in whole seconds; null: never."
+_OWNER = f"Whom the ACL belongs to; 1 to {MAX_OWNER} characters in one line. Null: nobody said."
+_KEPT = " If it is left out, an ACL that is there keeps what it has."
+
 
 class AclBinding(Request, kw_only=True):
-    """An ACL by its seven fields (KIP-140)."""
+    """An ACL by its seven fields (KIP-140), and its terms; an ACL that is there takes the terms that are said."""
 
     resource_type: ResourceTypeWord
     resource_name: PatternName
@@ -54,6 +62,8 @@ class AclBinding(Request, kw_only=True):
     host: Annotated[str | UnsetType, doc(_HOST, default=WILDCARD)] = UNSET
     operation: AclOperationWord
     permission_type: AclPermissionTypeWord
+    expires_at: Annotated[UtcTime | UnsetType | None, doc(_EXPIRES_AT + _KEPT)] = UNSET
+    owner: Annotated[Text, doc(_OWNER + _KEPT)] = UNSET
 
 
 class AclBindingFilter(Request):
@@ -69,12 +79,13 @@ class AclBindingFilter(Request):
 
 
 class CreateAclsRequest(Request):
-    """ACLs to create; at most 10,000 of them may be new."""
+    """ACLs to create; at most 10,000 of them may be new or change."""
 
     context: AuthorizableRequestContext
     bindings: list[AclBinding]
     timeout_ms: TimeoutMs = UNSET
     if_unchanged_since: IfUnchangedSince = UNSET
+    comment: Comment = UNSET
     at_least: AtLeast = UNSET
 
 
@@ -82,7 +93,7 @@ class AclCreateResult(Outcome):
     """What came of one binding."""
 
     id: Annotated[UUID | None, doc("The ACL's id; null if it was refused.")]
-    created: Annotated[bool, doc("False if the ACL was there already, or was refused.")]
+    created: Annotated[bool, doc("False if the ACL was there already (its terms may have changed), or was refused.")]
 
 
 class CreateAclsResponse(Reply):
@@ -99,6 +110,7 @@ class DeleteAclsRequest(Request):
     filters: list[AclBindingFilter]
     timeout_ms: TimeoutMs = UNSET
     if_unchanged_since: IfUnchangedSince = UNSET
+    comment: Comment = UNSET
     at_least: AtLeast = UNSET
 
 
@@ -113,6 +125,8 @@ class Acl(Reply):
     host: AclHost
     operation: str
     permission_type: str
+    expires_at: Annotated[UtcTime | None, doc("When the ACL ends, in UTC and whole seconds; null: never.")]
+    owner: Annotated[str | None, doc("Whom the ACL belongs to; null: nobody said.")]
 
 
 class AclDeleteMatch(Acl):
@@ -173,7 +187,11 @@ CREATE_ACLS_EXAMPLE = Example(
     request={
         "context": ADMIN,
         "bindings": [
-            acl_example("TOPIC orders. PREFIXED User:alice 10.0.0.0/8 READ ALLOW"),
+            {
+                **acl_example("TOPIC orders. PREFIXED User:alice 10.0.0.0/8 READ ALLOW"),
+                "expires_at": "2099-12-31T18:00:00Z",
+                "owner": "orders team",
+            },
             {
                 "resource_type": "GROUP",
                 "resource_name": "reports",
@@ -182,6 +200,7 @@ CREATE_ACLS_EXAMPLE = Example(
                 "permission_type": "ALLOW",
             },
         ],
+        "comment": "OPS-1207: reports for the audit",
     },
     reply={
         "results": [

@@ -27,5 +27,5 @@ class Example:
 
 
 def acl_example(words: str, acl_id: str | None = None) -> dict[str, object]:
-    binding = dict(zip(AclBinding.__annotations__, words.split(), strict=True))
-    return {**({} if acl_id is None else {"id": acl_id}), **binding}
+    binding: dict[str, object] = dict(zip(AclBinding.__annotations__, words.split(), strict=True))
+    return binding if acl_id is None else {"id": acl_id, **binding, "expires_at": None, "owner": None}

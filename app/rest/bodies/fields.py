@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.kafka.validation import MAX_TEXT_BYTES
+from app.core.kafka.validation import MAX_COMMENT, MAX_TEXT_BYTES
 from app.rest.errors import InvalidFieldsException, ProblemField
 
 T = TypeVar("T")
@@ -50,6 +50,10 @@ ClientAddressText = Annotated[str, Meta(description="The client's IP address; ne
 ResourceName = Annotated[str, Meta(description="The resource's whole name; the cluster's is `kafka-cluster`.")]
 Text = str | UnsetType | None
 AtLeast = Annotated[Text, doc("A token: answer from this state of the store or a later one.")]
+Comment = Annotated[
+    Text,
+    doc(f"Why: a ticket, a reason. Kept in the records of this change; one line of 1 to {MAX_COMMENT} characters."),
+]
 TimeoutMs = Annotated[WaitMs | UnsetType | None, doc("How long to wait until this replica shows the change.")]
 Token = Annotated[
     str | None, doc("The state of the store that this answer stands on; null before the first load. Send it back.")

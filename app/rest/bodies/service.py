@@ -9,6 +9,7 @@ from app.rest.bodies.fields import (
     MAX_ITEMS,
     AtLeast,
     AuthorizableRequestContext,
+    Comment,
     Int32,
     Outcome,
     Reply,
@@ -83,6 +84,7 @@ class AlterConfigsRequest(Request):
     context: AuthorizableRequestContext
     configs: Annotated[list[ConfigChange], Meta(max_length=MAX_ITEMS)]
     timeout_ms: TimeoutMs = UNSET
+    comment: Comment = UNSET
     at_least: AtLeast = UNSET
 
 

@@ -1,6 +1,7 @@
 """createAcls, deleteAcls, acls, getAcl and aclCount (KIP-140): JSON to bindings and back."""
 
 from collections.abc import Sequence
+from datetime import UTC
 from functools import partial
 from typing import Annotated
 from uuid import UUID
@@ -9,9 +10,9 @@ import msgspec
 from fastapi import Path
 from msgspec import UNSET, UnsetType
 
-from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl, StandardAcl
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.kafka.errors import ApiException
+from app.core.kafka.errors import ApiException, InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
 from app.core.mutations import CreatedAcl
@@ -48,7 +49,7 @@ async def create_acls(
     """
     acls = await each_paced(body.bindings, _new_acl)
     results, token = await authorizer.create_acls(
-        context, acls, seconds(body.timeout_ms), given(body.if_unchanged_since)
+        context, acls, seconds(body.timeout_ms), given(body.if_unchanged_since), given(body.comment)
     )
     return _reply("results", await each_paced(results, _created), {"token": str(token)})
 
@@ -64,7 +65,7 @@ async def delete_acls(
     """
     filters = await each_paced(body.filters, _filter)
     results, token = await authorizer.delete_acls(
-        context, filters, seconds(body.timeout_ms), given(body.if_unchanged_since)
+        context, filters, seconds(body.timeout_ms), given(body.if_unchanged_since), given(body.comment)
     )
     pace = Pace()
     return _reply("results", [await _deleted(each, pace) for each in results], {"token": str(token)})
@@ -120,8 +121,12 @@ async def get_acl(
     return acl_reply(authorizer.get_acl(reader, acl_id))
 
 
-def _new_acl(body: bodies.AclBinding) -> NewAcl:
-    return NewAcl(_binding(body))
+def _new_acl(body: bodies.AclBinding) -> NewAcl | ApiException:
+    try:
+        expires_at = KEEP if body.expires_at is UNSET else body.expires_at and body.expires_at.astimezone(UTC)
+    except OverflowError:
+        return InvalidRequestException("expires_at lies beyond the years 1 to 9999; null means never")
+    return NewAcl(_binding(body), expires_at, KEEP if body.owner is UNSET else body.owner)
 
 
 def _binding(body: bodies.AclBinding) -> AclBinding:
@@ -184,4 +189,4 @@ def _found(acl: StandardAcl) -> bytes:
 
 
 def acl_reply(acl: StandardAcl) -> bodies.Acl:
-    return bodies.Acl(acl.id, *acl.binding.words)
+    return bodies.Acl(acl.id, *acl.binding.words, *acl.terms)

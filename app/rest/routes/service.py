@@ -88,7 +88,7 @@ async def alter_configs(
     A change that is refused does not hinder the others.
     """
     changes = [(each.name, each.value) for each in body.configs]
-    results, token = await authorizer.alter_configs(context, changes, seconds(body.timeout_ms))
+    results, token = await authorizer.alter_configs(context, changes, seconds(body.timeout_ms), given(body.comment))
     return bodies.AlterConfigsResponse(
         results=[bodies.AlterConfigsResult(**item_outcome(each)) for each in results], token=str(token)
     )

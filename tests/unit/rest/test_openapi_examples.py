@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.core.kafka.bindings import AclBinding
 from app.rest.openapi import build_openapi
 from tests.unit.rest.harness import ADMIN, Service, serving
 
@@ -51,7 +52,7 @@ async def asked(service: Service, operation_id: str) -> httpx.Response:
 
 async def id_here(service: Service, response: dict[str, Any]) -> str:
     """The id that the example's ACL has in this store."""
-    fields = {key: each for key, each in content_of(response)[1].items() if key != "id"}
+    fields = {key: each for key, each in content_of(response)[1].items() if key in AclBinding.__annotations__}
     found = (await service.post("/v1/acls/search", {"context": ADMIN, "filter": fields})).json()["acls"]
     (acl,) = found
     return str(acl["id"])

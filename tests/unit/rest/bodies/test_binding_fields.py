@@ -1,8 +1,8 @@
-"""A binding in a file and a binding in a body of createAcls: two declarations of the same fields."""
+"""A binding in a file and a binding in a body of createAcls: two declarations of the same seven fields."""
 
 import msgspec
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, AclTerms
 from app.formats.acl_json import JsonBinding
 from app.rest.bodies import acls
 
@@ -12,5 +12,7 @@ def test_files_and_bodies_declare_the_same_fields() -> None:
         {each.name: (each.default, each.required) for each in msgspec.structs.fields(struct)}
         for struct in (JsonBinding, acls.AclBinding)
     )
+    terms = {name: in_bodies.pop(name) for name in AclTerms._fields}
     assert in_files == in_bodies
     assert list(in_files) == list(in_bodies) == list(AclBinding.__dataclass_fields__)
+    assert set(terms.values()) == {(msgspec.UNSET, False)}

@@ -19,6 +19,7 @@ BINDING = {
 NO_COLON = (
     "Could not parse principal from `alice` (no colon is present separating the principal type from the principal name)"
 )
+NO_TERMS = {"expires_at": None, "owner": None}
 CALLS: dict[str, dict[str, Any]] = {
     "/v1/acls": {"bindings": [BINDING]},
     "/v1/acls/delete": {"filters": [{}]},
@@ -127,7 +128,7 @@ async def test_what_filters_match_is_told_filter_by_filter(service: Service) -> 
     matches = [[match["id"] for match in result["matches"]] for result in reply["results"]]
     assert matches == [ids[:1], ids, []]
     whole = {"error_code": 0, "code": "NONE", "error_message": None}
-    assert reply["results"][0] == {**whole, "matches": [{**whole, "id": ids[0], **BINDING}]}
+    assert reply["results"][0] == {**whole, "matches": [{**whole, "id": ids[0], **BINDING, **NO_TERMS}]}
     assert (await search(service, {}))["acls"] == []
 
 
@@ -178,7 +179,7 @@ async def test_kafkas_own_word_for_unknown_is_refused_in_a_search(service: Servi
 async def test_one_acl_is_shown_by_its_id(service: Service) -> None:
     (result,) = (await create(service, BINDING))["results"]
     reply = await service.client.get(f"/v1/acls/{result['id']}")
-    assert (reply.status_code, reply.json()) == (200, {"id": result["id"], **BINDING})
+    assert (reply.status_code, reply.json()) == (200, {"id": result["id"], **BINDING, **NO_TERMS})
     assert (await service.client.get(f"/v1/acls/{result['id'].upper()}")).json()["id"] == result["id"]
 
 
