@@ -76,6 +76,10 @@ def test_a_first_night_without_a_decision_ends_well_and_its_mends_reach_the_serv
     assert ended.returncode == 0, ended.stderr
     left_out = [line.split()[0] for line in ended.stderr.splitlines() if "left out tonight" in line]
     assert left_out == ["effective", "report"]
+    assert "failed" not in ended.stderr
+    assert [line.split()[0] for line in ended.stderr.splitlines() if " done in " in line] == [
+        *("export", "ingest", "snapshot", "hygiene", "nightly")
+    ]
 
     ended = _run("hygiene", "--script", "mend.sh", *LOCAL, folder=tmp_path)
     assert ended.returncode == 0, ended.stderr

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from app.formats.arguments import one_line
+from app.pipeline.spark.errors import NotYetError
 from app.pipeline.spark.row_output import Row, lines_of, terminal_table
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class Console:
         try:
             yield
             how = ""
+        except NotYetError:
+            how = "nothing there yet, "
+            raise
         finally:
             if self._progress is not None:
                 self._progress.remove_task(self._progress.task_ids[-1])

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from app.pipeline.spark.errors import NotYetError
 from app.pipeline.spark.progress import Console, seconds
 
 
@@ -39,6 +40,13 @@ def test_a_step_that_fails_says_so() -> None:
     with pytest.raises(KeyError), _console(steps, io.StringIO()).step("reading"):
         raise KeyError
     assert steps.getvalue() == "export    reading ... failed after 1.5 s\n"
+
+
+def test_a_step_that_finds_nothing_yet_has_not_failed() -> None:
+    steps = io.StringIO()
+    with pytest.raises(NotYetError), _console(steps, io.StringIO()).step("reading"):
+        raise NotYetError("holds no decisions")
+    assert steps.getvalue() == "export    reading ... nothing there yet, 1.5 s\n"
 
 
 def test_what_is_said_within_a_step_has_a_line_of_its_own() -> None:
