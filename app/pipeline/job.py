@@ -40,7 +40,7 @@ from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics, write_metrics
 from app.pipeline.spark.session import SessionOptions, is_submitted, spark_session
 from app.pipeline.spark.shipping import WritePackage, ship, ships
-from app.pipeline.spark.storage import Home
+from app.pipeline.spark.storage import Home, listed_once
 
 INTERRUPTED = 130
 _EPILOG = (
@@ -132,7 +132,8 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
             if ships(spark):
                 with console.step("sending Klamm to the executors"):
                     ship(spark)
-            return job.run(JobContext(spark, Home(home), console, runs[0], runs), arguments)
+            with listed_once():
+                return job.run(JobContext(spark, Home(home), console, runs[0], runs), arguments)
     except KeyboardInterrupt:
         console.warn("interrupted; what was written is whole, and the job can be run again")
         return INTERRUPTED

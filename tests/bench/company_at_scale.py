@@ -1,8 +1,9 @@
 """A company of any size as the pipeline sees it: a snapshot, its resources and a decision log, made by Spark itself.
 
-`python -m tests.bench.company_at_scale HOME ACLS`. A fifth as many resources as ACLs, a hundredth as many principals,
-ten times as many decisions. Teams have 500 resources, applications 40. Of the ACLs 85 % are literal, 3 % DENY, 0.2 %
-for everyone, 10 % for one host; of the decisions four in five are about what an ACL speaks of.
+`python -m tests.bench.company_at_scale HOME ACLS [skewed]`. A fifth as many resources as ACLs, a hundredth as many
+principals, ten times as many decisions. Teams have 500 resources, applications 40. Of the ACLs 85 % are literal, 3 %
+DENY, 0.2 % for everyone, 10 % for one host; of the decisions four in five are about what an ACL speaks of. Skewed, one
+principal makes half of the decisions, about anything.
 """
 
 import sys
@@ -23,7 +24,7 @@ _DAYS = 30
 _BEGAN = datetime(2026, 10, 1, tzinfo=UTC)
 
 
-def write_company(spark: SparkSession, home: Home, size: int) -> None:
+def write_company(spark: SparkSession, home: Home, size: int, *, skewed: bool) -> None:
     """All that the jobs read but the export, and the list of resources as `resources.parquet`."""
     resources = size // 5
     acls = _acls(spark, size, resources)
@@ -32,7 +33,7 @@ def write_company(spark: SparkSession, home: Home, size: int) -> None:
         sf.lit("TOPIC").alias("resource_type"), _topic(sf.col("id")).alias("resource_name")
     )
     named.write.mode("overwrite").parquet(home.room("resources.parquet"))
-    log = _decisions(spark, size, resources).withColumn("batch", sf.lit(0))
+    log = _decisions(spark, size, resources, skewed=skewed).withColumn("batch", sf.lit(0))
     log.write.mode("overwrite").partitionBy("day", "batch").parquet(home.room("decisions", "log"))
     write_document(spark, home.room("decisions", "manifests", "batch=0"), {"batch": 0, "decisions": 10 * size})
     Path(home.room("change.json")).write_text(
@@ -80,10 +81,11 @@ def _acls(spark: SparkSession, size: int, resources: int) -> DataFrame:
     )
 
 
-def _decisions(spark: SparkSession, size: int, resources: int) -> DataFrame:
+def _decisions(spark: SparkSession, size: int, resources: int, *, skewed: bool) -> DataFrame:
     number = sf.col("id")
     acl = _draw(number, 11, size)
-    is_known = _draw(number, 12, 5) > 0
+    of_one = (_draw(number, 17, 2) == 0) & sf.lit(skewed)
+    is_known = (_draw(number, 12, 5) > 0) & ~of_one
     topic = sf.when(is_known, _draw(acl, 1, resources)).otherwise(_draw(number, 13, resources))
     at = sf.timestamp_micros(
         sf.lit(int(_BEGAN.timestamp()) * 1_000_000) + _draw(number, 14, _DAYS * _DAY_S) * 1_000_000
@@ -92,7 +94,7 @@ def _decisions(spark: SparkSession, size: int, resources: int) -> DataFrame:
         "time": at,
         "epoch": sf.lit("epoch"),
         "offset": sf.lit(size).cast("long"),
-        "principal": _principal(acl, size),
+        "principal": sf.when(of_one, sf.lit("User:svc-0")).otherwise(_principal(acl, size)),
         "host": sf.concat(sf.lit("10.0.0."), _draw(number, 15, 250)),
         "listener_name": sf.lit(None).cast("string"),
         "request_type": sf.lit(1),
@@ -118,4 +120,4 @@ def _checked(frame: DataFrame, names: list[str]) -> DataFrame:
 
 if __name__ == "__main__":
     with_all = SessionOptions(app_name="company", master="local[2]", driver_memory="4g", shuffle_partitions=16)
-    write_company(spark_session(with_all), Home(sys.argv[1]), int(sys.argv[2]))
+    write_company(spark_session(with_all), Home(sys.argv[1]), int(sys.argv[2]), skewed="skewed" in sys.argv[3:])

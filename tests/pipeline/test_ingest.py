@@ -69,12 +69,18 @@ def test_what_was_lost_is_named_and_the_oldest_days_may_go(place: Place) -> None
     place.write("decisions-2.jsonl", map(line_of, rows[45:]))
     assert place.run("--files-at-once", "1") == 0
     log = Path(place.home.room("decisions", "log"))
+    first, second = sorted(log.glob("day=2026-11-03/batch=*"))
+    # The days before are merged, and what they were merged from is no longer read.
+    shutil.rmtree(log / "day=2026-11-02" / first.name)
+    assert place.offsets() == list(range(90))
+    (merged,) = log.glob("day=2026-11-02/batch=-*")
+    for lost, count in ((second, 15), (merged, 30)):
+        lost.rename(log.parent / "lost")
+        with pytest.raises(PipelineError, match=rf"there are 0 decisions in `.*{lost.name}`, and {count} were"):
+            place.offsets()
+        (log.parent / "lost").rename(lost)
     shutil.rmtree(log / "day=2026-11-01")
     assert place.offsets() == [number for number in range(90) if number % 3]
-    (lost, *_) = max((log / "day=2026-11-02").glob("batch=*")).glob("*.parquet")
-    lost.unlink()
-    with pytest.raises(PipelineError, match=r"there are 0 decisions in `.*day=2026-11-02/batch=\d+`, and 15 were"):
-        place.offsets()
     shutil.rmtree(log / "day=2026-11-02")
     assert place.offsets() == list(range(2, 90, 3))
     shutil.rmtree(log / "day=2026-11-03")

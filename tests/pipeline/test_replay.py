@@ -1,14 +1,19 @@
 """Core itself, run in Spark by buckets, answers as core does on one image of all ACLs."""
 
+from collections import Counter
+
 import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
 from app.core.kafka.codes import WILDCARD_PRINCIPAL
+from app.pipeline.access import replay as replaying
 from app.pipeline.access.answers import AFTER, BEFORE, BOTH
 from app.pipeline.access.replay import questions, replay, replay_change
 from tests.pipeline.logs import BEGAN, SUPER, Question, answer, loaded, log_frame, logged, random_questions
 from tests.pipeline.random_stores import acl_frame, random_acls
+
+ASKED = ("principal", "host", "operation", "resource_type", "resource_name")
 
 
 def _question(row: Row) -> Question:
@@ -82,6 +87,26 @@ def test_one_bucket_and_many_and_no_acls_at_all(spark: SparkSession) -> None:
         (True, "SuperUser"),
         (False, "DefaultDeny"),
     }
+
+
+@pytest.mark.parametrize("allow_everyone", [False, True])
+def test_who_asks_most_is_split_into_several_buckets(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *, allow_everyone: bool
+) -> None:
+    monkeypatch.setattr(replaying, "LEAST_SPLIT", 1)
+    acls = random_acls(31, 60)
+    image = loaded(acls, allow_everyone=allow_everyone)
+    log = logged(image, [*random_questions(32, 2_000, ["User:alice"]), *random_questions(33, 300)])
+    asked = questions(log_frame(spark, log))
+    answered = replay(acl_frame(spark, acls), asked, allow_everyone=allow_everyone, buckets=6)
+    rows = answered.withColumn("bucket", sf.spark_partition_id()).collect()
+    wanted = {tuple(row[name] for name in ASKED): (row["result"], row["rule"], row["acl_id"]) for row in log}
+    assert {_question(row): (row["result"], row["rule"], row["acl_id"]) for row in rows} == wanted
+    assert len(rows) == len(wanted)
+    of_most = Counter(row["bucket"] for row in rows if row["principal"] == "User:alice")
+    assert len(of_most) >= 4
+    assert max(of_most.values()) < len(rows) / 2
+    assert {len({row["bucket"] for row in rows if row["principal"] == SUPER})} == {1}
 
 
 def test_decisions_become_questions_with_counts_and_times(spark: SparkSession) -> None:

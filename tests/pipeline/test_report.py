@@ -18,6 +18,9 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.pipeline.access.effective import masks_of, nodes_of
+from app.pipeline.history.decision_log import uses_of
+from app.pipeline.history.logged_hours import hours_of, logged_hours
+from app.pipeline.history.records import changes_by_hour
 from app.pipeline.history.schemas import DECISIONS, FINDINGS, FLIPS, RECORDS
 from app.pipeline.report import heat, lookup
 from app.pipeline.report.figures import AccessFigures, Question
@@ -233,7 +236,8 @@ def test_growth_and_decisions_are_counted_over_time(spark: SparkSession) -> None
     offsets = range(1, 60)
     records = [(at, draw.choice(kinds), AT + timedelta(seconds=30 * at + draw.randint(0, 29))) for at in offsets]
     rows = [(at, at, kind, *[None] * 10, time, "x", b"", *[None] * 3) for at, kind, time in records]
-    growth = growth_figures(spark.createDataFrame(rows, RECORDS), 100, 50)
+    frame = spark.createDataFrame(rows, RECORDS)
+    growth = growth_figures(changes_by_hour(frame.where("offset <= 50")), lambda: frame, 100, 50)
     assert growth is not None
     step = growth.timeline.step
     bucket = {at: int(time.timestamp()) // step * step for at, _, time in records}
@@ -270,7 +274,8 @@ def test_growth_and_decisions_are_counted_over_time(spark: SparkSession) -> None
         )
         for at, (name, result, share) in enumerate(asked)
     ]
-    decisions = decision_figures(spark.createDataFrame(log, DECISIONS))
+    logged = spark.createDataFrame(log, DECISIONS)
+    decisions = decision_figures(logged_hours(hours_of(logged)), uses_of(logged), lambda: logged)
     assert decisions is not None
     weights: Counter[tuple[str, str]] = Counter()
     for name, result, share in asked:
@@ -281,8 +286,22 @@ def test_growth_and_decisions_are_counted_over_time(spark: SparkSession) -> None
     assert dict(decisions.principals) == {each: (weights[each, "ALLOWED"], weights[each, "DENIED"]) for each in busiest}
     assert list(decisions.principals) == busiest
     assert decisions.estimated
-    assert decision_figures(spark.createDataFrame([], DECISIONS)) is None
-    assert growth_figures(spark.createDataFrame([], RECORDS), 0, 50) is None
+    assert decision_figures([], logged, lambda: logged) is None
+    assert growth_figures([], lambda: frame, 0, 50) is None
+
+
+def test_a_long_history_is_drawn_from_its_hours_alone(spark: SparkSession) -> None:
+    draw, kinds = Random(5), ("AccessControlEntryRecord", "RemoveAccessControlEntryRecord")
+    times = [AT + timedelta(hours=3 * at, seconds=draw.randint(0, 3_599)) for at in range(80)]
+    rows = [(at, at, draw.choice(kinds), *[None] * 10, time, "x", b"", *[None] * 3) for at, time in enumerate(times)]
+    records = spark.createDataFrame(rows, RECORDS)
+    nothing = records.limit(0)
+    growth = growth_figures(changes_by_hour(records), lambda: nothing, 100, 99)
+    assert growth is not None
+    step, buckets = growth.timeline.step, growth.timeline.buckets
+    assert sum(each.first for each in buckets) == sum(row[2] == kinds[0] for row in rows)
+    starts = Counter(int(time.timestamp()) // step * step for time in times)
+    assert starts == {each.start: each.first + each.second for each in buckets if each.first + each.second}
 
 
 def test_findings_and_flips_are_counted_by_principal(spark: SparkSession) -> None:

@@ -1,12 +1,14 @@
 """Core is asked again everything that the decision log was asked.
 
 A decision needs the ACLs of its principal and of `User:*`, so principals are split into buckets, and every bucket gets
-the ACLs of `User:*`. A bucket's ACLs come first, in the order in which an image is loaded fastest, and its questions
-follow. Only allow.everyone.if.no.acl.found needs more: whether anyone has an ACL on the resource. A join finds that
-beforehand.
+the ACLs of `User:*` (those on a literal name only where it is asked about). A principal with more questions than a
+bucket should have is split by resource into several. A bucket's ACLs come first, in the order in which an image is
+loaded fastest, and its questions follow. Only allow.everyone.if.no.acl.found needs more: whether anyone has an ACL on
+the resource. A join finds that beforehand.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -16,16 +18,21 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from app.core.authorize import AuthorizationResult, Rule
-from app.core.kafka.codes import WILDCARD_PRINCIPAL
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
 from app.core.kafka.configs import ALLOW_EVERYONE
 from app.pipeline.access.answers import AFTER, BEFORE, BOTH, CODES, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
-from app.pipeline.access.patterns import PATTERN, RESOURCE, covering_patterns, patterns_of
+from app.pipeline.access.patterns import LITERAL, PATTERN, RESOURCE, covering_patterns, patterns_of
+from app.pipeline.history.decision_log import weighted
 from app.pipeline.history.schemas import columns
 from app.pipeline.history.snapshot import Snapshot
 from app.pipeline.spark.arrow import rows_in
 
 QUESTION = ("principal", "host", "operation", "resource_type", "resource_name", "is_super_user")
 DEFAULT_BUCKETS = 16
+
+LEAST_SPLIT = 100_000
+"""Questions; where there are fewer, no principal is split."""
+_MOST_SPLIT = 100
 
 _MEASURES = ("decisions", "allowed", "first_time", "last_time")
 _ANSWER = ("result", "rule", "acl_id")
@@ -48,7 +55,7 @@ _ANSWERED = StructType(
 
 
 def questions(decisions: DataFrame, super_users: Collection[str] | None = None) -> DataFrame:
-    """The distinct questions (QUESTION): how many decisions asked them, and when first and last.
+    """The distinct questions (QUESTION) of decisions, or of USES: how many asked them, and when first and last.
 
     `allowed` of these decisions were ALLOWED as logged. Without `super_users` those are super users whom the log says
     to have been, decision by decision.
@@ -56,13 +63,13 @@ def questions(decisions: DataFrame, super_users: Collection[str] | None = None) 
     is_super_user = sf.col("rule") == Rule.SUPER_USER.value
     if super_users is not None:
         is_super_user = sf.col("principal").isin(*super_users)
-    asked = decisions.withColumn("is_super_user", is_super_user)
-    allowed = sf.col("result") == AuthorizationResult.ALLOWED.value
+    asked = weighted(decisions).withColumn("is_super_user", is_super_user)
+    allowed = sf.when(sf.col("result") == AuthorizationResult.ALLOWED.value, sf.col("decisions")).otherwise(0)
     return asked.groupBy(*QUESTION).agg(
-        sf.count(sf.lit(1)).alias("decisions"),
-        sf.count_if(allowed).alias("allowed"),
-        sf.min("time").alias("first_time"),
-        sf.max("time").alias("last_time"),
+        sf.sum("decisions").alias("decisions"),
+        sf.sum(allowed).alias("allowed"),
+        sf.min("first_time").alias("first_time"),
+        sf.max("last_time").alias("last_time"),
     )
 
 
@@ -87,13 +94,15 @@ def replay_change(
 ) -> DataFrame:
     """`replay` on both sides of a change: `after_result`, `after_rule` and `after_acl_id` are added.
 
-    The column `sides` of the ACLs has the bits BEFORE and AFTER of `app.pipeline.access.answers`.
+    The questions are read more than once, and should be persisted. The column `sides` of the ACLs has the bits BEFORE
+    and AFTER of `app.pipeline.access.answers`.
     """
     if allow_everyone:
         asked = _with_open(questions, sided_acls)
     else:
         asked = questions.withColumns(dict.fromkeys(("open_before", "open_after"), sf.lit(col=False)))
-    table = _acl_rows(sided_acls, buckets).unionByName(_question_rows(asked, buckets))
+    dealing = _dealing(questions, buckets)
+    table = _acl_rows(sided_acls, questions, dealing).unionByName(_question_rows(asked, dealing))
     dealt = table.repartitionById(buckets, "part").sortWithinPartitions(*_order())
     answered = dealt.mapInArrow(_answer_batches, _ANSWERED)
     return answered.withColumns({name: _word(name) for name in ("operation", "resource_type")})
@@ -110,21 +119,66 @@ def _with_open(questions: DataFrame, sided_acls: DataFrame) -> DataFrame:
     return marked.withColumns({"open_before": open_before, "open_after": open_after}).drop("sides")
 
 
-def _acl_rows(acls: DataFrame, buckets: int) -> DataFrame:
-    everywhere = sf.sequence(sf.lit(0), sf.lit(buckets - 1))
-    parts = sf.when(sf.col("principal") == WILDCARD_PRINCIPAL, everywhere).otherwise(sf.array(_part(buckets)))
+@dataclass(frozen=True, slots=True)
+class _Dealing:
+    """How questions and ACLs are dealt out: principals that ask more than their share have `spread` buckets each."""
+
+    buckets: int
+    spread: Mapping[str, int]
+
+    def of_question(self) -> Column:
+        """The bucket of a question, or of an ACL on a literal name. All resources of most principals are in one."""
+        place = sf.pmod(sf.hash(*RESOURCE), self._spread())
+        return self._bucket(place)
+
+    def of_acl(self) -> Column:
+        """All buckets of an ACL."""
+        of_many = sf.transform(sf.sequence(sf.lit(0), self._spread() - 1), self._bucket)
+        everywhere = sf.sequence(sf.lit(0), sf.lit(self.buckets - 1))
+        own = sf.when(_is_on_one_name(), sf.array(self.of_question())).otherwise(of_many)
+        return sf.when(sf.col("principal") == WILDCARD_PRINCIPAL, everywhere).otherwise(own)
+
+    def _spread(self) -> Column:
+        if not self.spread:
+            return sf.lit(1)
+        known = sf.create_map(*[sf.lit(each) for item in self.spread.items() for each in item])
+        return sf.coalesce(known[sf.col("principal")], sf.lit(1))
+
+    def _bucket(self, place: Column) -> Column:
+        return sf.pmod(sf.pmod(sf.hash("principal"), sf.lit(self.buckets)) + place, sf.lit(self.buckets)).cast("int")
+
+
+def _dealing(questions: DataFrame, buckets: int) -> _Dealing:
+    total = questions.count() if buckets > 1 else 0
+    if total < LEAST_SPLIT:
+        return _Dealing(buckets, {})
+    by_principal = questions.groupBy("principal").count()
+    heavy = by_principal.where(sf.col("count") > total / buckets).orderBy(sf.desc("count")).limit(_MOST_SPLIT)
+    return _Dealing(buckets, {name: -(-count * buckets // total) for name, count in heavy.collect()})
+
+
+def _is_on_one_name() -> Column:
+    return (sf.col("pattern_type") == LITERAL) & (sf.col("resource_name") != WILDCARD)
+
+
+def _acl_rows(acls: DataFrame, questions: DataFrame, dealing: _Dealing) -> DataFrame:
+    of_everyone = _is_on_one_name() & (sf.col("principal") == WILDCARD_PRINCIPAL)
+    asked = questions.select(*RESOURCE, dealing.of_question().alias("part"))
+    placed = acls.where(of_everyone).join(asked.distinct(), list(RESOURCE))
+    others = acls.where(~of_everyone).withColumn("part", sf.explode(dealing.of_acl()))
     given = {
-        "part": sf.explode(parts),
+        "part": sf.col("part"),
         "kind": sf.when(sf.col("sides") == BOTH, _ACL).otherwise(_CHANGED_ACL),
         "acl_id": sf.unhex(sf.translate("id", "-", "")),
         **{name: _code(name) for name in CODES},
     }
-    return _rows(acls, given, ("sides", "resource_name", "principal", "host"))
+    both = others.unionByName(placed.select(others.columns))
+    return _rows(both, given, ("sides", "resource_name", "principal", "host"))
 
 
-def _question_rows(questions: DataFrame, buckets: int) -> DataFrame:
+def _question_rows(questions: DataFrame, dealing: _Dealing) -> DataFrame:
     given = {
-        "part": _part(buckets),
+        "part": dealing.of_question(),
         "kind": sf.lit(_QUESTION),
         "operation": _code("operation"),
         "resource_type": _code("resource_type"),
@@ -152,10 +206,6 @@ def _order() -> list[Column]:
         sf.when(is_acl, principal).otherwise(name),
         sf.col("operation"),
     ]
-
-
-def _part(buckets: int) -> Column:
-    return sf.pmod(sf.hash("principal"), sf.lit(buckets)).cast("int")
 
 
 def _code(column: str) -> Column:

@@ -1,21 +1,24 @@
-"""The decision log as it was ingested, or the part of it between two times."""
+"""The decision log as it was ingested: its decisions, what they amount to day by day, and how many there are."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
-from app.pipeline.history.ingest import finished_batches
-from app.pipeline.history.schemas import DAY, DECISIONS
+from app.pipeline.history.log_pieces import Piece, is_among, pieces_of
+from app.pipeline.history.logged_hours import LoggedHour, hours_of, logged_hours
+from app.pipeline.history.schemas import DAY, DECISIONS, USES
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from app.pipeline.spark.storage import Home
 
-_STORED = StructType([*DECISIONS.fields, DAY, StructField("batch", LongType())])
+_BATCH = StructField("batch", LongType())
+_STORED = StructType([*DECISIONS.fields, DAY, _BATCH])
+_STORED_USES = StructType([*USES.fields, DAY, _BATCH])
+_USE = ("principal", "host", "operation", "resource_type", "resource_name", "result", "rule", "acl_id", "epoch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +38,97 @@ class LogWindow:
         return f"{self.decisions} logged decisions, {self.first_time:%Y-%m-%d} to {self.last_time:%Y-%m-%d}{of_some}"
 
 
+@dataclass(frozen=True)
+class DecisionLog:
+    """The whole log, of the batches that `ingest` has finished."""
+
+    spark: SparkSession
+    home: Home
+    pieces: Sequence[Piece]
+
+    def decisions(self, since: datetime | None = None, until: datetime | None = None) -> DataFrame:
+        """From `since` on and before `until` (both with a time zone)."""
+        return _between(self._stored(self.pieces), since, until).drop("batch")
+
+    def uses(self, since: datetime | None = None, until: datetime | None = None) -> DataFrame:
+        """The same decisions, like ones of a day as one row (USES).
+
+        Of days that were merged and lie in between as a whole it was written down what they amount to.
+        """
+        whole = [each for each in self.pieces if each.is_merged and _lies_between(each, since, until)]
+        rest = [each for each in self.pieces if not (each.is_merged and _lies_between(each, since, until))]
+        counted_now = uses_of(_between(self._stored(rest), since, until))
+        if not whole:
+            return counted_now
+        stored = self.spark.read.schema(_STORED_USES).parquet(self.home.room("decisions", "uses"))
+        stored = stored.where(is_among(whole))
+        self._refuse_lost_uses(stored, whole)
+        return stored.select(USES.fieldNames()).unionByName(counted_now)
+
+    def hours(self) -> list[LoggedHour]:
+        kept = [each.hours for each in self.pieces if each.hours is not None]
+        older = [each for each in self.pieces if each.hours is None]
+        if older:
+            kept.append(hours_of(self._stored(older)))
+        return logged_hours(each for several in kept for each in several)
+
+    def day_of(self, day: str) -> DataFrame:
+        return self._stored([each for each in self.pieces if each.day == day]).drop("day", "batch")
+
+    def counts(self) -> DataFrame:
+        """How many decisions there are of each batch and day: `batch`, `day`, `count`."""
+        return self._stored(self.pieces).groupBy("batch", "day").count()
+
+    def _stored(self, pieces: Collection[Piece]) -> DataFrame:
+        log = self.spark.read.schema(_STORED).parquet(self.home.room("decisions", "log"))
+        return log.where(is_among(pieces))
+
+    def _refuse_lost_uses(self, stored: DataFrame, whole: Sequence[Piece]) -> None:
+        sums = stored.groupBy(sf.col("day").cast("string").alias("day")).agg(sf.sum("decisions").alias("decisions"))
+        found = {row["day"]: row["decisions"] for row in sums.collect()}
+        for piece in whole:
+            if found.get(str(piece.day)) != piece.decisions:
+                raise PipelineError(
+                    f"the decision log is damaged: `{self.home.room('decisions', 'uses', f'day={piece.day}')}` does "
+                    f"not add up to the {piece.decisions} decisions of that day; restore it"
+                )
+
+
+def open_log(spark: SparkSession, home: Home) -> DecisionLog:
+    """Raises NoDecisionsError if nothing was ingested, PipelineError if some of it has been lost since."""
+    pieces = pieces_of(spark, home)
+    if not any(each.decisions for each in pieces):
+        raise nothing_ingested(home.root)
+    log = DecisionLog(spark, home, pieces)
+    return replace(log, pieces=_left(log))
+
+
 def read_decisions(
     spark: SparkSession, home: Home, since: datetime | None = None, until: datetime | None = None
 ) -> DataFrame:
-    """From `since` on and before `until` (both with a time zone), of the batches that `ingest` has finished.
+    """DecisionLog.decisions of this home."""
+    return open_log(spark, home).decisions(since, until)
 
-    Raises NoDecisionsError if nothing was ingested, PipelineError if some of it has been lost since.
-    """
-    batches = finished_batches(spark, home)
-    if not any(manifest["decisions"] for manifest in batches.values()):
-        raise nothing_ingested(home.root)
-    finished = [number for number, manifest in batches.items() if manifest["decisions"]]
-    rows = spark.read.schema(_STORED).parquet(home.room("decisions", "log")).filter(sf.col("batch").isin(finished))
-    _refuse_lost(rows, batches, home)
-    if since is not None:
-        rows = rows.filter(
-            (sf.col("day") >= sf.lit(since.astimezone(UTC).date())) & (sf.col("time") >= timestamp(since))
+
+def uses_of(decisions: DataFrame) -> DataFrame:
+    each = weighted(decisions)
+    return (
+        each.groupBy(*_USE, "sampled")
+        .agg(
+            sf.sum("decisions").alias("decisions"),
+            *(sf.min(name).alias(name) for name in ("first_time", "first_offset")),
+            *(sf.max(name).alias(name) for name in ("last_time", "last_offset")),
         )
-    if until is not None:
-        last_day = (until - timedelta(microseconds=1)).astimezone(UTC).date()
-        rows = rows.filter((sf.col("day") <= sf.lit(last_day)) & (sf.col("time") < timestamp(until)))
-    return rows.drop("batch")
+        .select(USES.fieldNames())
+    )
+
+
+def weighted(decisions: DataFrame) -> DataFrame:
+    """Decisions of the log itself as USES has them, each for itself."""
+    if "decisions" in decisions.columns:
+        return decisions
+    own = {name: sf.col(of) for of in ("time", "offset") for name in (f"first_{of}", f"last_{of}")}
+    return decisions.withColumns({"decisions": sf.lit(1).cast("bigint"), **own})
 
 
 def nothing_ingested(home: str) -> NoDecisionsError:
@@ -65,33 +138,57 @@ def nothing_ingested(home: str) -> NoDecisionsError:
     )
 
 
-def _refuse_lost(rows: DataFrame, batches: Mapping[int, Mapping[str, Any]], home: Home) -> None:
-    """Raise PipelineError if a decision is missing by the manifests: what was used would look unused.
+def _left(log: DecisionLog) -> list[Piece]:
+    """Without the days that were removed. Raises PipelineError if a decision is missing by the manifests: what was
+    used would look unused.
 
     Whole days may be removed, the oldest first.
     """
-    there = {(row["batch"], str(row["day"])): row["count"] for row in rows.groupBy("batch", "day").count().collect()}
+    there = {(row["batch"], str(row["day"])): row["count"] for row in log.counts().collect()}
     if not there:
-        raise nothing_ingested(home.root)
+        raise nothing_ingested(log.home.root)
     first_day = min(day for _, day in there)
-    for number, manifest in sorted(batches.items()):
-        for day, count in sorted(manifest.get("days", {}).items()):
-            found = there.get((number, day), 0)
-            if day >= first_day and found != count:
-                raise PipelineError(
-                    f"the decision log is damaged: there are {found} decisions in "
-                    f"`{home.room('decisions', 'log', f'day={day}', f'batch={number}')}`, and {count} were ingested; "
-                    f"restore it, or remove this and all earlier days (`day=...`) to go on with what came later"
-                )
+    left = [each for each in log.pieces if each.day is None or each.day >= first_day]
+    for piece in sorted(left, key=lambda each: (each.batch, each.day or "")):
+        found = there.get((piece.batch, str(piece.day)), 0)
+        if piece.day is not None and found != piece.decisions:
+            raise PipelineError(
+                f"the decision log is damaged: there are {found} decisions in "
+                f"`{log.home.room('decisions', 'log', f'day={piece.day}', f'batch={piece.batch}')}`, and "
+                f"{piece.decisions} were ingested; restore it, or remove this and all earlier days (`day=...`) to go "
+                f"on with what came later"
+            )
+    return left
+
+
+def _between(rows: DataFrame, since: datetime | None, until: datetime | None) -> DataFrame:
+    if since is not None:
+        rows = rows.filter(
+            (sf.col("day") >= sf.lit(since.astimezone(UTC).date())) & (sf.col("time") >= timestamp(since))
+        )
+    if until is not None:
+        last_day = (until - timedelta(microseconds=1)).astimezone(UTC).date()
+        rows = rows.filter((sf.col("day") <= sf.lit(last_day)) & (sf.col("time") < timestamp(until)))
+    return rows
+
+
+def _lies_between(piece: Piece, since: datetime | None, until: datetime | None) -> bool:
+    began = datetime.combine(date.fromisoformat(str(piece.day)), datetime.min.time(), UTC)
+    ends = began + timedelta(days=1)
+    return (since is None or since <= began) and (until is None or ends <= until)
 
 
 def log_window(decisions: DataFrame) -> LogWindow:
-    row = decisions.agg(
-        sf.count(sf.lit(1)).alias("decisions"),
-        sf.unix_micros(sf.min("time")).alias("first"),
-        sf.unix_micros(sf.max("time")).alias("last"),
-        sf.min("sampled").alias("sampled"),
-    ).first()
+    row = (
+        weighted(decisions)
+        .agg(
+            sf.coalesce(sf.sum("decisions"), sf.lit(0)).alias("decisions"),
+            sf.unix_micros(sf.min("first_time")).alias("first"),
+            sf.unix_micros(sf.max("last_time")).alias("last"),
+            sf.min("sampled").alias("sampled"),
+        )
+        .first()
+    )
     values = (0, None, None, None) if row is None else tuple(row)
     first, last = (None if each is None else moment(each) for each in values[1:3])
     return LogWindow(values[0], first, last, values[3])

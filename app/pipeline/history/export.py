@@ -5,7 +5,7 @@ The next one begins at the same offset, so it overwrites what was left.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 
@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from app.core.records import record_hash
 from app.pipeline.history.manifests import Base, Batch, Exported, read_exported, write_base, write_batch
-from app.pipeline.history.records import CREATED, record_of
+from app.pipeline.history.records import CREATED, changes_by_hour, record_of
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, DAY, RECORDS
 from app.pipeline.history.source import Head, ranges, read_records, read_table
 from app.pipeline.spark.errors import PipelineError
@@ -77,6 +77,7 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
         bytes(edges[copying.through]["hash"]).hex(),
         tuple(sorted(days)),
         facts.counts if facts is not None else {},
+        changes_by_hour(written),
     )
     write_batch(spark, copying.home, batch)
     return batch
@@ -164,6 +165,21 @@ def acls_ever(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
     acls = created.select(sf.col("acl_id").alias("id"), *BINDING_FIELDS)
     base = base_acls(spark, home, exported)
     return acls if base is None else acls.unionByName(base)
+
+
+def growth_by_hour(spark: SparkSession, home: Home, exported: Exported, offset: int) -> list[Sequence[int]]:
+    """The changes of ACLs up to this offset, as `changes_by_hour` has them; an hour may come more than once.
+
+    Only batches whose manifests lack them are read, and one that goes on behind the offset.
+    """
+    batches = [batch for batch in exported.batches if batch.first_offset <= offset]
+    kept = [batch.changes if batch.last_offset <= offset else None for batch in batches]
+    read = tuple(batch for batch, changes in zip(batches, kept, strict=True) if changes is None)
+    found = [each for changes in kept if changes is not None for each in changes]
+    if read:
+        records = records_of(spark, home, replace(exported, batches=read))
+        found += changes_by_hour(records.where(sf.col("offset") <= offset))
+    return found
 
 
 def measured(records: DataFrame) -> dict[int, BatchFacts]:

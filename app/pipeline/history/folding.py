@@ -50,7 +50,7 @@ def snapshot_at(
     start = _beginning(spark, home, exported) if time is not None else _start(spark, home, exported, offset, tell)
     later = exported.after(start.offset)
     records = records_of(spark, home, later)
-    _refuse_partial(records, later)
+    refuse_partial(records, later)
     records = records.where(sf.col("offset") > start.offset)
     end = _end(records, start, offset, time)
     if end is None:
@@ -140,7 +140,8 @@ def _refuse_outside(exported: Exported, offset: int | None, time: datetime | Non
         )
 
 
-def _refuse_partial(records: DataFrame, exported: Exported) -> None:
+def refuse_partial(records: DataFrame, exported: Exported) -> None:
+    """Raise PipelineError if there are not so many of them as the manifests of the batches name."""
     wanted = sum(batch.last_offset - batch.first_offset + 1 for batch in exported.batches)
     found = records.count()
     if found != wanted:

@@ -4,6 +4,7 @@ A batch has a number of its own, and its manifest is written last: one without a
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pyspark.sql import functions as sf
 from app.pipeline.history.decision_lines import MAX_LINE_BYTES
 from app.pipeline.history.line_reader import FAULT, PARSED, PLACE, parse_batches
 from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken, files_in
+from app.pipeline.history.logged_hours import hour, sums
 from app.pipeline.history.schemas import FILES
 from app.pipeline.spark.options import LONG_MAX
 from app.pipeline.spark.storage import Home, read_documents, versions, write_document
@@ -157,19 +159,22 @@ def _manifests(home: Home, name: str) -> str:
 
 
 def _manifest(rows: DataFrame, number: int) -> dict[str, Any]:
-    by_day: dict[str, int] = {}
-    by_column: dict[str | None, int] = {}
-    counts = rows.groupBy("reason", "column", sf.col("day").cast("string").alias("day")).count()
-    for reason, column, day, count in counts.collect():
+    by_day, by_column = Counter[str](), Counter[str | None]()
+    hours = []
+    counts = rows.groupBy("reason", "column", sf.col("day").cast("string").alias("day"), hour().alias("hour"))
+    for reason, column, day, *counted in counts.agg(*sums()).collect():
+        decisions = counted[1]
         if reason is None:
-            by_day[day] = count
+            by_day[day] += decisions
+            hours.append(counted)
         else:
-            by_column[column] = by_column.get(column, 0) + count
+            by_column[column] += decisions
     return {
         "job": "ingest",
         "batch": number,
         "decisions": sum(by_day.values()),
-        "days": by_day,
+        "days": dict(by_day),
+        "hours": hours,
         "quarantined": sum(by_column.values()),
         "quarantined_by_column": {column or "(line)": count for column, count in sorted(by_column.items())},
         **versions(rows.sparkSession),

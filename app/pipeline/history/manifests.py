@@ -1,7 +1,8 @@
 """The manifests of the export, which say what was exported: a batch without a manifest does not exist."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, replace
+from datetime import date
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -37,6 +38,8 @@ class Batch:
     hash: str
     days: Sequence[str]
     counts: Mapping[str, int]
+    changes: Sequence[Sequence[int]] | None = None
+    """Its changes of ACLs by the hour, as `records.changes_by_hour` has them; None in a manifest that lacks them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,10 @@ class Exported:
     def after(self, offset: int) -> "Exported":
         """With those batches only that have records after this offset."""
         return replace(self, batches=tuple(batch for batch in self.batches if batch.last_offset > offset))
+
+    def since(self, day: date) -> "Exported":
+        """With those batches only that have records of this day (UTC) or later."""
+        return replace(self, batches=tuple(batch for batch in self.batches if max(batch.days, default="") >= str(day)))
 
     def faults(self) -> list[str]:
         found: list[str] = []
@@ -135,7 +142,13 @@ def _base_manifest(home: Home) -> str:
 
 def _read(kind: type[_Kind], document: Mapping[str, Any]) -> _Kind:
     try:
-        return kind(**{name: document[name] for name in kind.__dataclass_fields__})
+        return kind(
+            **{
+                name: document[name]
+                for name, known in kind.__dataclass_fields__.items()
+                if name in document or known.default is MISSING
+            }
+        )
     except KeyError as missing:
         raise PipelineError(
             f"a manifest of the export lacks {missing}; restore it, or export into a new --home"

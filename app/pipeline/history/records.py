@@ -16,6 +16,8 @@ from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.history.source import moment
 from app.pipeline.spark.errors import PipelineError
 
+HOUR_S = 3_600
+
 CREATED, REMOVED, CONFIGURED = (
     kind.__name__ for kind in (AccessControlEntryRecord, RemoveAccessControlEntryRecord, ConfigRecord)
 )
@@ -84,6 +86,18 @@ def fold_acls(records: DataFrame, base: DataFrame | None = None) -> DataFrame:
         changes = there.unionByName(changes)
     latest = changes.groupBy("id").agg(sf.max_by(sf.struct("is_there", *BINDING_FIELDS), "offset").alias("latest"))
     return latest.where("latest.is_there").select("id", *(f"latest.{name}" for name in BINDING_FIELDS))
+
+
+def changes_by_hour(records: DataFrame) -> list[list[int]]:
+    """For each hour (its number from 1970 on) with changes of ACLs: when the first and the last was recorded, in
+    seconds since 1970, and how many ACLs were created and removed.
+    """
+    seconds = sf.unix_seconds("recorded_at")
+    changes = records.where(sf.col("kind").isin(CREATED, REMOVED))
+    by_hour = changes.groupBy(sf.floor(seconds / HOUR_S).cast("bigint").alias("hour")).agg(
+        sf.min(seconds), sf.max(seconds), sf.count_if(sf.col("kind") == CREATED), sf.count_if(sf.col("kind") == REMOVED)
+    )
+    return [list(row) for row in by_hour.collect()]
 
 
 def fold_configs(records: DataFrame) -> DataFrame:

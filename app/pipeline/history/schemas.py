@@ -65,6 +65,15 @@ FILES = columns(
 """Files of the decision log that were read: where, how long and of when (microseconds since 1970) they were; which
 stream they hold up to which line, and the digest of these lines; by which path an earlier version had read them."""
 
+USES = columns(
+    """principal string not null, host string not null, operation string not null, resource_type string not null,
+    resource_name string not null, result string not null, rule string not null, acl_id string,
+    epoch string not null, sampled double not null, decisions bigint not null, first_time timestamp not null,
+    last_time timestamp not null, first_offset bigint not null, last_offset bigint not null"""
+)
+"""What decisions amount to: one row for all that are alike, with how many they are, and their first and last time and
+offset. Parquet also has `day`."""
+
 RESOURCES = columns("resource_type string not null, resource_name string not null")
 """Resources that exist (or were asked for): TOPIC, GROUP, ...; no wildcard among them."""
 

@@ -10,35 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from app.pipeline.access.resources import read_resources, seen_resources
 from app.pipeline.context import JobContext
-from app.pipeline.history.decision_log import LogWindow, read_decisions
-from app.pipeline.history.export import base_acls, exported_records
+from app.pipeline.history.decision_log import LogWindow, open_log
+from app.pipeline.history.export import damage, records_of
+from app.pipeline.history.folding import refuse_partial
+from app.pipeline.history.logged_hours import LoggedHour, hours_of, logged_hours
 from app.pipeline.history.manifests import read_exported
-from app.pipeline.history.records import CREATED
+from app.pipeline.history.records import CREATED, HOUR_S
 from app.pipeline.history.snapshot import Snapshot
-from app.pipeline.history.source import moment, timestamp
-from app.pipeline.spark.errors import NoDecisionsError
-from app.pipeline.spark.storage import Home
+from app.pipeline.history.source import timestamp
+from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 
-_HOUR_S = 3_600
 _HOURS_A_DAY = 24
-_BEGAN = datetime(1970, 1, 1, tzinfo=UTC)
 _ROUNDING = 1e-9
 _LEFT_OUT = "UNUSED, OVER_BROAD, and DETACHED by the names in the log, are left out"
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedHour:
-    began: datetime
-    decisions: int
-    first_time: datetime
-    last_time: datetime
-    sampled: float
-    """The smallest share of requests that was logged in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +51,7 @@ class Coverage:
         if not self.hours:
             return self
         began = self.hours[-1].last_time - timedelta(days=days)
-        return Coverage([each for each in self.hours if each.began > began - timedelta(seconds=_HOUR_S)])
+        return Coverage([each for each in self.hours if each.began > began - timedelta(seconds=HOUR_S)])
 
     def reaching_back(self, days: int) -> datetime | None:
         """The latest time since which it covers so many days; None if it covers less."""
@@ -81,20 +70,8 @@ class Coverage:
 
 
 def coverage_of(decisions: DataFrame) -> Coverage:
-    number = sf.floor(sf.unix_seconds("time") / _HOUR_S).cast("bigint").alias("number")
-    by_hour = decisions.groupBy(number).agg(
-        sf.count(sf.lit(1)).alias("decisions"),
-        sf.unix_micros(sf.min("time")).alias("first"),
-        sf.unix_micros(sf.max("time")).alias("last"),
-        sf.min("sampled").alias("sampled"),
-    )
-    rows = sorted(tuple(row) for row in by_hour.collect())
-    return Coverage(
-        [
-            LoggedHour(_BEGAN + timedelta(seconds=number * _HOUR_S), count, moment(first), moment(last), sampled)
-            for number, count, first, last, sampled in rows
-        ]
-    )
+    """Of a part of the log, which is read for it."""
+    return Coverage(logged_hours(hours_of(decisions)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +79,7 @@ class Log:
     """A part of the decision log. `summary` says what it covers, or why nothing is judged by it."""
 
     decisions: DataFrame
+    """USES, persisted."""
     coverage: Coverage
     judged: DataFrame | None
     """The ACLs (`acl_id`) of which it covers enough time to judge them."""
@@ -140,13 +118,12 @@ class Names:
 def log_of(context: JobContext, arguments: argparse.Namespace, snapshot: Snapshot) -> Log | None:
     """The last days of the log; None, and a note, if nothing was ingested."""
     try:
-        decisions = read_decisions(context.spark, context.home)
+        whole = open_log(context.spark, context.home)
     except NoDecisionsError as fault:
         context.console.note(f"without a log there is no UNUSED and no OVER_BROAD: {fault}")
         return None
-    coverage = coverage_of(decisions).last_days(arguments.days)
-    if coverage.hours:
-        decisions = read_decisions(context.spark, context.home, coverage.hours[0].began)
+    coverage = Coverage(whole.hours()).last_days(arguments.days)
+    decisions = whole.uses(coverage.hours[0].began if coverage.hours else None).persist()
     return Log(decisions, coverage, *_judged(context, arguments.min_days, snapshot, coverage))
 
 
@@ -158,9 +135,9 @@ def _judged(context: JobContext, days: int, snapshot: Snapshot, coverage: Covera
     if since is None:
         need = f"{_LEFT_OUT}: {covered} and must cover {days} days (--min-days)"
         return None, f"{need}; hours without a logged decision don't count"
-    there = _there_at(context.spark, context.home, since)
+    there = _there_at(context, snapshot, since)
     if there is None:
-        why = f"{_LEFT_OUT}: only an export tells which ACLs were there for {days} days of the log"
+        why = f"{_LEFT_OUT}: only an export up to this offset tells which ACLs were there for {days} days of the log"
         return None, f"{why}; run `klamm pipeline export`"
     return there, f"{covered}; by it only ACLs are judged that were there for {days} days of that (--min-days)"
 
@@ -181,17 +158,23 @@ def names_of(context: JobContext, arguments: argparse.Namespace, log: Log | None
     return Names(listed, seen_resources(log.decisions).persist())
 
 
-def _there_at(spark: SparkSession, home: Home, time: datetime) -> DataFrame | None:
-    """The ACLs (`acl_id`) that an export shows to have been there by this time; None if there is no export.
+def _there_at(context: JobContext, snapshot: Snapshot, time: datetime) -> DataFrame | None:
+    """The ACLs (`acl_id`) of the snapshot that an export shows to have been there by this time; None if none shows it.
 
-    The ACLs that an export begins with are only known to be there when it was begun.
+    Only records after this time are read. The ACLs that an export begins with are only known to be there when it was
+    begun.
     """
-    exported = read_exported(spark, home)
-    if exported is None:
+    exported = read_exported(context.spark, context.home)
+    if exported is not None and (faults := exported.faults()):
+        raise PipelineError(damage(faults))
+    if exported is None or exported.epoch != snapshot.epoch or exported.last_offset < snapshot.offset:
         return None
-    created = exported_records(spark, home).filter(sf.col("kind") == CREATED)
-    old = created.filter(sf.col("recorded_at") <= timestamp(time)).select("acl_id")
-    base = base_acls(spark, home, exported)
-    if base is None or exported.base is None or datetime.fromisoformat(exported.base.taken_at) > time:
-        return old
-    return old.unionByName(base.select(sf.col("id").alias("acl_id")))
+    there = snapshot.acls.select(sf.col("id").alias("acl_id"))
+    if exported.base is not None and datetime.fromisoformat(exported.base.taken_at) > time:
+        return there.limit(0)
+    later = exported.since(time.astimezone(UTC).date())
+    records = records_of(context.spark, context.home, later)
+    # INVARIANT: an ACL whose record is lost must not look old.
+    refuse_partial(records, later)
+    young = records.filter((sf.col("kind") == CREATED) & (sf.col("recorded_at") > timestamp(time)))
+    return there.join(young.select("acl_id"), "acl_id", "left_anti")

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from app.core.authorize import Rule
@@ -70,8 +70,8 @@ class Search:
         # Each append to the files that `left` is read from would drop Spark's cache, and the replay would run twice.
         left = _without(self.snapshot.acls, saved().select(sf.col("acl_id").alias("id"))).localCheckpoint()
         # Whoever was a super user may not be one tomorrow, and without an authorizer everybody is logged as one.
-        asked = questions(log.decisions.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value)))
-        replayed = replay(left, asked, allow_everyone=is_open, buckets=self.arguments.buckets).persist()
+        every = questions(log.decisions.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value))).persist()
+        replayed = replay(left, every, allow_everyone=is_open, buckets=self.arguments.buckets).persist()
         logged = log.decisions.select("acl_id").distinct().localCheckpoint()
         yield unused(left, replayed, logged, log=log.words, allow_everyone=is_open, judged=judged)
         # An ACL that is UNUSED must not be counted on to keep a resource closed: it may be gone by then.
@@ -92,6 +92,7 @@ class Search:
             again.unpersist()
             yield from _kept(_without(back, _ids(saved(), UNUSED)), _without(needed, broad.select("id")), saved)
         replayed.unpersist()
+        every.unpersist()
 
     def _back(self, found: DataFrame, broad: DataFrame) -> DataFrame:
         """The REDUNDANT ACLs that are not, because the ACL that made them so goes for another reason."""
@@ -121,8 +122,8 @@ class Search:
         spark, home = self.context.spark, self.context.home
         exported = read_exported(spark, home)
         if exported is None or exported.epoch != self.snapshot.epoch or exported.faults():
-            return self.snapshot.acls, of_this.filter(sf.col("offset") == self.snapshot.offset)
-        known = of_this.filter(sf.col("offset").between(exported.start_offset, exported.last_offset))
+            return self.snapshot.acls, of_this.filter(_made_at(self.snapshot.offset, self.snapshot.offset))
+        known = of_this.filter(_made_at(exported.start_offset, exported.last_offset))
         return acls_ever(spark, home, exported), known
 
 
@@ -150,3 +151,8 @@ def _ids(found: DataFrame, kind: str) -> DataFrame:
 
 def _without(acls: DataFrame, ids: DataFrame) -> DataFrame:
     return acls.join(ids, "id", "left_anti").select(ACLS.fieldNames())
+
+
+def _made_at(first: int, last: int) -> Column:
+    """Of USES: surely made at one of these offsets."""
+    return sf.col("first_offset").between(first, last) | sf.col("last_offset").between(first, last)

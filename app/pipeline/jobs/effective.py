@@ -5,7 +5,15 @@ import argparse
 from app.pipeline.access.effective import save_effective
 from app.pipeline.context import Job, JobContext
 from app.pipeline.history.snapshot import load_snapshot
-from app.pipeline.jobs.inputs import add_offset, add_resources, check_resources, resources_are_there, resources_of
+from app.pipeline.jobs.inputs import (
+    add_keep,
+    add_offset,
+    add_resources,
+    check_resources,
+    keep_latest,
+    resources_are_there,
+    resources_of,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expanded", action="store_true", help="also write a row for each resource, principal and host; can be long"
     )
+    add_keep(parser)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -22,6 +31,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         resources = resources_of(context, arguments)
     with context.console.step(f"working out the masks at offset {snapshot.offset:,}"):
         saved = save_effective(context.spark, context.home, snapshot, resources, pairs=arguments.expanded)
+    keep_latest(context, JOB.name, arguments.keep, snapshot.offset)
     for table, count in saved["counts"].items():
         context.metrics.count(f"{table}_written", count)
     counts = ", ".join(f"{count:,} {table}" for table, count in saved["counts"].items())

@@ -14,7 +14,7 @@ from app.pipeline.hygiene.evidence import Log, log_of
 from app.pipeline.hygiene.findings import HygieneFindings, in_order
 from app.pipeline.hygiene.mending import KLAMM, TOOLS, csv_lines, script_lines
 from app.pipeline.hygiene.search import Search
-from app.pipeline.jobs.inputs import add_offset, add_replay_arguments, add_top, snapshot_is_there
+from app.pipeline.jobs.inputs import add_keep, add_offset, add_replay_arguments, add_top, keep_latest, snapshot_is_there
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.options import checked
 from app.pipeline.spark.row_output import write_lines
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"({_MIN_DAYS}; 0 takes a log of any length)",
     )
     add_replay_arguments(parser)
+    add_keep(parser)
     add_top(parser, "findings")
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write all findings here as well")
     parser.add_argument(
@@ -76,8 +77,11 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     log = log_of(context, arguments, snapshot)
     with context.console.step(f"looking through the ACLs at offset {snapshot.offset:,}"):
         found = Search(context, arguments, snapshot, log).run()
+    if log is not None:
+        log.decisions.unpersist()
     _show(context, found, arguments.top, log)
     _write_files(context, found, arguments)
+    keep_latest(context, JOB.name, arguments.keep, snapshot.offset)
     return 1 if arguments.fail_on_findings and any(found.manifest["counts"].values()) else 0
 
 

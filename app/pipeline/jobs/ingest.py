@@ -13,6 +13,7 @@ from app.pipeline.context import Job, JobContext
 from app.pipeline.history.earlier_reads import EarlierReads
 from app.pipeline.history.ingest import BatchDone, Ingesting, finished_batches, ingest_batch, next_batch
 from app.pipeline.history.log_files import LogFile, Taken, explained, known_files, new_files
+from app.pipeline.history.merging import merge_days, remove_merged
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.options import INT_MAX, checked
@@ -60,7 +61,11 @@ def add_decisions(parser: argparse.ArgumentParser, what: str, *, required: bool)
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     with home_lock(context.home, "ingest"):
-        return _ingest(context, arguments)
+        remove_merged(context.spark, context.home)
+        status = _ingest(context, arguments)
+        with context.console.step("merging the batches of days"):
+            merge_days(context.spark, context.home)
+        return status
 
 
 def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:

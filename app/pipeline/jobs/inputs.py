@@ -13,12 +13,14 @@ from app.formats.arguments import whole_number
 from app.pipeline.access.replay import DEFAULT_BUCKETS
 from app.pipeline.access.resources import read_resources, resource_list, seen_resources
 from app.pipeline.context import JobContext, LocalHome
-from app.pipeline.history.decision_log import read_decisions
+from app.pipeline.history.decision_log import open_log
+from app.pipeline.history.retention import KEPT, remove_old
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from app.pipeline.spark.options import INT_MAX, LONG_MAX, checked, parse_time
 
 _MOST_BUCKETS = 10_000
 _SHOWN = 20
+_OFFSETS_SHOWN = 5
 _MOST_ACLS = 100_000
 """How many ACLs one question is answered from; for more there is `effective --expanded`."""
 
@@ -31,6 +33,25 @@ def add_offset(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the snapshot at this offset (default: the latest)",
     )
+
+
+def add_keep(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep",
+        type=whole_number(1, INT_MAX),
+        default=KEPT,
+        metavar="N",
+        help=f"keep the results at the N latest offsets, and those that later jobs rely on; remove older ones ({KEPT})",
+    )
+
+
+def keep_latest(context: JobContext, job: str, keep: int, made: int) -> None:
+    """To be called in the end, once the results at the offset `made` are complete."""
+    gone = remove_old(context.spark, context.home, job, keep, made)
+    context.metrics.count("results_removed", len(gone))
+    if gone:
+        shown = ", ".join(map(str, gone[:_OFFSETS_SHOWN])) + (", ..." if len(gone) > _OFFSETS_SHOWN else "")
+        context.console.note(f"removed {len(gone):,} older than the {keep:,} latest, at offset {shown} (--keep)")
 
 
 def snapshot_is_there(arguments: argparse.Namespace, home: LocalHome) -> None:
@@ -76,7 +97,7 @@ def resources_of(context: JobContext, arguments: argparse.Namespace) -> DataFram
     if listed is not None and not arguments.seen:
         return listed
     try:
-        seen = seen_resources(read_decisions(context.spark, context.home, arguments.since))
+        seen = seen_resources(open_log(context.spark, context.home).uses(arguments.since))
     except NoDecisionsError as fault:
         if listed is None:
             raise _or_list(fault) from None

@@ -8,7 +8,7 @@ from pathlib import Path
 from app.pipeline.access.resources import resource_list
 from app.pipeline.context import Job, JobContext
 from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapshot
-from app.pipeline.jobs.inputs import add_allow_everyone
+from app.pipeline.jobs.inputs import add_allow_everyone, add_keep
 from app.pipeline.spark.errors import NotYetError
 from app.pipeline.spark.faults import explain
 from app.pipeline.spark.options import JobParser, checked
@@ -16,8 +16,9 @@ from app.pipeline.spark.options import JobParser, checked
 _IS_OPEN = "allow_everyone_if_no_acl_found"
 _PASSED_ON = {
     "ingest": ("decisions",),
-    "effective": ("resources",),
-    "hygiene": ("resources", "min_days", "days", "tool", _IS_OPEN),
+    "snapshot": ("keep",),
+    "effective": ("resources", "keep"),
+    "hygiene": ("resources", "min_days", "days", "tool", _IS_OPEN, "keep"),
     "report": (_IS_OPEN, "teams", "output"),
 }
 """The options of the night that each job gets."""
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, metavar="N", type=kind, default=argparse.SUPPRESS, help=f"how many days {what}")
     hygiene.add_tool(parser, argparse.SUPPRESS)
     add_allow_everyone(parser, ", as `hygiene` and `report` have it", argparse.SUPPRESS)
+    add_keep(parser)
     parser.add_argument("--teams", metavar="FILE", help="whose principals are whose in the report, as `report` has it")
     parser.add_argument(
         "--output", metavar="FILE", type=Path, help="the report to write (report.html in a local --home)"
@@ -86,7 +88,7 @@ def options_of(step: Job, arguments: argparse.Namespace) -> list[str] | None:
     ]
     if (step is ingest.JOB and not options) or (step is report.JOB and report.undrawable()):
         return None
-    if step is effective.JOB and options and arguments.decisions is not None:
+    if step is effective.JOB and arguments.resources is not None and arguments.decisions is not None:
         options.append("--seen")
     return options
 

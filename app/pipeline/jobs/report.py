@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -13,14 +14,23 @@ from pyspark.sql import functions as sf
 from app.pipeline.access.effective import load_effective, not_effective_at
 from app.pipeline.access.replay import open_to_all
 from app.pipeline.context import Job, JobContext, LocalHome
-from app.pipeline.history.decision_log import read_decisions
-from app.pipeline.history.export import exported_records
+from app.pipeline.history.decision_log import open_log
+from app.pipeline.history.export import growth_by_hour, records_of, whole_export
+from app.pipeline.history.manifests import Exported
 from app.pipeline.history.schemas import FLIPS
 from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.hygiene.findings import load_findings
 from app.pipeline.jobs.inputs import add_allow_everyone, add_offset
 from app.pipeline.jobs.what_if import change_name
-from app.pipeline.report.figures import AccessFigures, Figures, Head, HygieneFigures, LookupFigures, WhatIfFigures
+from app.pipeline.report.figures import (
+    AccessFigures,
+    Figures,
+    GrowthFigures,
+    Head,
+    HygieneFigures,
+    LookupFigures,
+    WhatIfFigures,
+)
 from app.pipeline.report.heat import heat_figures
 from app.pipeline.report.lookup import lookup_figures
 from app.pipeline.report.reach import AccessTables, open_by_default, reach, read_teams
@@ -31,6 +41,8 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.options import checked, home_of
 from app.pipeline.spark.row_output import write_whole
 from app.pipeline.spark.storage import Home, existing
+
+_Read = TypeVar("_Read")
 
 _FILE = "report.html"
 _DRAWN_BY = ("jinja2", "plotly")
@@ -52,17 +64,21 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     output = _output(context.home.root, arguments.output)
     console, why = context.console, dict[str, str]()
-    log = _unless_missing(read_decisions, context, "decisions", why)
+    log = _unless_missing(open_log, context, "decisions", why)
+    uses = None if log is None else log.uses().persist()
     with console.step("who reaches what"):
-        access, counts, lookup = _access(context, snapshot, log, arguments)
+        access, counts, lookup = _access(context, snapshot, uses, arguments)
     with console.step("how the store grew"):
-        records = _unless_missing(exported_records, context, "growth", why)
-        growth = None if records is None else growth_figures(records, counts["ACLs"], snapshot.offset)
+        exported = _unless_missing(whole_export, context, "growth", why)
+        growth = None if exported is None else _growth(context, exported, counts["ACLs"], snapshot.offset)
     with console.step("what could be tidied up, and what a change would break"):
         hygiene = _hygiene(context, snapshot, why)
         what_if = _what_if(context, arguments.what_if)
     with console.step("what was decided"):
-        decisions = None if log is None else decision_figures(log)
+        decisions = None
+        if log is not None and uses is not None:
+            decisions = decision_figures(log.hours(), uses, log.decisions)
+            uses.unpersist()
     if decisions is not None:
         counts["decisions"] = round(decisions.allowed + decisions.denied)
     if hygiene is not None:
@@ -114,7 +130,7 @@ def _output(root: str, output: Path | None) -> Path:
 
 
 def _access(
-    context: JobContext, snapshot: Snapshot, log: DataFrame | None, arguments: argparse.Namespace
+    context: JobContext, snapshot: Snapshot, uses: DataFrame | None, arguments: argparse.Namespace
 ) -> tuple[AccessFigures, dict[str, int], LookupFigures]:
     spark = context.spark
     saved = load_effective(spark, context.home, snapshot.offset)
@@ -127,7 +143,7 @@ def _access(
     opened = open_by_default(tables).count() if allow_everyone else 0
     figures = heat_figures(reached, tables.resources, open_by_default=opened)
     reached.unpersist()
-    lookup = lookup_figures(tables, log, named, allow_everyone=allow_everyone)
+    lookup = lookup_figures(tables, uses, named, allow_everyone=allow_everyone)
     sums = snapshot.acls.agg(sf.count("*").alias("ACLs"), sf.countDistinct("principal").alias("principals"))
     counts = {**sums.collect()[0].asDict(), "resources": saved.manifest["counts"]["resources"]}
     return figures, counts, lookup
@@ -157,9 +173,14 @@ def _what_if(context: JobContext, name: str | None) -> WhatIfFigures | None:
     return what_if_figures(wanted["name"], wanted["offset"], flips)
 
 
+def _growth(context: JobContext, exported: Exported, acls: int, offset: int) -> GrowthFigures | None:
+    by_hour = growth_by_hour(context.spark, context.home, exported, offset)
+    return growth_figures(by_hour, lambda: records_of(context.spark, context.home, exported), acls, offset)
+
+
 def _unless_missing(
-    read: Callable[[SparkSession, Home], DataFrame], context: JobContext, part: str, why: dict[str, str]
-) -> DataFrame | None:
+    read: Callable[[SparkSession, Home], _Read], context: JobContext, part: str, why: dict[str, str]
+) -> _Read | None:
     """What is read; None if its job has not been run, and the page says so."""
     try:
         return read(context.spark, context.home)

@@ -7,8 +7,9 @@ from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext, LocalHome
 from app.pipeline.history.folding import snapshot_at
 from app.pipeline.history.manifests import read_exported
-from app.pipeline.history.snapshot import Snapshot, load_snapshot, refuse_other, save_snapshot
+from app.pipeline.history.snapshot import SNAPSHOTS, Snapshot, load_snapshot, refuse_other, save_snapshot
 from app.pipeline.history.source import read_table
+from app.pipeline.jobs.inputs import add_keep, keep_latest
 from app.pipeline.spark.jdbc import check_reachable, jdbc_source
 from app.pipeline.spark.options import LONG_MAX, checked, parse_time
 
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the state after the last transaction recorded at or before 2026-11-22T12:00:00Z",
     )
     which.add_argument("--from-table", action="store_true", help="the state as of now, read from the tables themselves")
+    add_keep(parser)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -41,6 +43,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     with context.console.step(f"saving the state at offset {snapshot.offset:,}"):
         save_snapshot(context.spark, context.home, snapshot)
         count = load_snapshot(context.spark, context.home, snapshot.offset).acls.count()
+    keep_latest(context, SNAPSHOTS, arguments.keep, snapshot.offset)
     context.metrics.count("acls_written", count)
     context.console.say(f"{count:,} ACLs and {len(snapshot.configs)} configs at offset {snapshot.offset}")
     return 0

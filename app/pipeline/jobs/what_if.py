@@ -15,7 +15,7 @@ from app.pipeline.access.changes import Candidate, refuse_excessive
 from app.pipeline.access.replay import open_to_all, questions, replay_change
 from app.pipeline.access.what_if import CREATED, DELETED, changes_of, flips_of, sided_acls, totals_of
 from app.pipeline.context import Job, JobContext, LocalHome
-from app.pipeline.history.decision_log import LogWindow, log_window, read_decisions
+from app.pipeline.history.decision_log import LogWindow, log_window, open_log
 from app.pipeline.history.schemas import FLIPS
 from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs.inputs import add_period, add_replay_arguments, add_top, check_period
@@ -94,7 +94,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         context.home.room("what-if", arguments.name, part) for part in ("changes", "flips", "manifest")
     )
     snapshot = load_snapshot(spark, context.home)
-    decisions = read_decisions(spark, context.home, arguments.since, arguments.until)
+    decisions = open_log(spark, context.home).uses(arguments.since, arguments.until).persist()
     sided = sided_acls(snapshot.acls, candidate).persist(StorageLevel.DISK_ONLY)
     with context.console.step(f"applying {len(arguments.changes)} files to the ACLs at offset {snapshot.offset}"):
         counts = _write_changes(changes_path, sided, candidate)
@@ -102,9 +102,10 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         window = log_window(decisions)
     # Without stored super users, the log says who was one.
     supers = snapshot.config.super_users if SUPER_USERS in snapshot.configs else None
+    asked = questions(decisions, supers).persist()
     replayed = replay_change(
         sided,
-        questions(decisions, supers),
+        asked,
         allow_everyone=open_to_all(arguments.allow_everyone_if_no_acl_found, snapshot, decisions),
         buckets=arguments.buckets,
     ).persist(StorageLevel.DISK_ONLY)
@@ -131,8 +132,8 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     if arguments.csv is not None:
         with context.console.step(f"writing {arguments.csv}"):
             _write_csv(arguments.csv, flips)
-    replayed.unpersist()
-    sided.unpersist()
+    for each in (decisions, asked, replayed, sided):
+        each.unpersist()
     fatal = counts["newly_denied"] + (counts["newly_allowed"] if arguments.fail_on == "any" else 0)
     return 1 if fatal else 0
 

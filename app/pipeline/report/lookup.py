@@ -15,6 +15,7 @@ from app.core.authorize import AuthorizationResult
 from app.core.kafka.codes import AclOperation
 from app.pipeline.access.lookup import operation_words
 from app.pipeline.access.patterns import RESOURCE
+from app.pipeline.history.decision_log import weighted
 from app.pipeline.history.schemas import RESOURCES, columns
 from app.pipeline.report.figures import HeldPattern, LookupFigures, PrincipalEntry, ResourceEntry, Some
 from app.pipeline.report.heat import prefix_of
@@ -37,7 +38,8 @@ _HELD = columns("principal string, patterns int, first array<array<string>>")
 def lookup_figures(
     tables: AccessTables, decisions: DataFrame | None, teams: DataFrame | None, *, allow_everyone: bool
 ) -> LookupFigures:
-    """`decisions` is None if none was ever logged. Resources and principals in use come first."""
+    """`decisions` (or their USES) is None if none was ever logged. Resources and principals in use come first."""
+    decisions = None if decisions is None else weighted(decisions)
     resources = tables.resources.where(watched(sf.col("resource_type")) != 0)
     entries = _resource_entries(tables, _kept_resources(resources, decisions), allow_everyone=allow_everyone)
     principals = _principals(tables.masks, decisions)
@@ -74,7 +76,7 @@ def _kept_resources(resources: DataFrame, decisions: DataFrame | None) -> list[R
 
 
 def _latest(wanted: Column) -> Column:
-    return sf.max(sf.when(wanted, sf.unix_seconds("time")))
+    return sf.max(sf.when(wanted, sf.unix_seconds("last_time")))
 
 
 def _resource_entries(tables: AccessTables, kept: list[Row], *, allow_everyone: bool) -> list[ResourceEntry]:

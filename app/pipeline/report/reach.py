@@ -1,7 +1,8 @@
 """Which team reaches how many resources under which prefix, with every DENY taken off.
 
-Most principals have no DENY, and most resources have none for everybody: their ACLs are summed up by team before they
-are joined with the resources. The others pass `Denials` resource by resource, in sorted streams of bounded memory.
+Most ACLs cover no resource that a DENY of their principal, or one for everybody, covers as well: they are summed up by
+team before they are joined with the resources. The others pass `Denials` resource by resource, in sorted streams of
+bounded memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -70,13 +71,13 @@ def reach(
     denies = denies.select(*PATTERN, "principal", sf.lit(None).cast("string").alias("team"), "host", "mask")
     marked = denies.where(sf.col("principal") == WILDCARD_PRINCIPAL).select(*PATTERN).distinct()
     touched = tables.nodes.join(marked, list(PATTERN), "left_semi").select(*RESOURCE).distinct()
-    denied = denies.where(sf.col("principal") != WILDCARD_PRINCIPAL).select("principal").distinct()
+    held = _held_down(denies.where(sf.col("principal") != WILDCARD_PRINCIPAL), tables.nodes)
     calm_nodes = tables.nodes.join(touched, list(RESOURCE), "left_anti")
     touched_nodes = tables.nodes.join(touched, list(RESOURCE), "left_semi")
-    calm = allows.join(denied, "principal", "left_anti")
+    calm = allows.join(held, list(held.columns), "left_anti")
     quick = calm.groupBy(*PATTERN, "team").agg(sf.bit_or("mask").alias("bits"))
     careful = _at(calm, touched_nodes, _ALLOW)
-    careful = careful.unionByName(_at(allows.join(denied, "principal", "left_semi"), tables.nodes, _ALLOW))
+    careful = careful.unionByName(_at(allows.join(held, list(held.columns), "left_semi"), tables.nodes, _ALLOW))
     careful = careful.unionByName(_at(denies, tables.nodes, _DENY))
     found = quick.join(calm_nodes, list(PATTERN)).select(*RESOURCE, "team", "bits")
     sorted_rows = careful.repartition(*RESOURCE).sortWithinPartitions(*RESOURCE, "whose", "turn")
@@ -86,6 +87,13 @@ def reach(
         bits = watched(sf.col("resource_type")).alias("bits")
         found = found.unionByName(opened.select(*RESOURCE, sf.lit(EVERYONE).alias("team"), bits))
     return found.groupBy(*RESOURCE, "team").agg(sf.bit_or("bits").alias("bits"))
+
+
+def _held_down(denies: DataFrame, nodes: DataFrame) -> DataFrame:
+    """(PATTERN, principal): a DENY of the principal covers at least one resource of the pattern."""
+    denied = denies.select(*PATTERN, "principal").distinct().join(nodes, list(PATTERN))
+    denied = denied.select(*RESOURCE, "principal").distinct()
+    return denied.join(nodes, list(RESOURCE)).select(*PATTERN, "principal").distinct()
 
 
 def _reachable(allows: DataFrame) -> DataFrame:

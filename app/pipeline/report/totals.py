@@ -1,11 +1,15 @@
 """Totals for the page: how the store grew, what was decided, what hygiene found, and what a change would break."""
 
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from app.pipeline.history.records import CREATED, REMOVED
+from app.pipeline.history.decision_log import weighted
+from app.pipeline.history.logged_hours import LoggedHour
+from app.pipeline.history.records import CREATED, HOUR_S, REMOVED
 from app.pipeline.report.figures import (
     Bucket,
     DecisionFigures,
@@ -23,8 +27,8 @@ MOST_FINDINGS = 5
 """Of each kind."""
 MOST_FLIPS = 20
 
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-_STEPS = (1, 2, 5, 10, 30, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY)
+_MINUTE, _DAY = 60, 86_400
+_STEPS = (1, 2, 5, 10, 30, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, HOUR_S, 6 * HOUR_S, _DAY, 7 * _DAY, 28 * _DAY)
 
 
 def step_for(seconds: int) -> int:
@@ -33,47 +37,70 @@ def step_for(seconds: int) -> int:
     return next((step for step in _STEPS if seconds <= step * MOST_BUCKETS), whole_days)
 
 
-def timeline(table: DataFrame, time: str, first: Column, second: Column) -> Timeline | None:
+def timeline(table: DataFrame, seconds: Column, step: int, first: Column, second: Column) -> Timeline | None:
     """Sums of two columns over time; None where the table has no row."""
-    seconds = sf.unix_seconds(time)
-    ends = table.agg(sf.min(seconds).alias("first"), sf.max(seconds).alias("last")).collect()[0]
-    if ends["first"] is None:
-        return None
-    step = step_for(ends["last"] - ends["first"])
     start = sf.floor(seconds / sf.lit(step)) * sf.lit(step)
     sums = table.groupBy(start.cast("long").alias("start")).agg(sf.sum(first).alias("one"), sf.sum(second).alias("two"))
-    known = {row["start"]: (row["one"], row["two"]) for row in sums.collect()}
-    starts = range(min(known), max(known) + 1, step)
-    return Timeline(step, [Bucket(start, *known.get(start, (0, 0))) for start in starts])
+    return _line(step, ((row["start"], row["one"], row["two"]) for row in sums.collect()))
 
 
-def growth_figures(records: DataFrame, acls: int, offset: int) -> GrowthFigures | None:
-    """How the ACLs grew to be so many at this offset; None if no change of an ACL is among the records."""
-    changes = records.where((sf.col("offset") <= sf.lit(offset)) & sf.col("kind").isin(CREATED, REMOVED))
-    created = (sf.col("kind") == sf.lit(CREATED)).cast("long")
-    line = timeline(changes, "recorded_at", created, 1 - created)
+def _line(step: int, sums: Iterable[tuple[int, float, float]]) -> Timeline | None:
+    """Of sums by their seconds since 1970, of which several may be of one bucket."""
+    ones, twos = defaultdict[int, float](float), defaultdict[int, float](float)
+    for seconds, one, two in sums:
+        start = seconds // step * step
+        ones[start] += one
+        twos[start] += two
+    if not ones:
+        return None
+    starts = range(min(ones), max(ones) + 1, step)
+    return Timeline(step, [Bucket(start, ones[start], twos[start]) for start in starts])
+
+
+def growth_figures(
+    by_hour: Sequence[Sequence[int]], records: Callable[[], DataFrame], acls: int, offset: int
+) -> GrowthFigures | None:
+    """How the ACLs grew to be so many at this offset, by `changes_by_hour`; None if no ACL has changed.
+
+    The records themselves are read only where an hour is too long for a bucket.
+    """
+    if not by_hour:
+        return None
+    step = step_for(max(each[2] for each in by_hour) - min(each[1] for each in by_hour))
+    if step >= HOUR_S:
+        line = _line(step, ((hour * HOUR_S, created, removed) for hour, _, _, created, removed in by_hour))
+    else:
+        changes = records().where((sf.col("offset") <= sf.lit(offset)) & sf.col("kind").isin(CREATED, REMOVED))
+        created = (sf.col("kind") == sf.lit(CREATED)).cast("long")
+        line = timeline(changes, sf.unix_seconds("recorded_at"), step, created, 1 - created)
     if line is None:
         return None
     gained = sum(bucket.first - bucket.second for bucket in line.buckets)
     return GrowthFigures(line, int(acls - gained))
 
 
-def decision_figures(decisions: DataFrame) -> DecisionFigures | None:
-    weight = sf.lit(1.0) / sf.col("sampled")
+def decision_figures(
+    hours: Sequence[LoggedHour], uses: DataFrame, decisions: Callable[[], DataFrame]
+) -> DecisionFigures | None:
+    """Of a log by its hours and USES. The decisions are read only where an hour is too long for a bucket."""
+    if not hours:
+        return None
+    weight = sf.col("decisions") / sf.col("sampled")
     denied = sf.when(sf.col("result") == sf.lit("DENIED"), weight).otherwise(sf.lit(0.0))
     allowed = weight - denied
-    line = timeline(decisions, "time", allowed, denied)
+    step = step_for(int(hours[-1].last_time.timestamp()) - int(hours[0].first_time.timestamp()))
+    if step >= HOUR_S:
+        line = _line(step, ((int(each.began.timestamp()), each.allowed, each.denied) for each in hours))
+    else:
+        line = timeline(weighted(decisions()), sf.unix_seconds("time"), step, allowed, denied)
     if line is None:
         return None
-    by_principal = decisions.groupBy("principal").agg(
-        sf.sum(allowed).alias("allowed"), sf.sum(denied).alias("denied"), sf.min("sampled").alias("sampled")
-    )
+    by_principal = uses.groupBy("principal").agg(sf.sum(allowed).alias("allowed"), sf.sum(denied).alias("denied"))
     by_principal.cache()
     busiest = by_principal.orderBy(sf.desc(sf.col("allowed") + sf.col("denied")), "principal").limit(MOST_PRINCIPALS)
     refused = by_principal.where("denied > 0").orderBy(sf.desc("denied"), "principal").limit(MOST_PRINCIPALS)
     principals = {row["principal"]: (row["allowed"], row["denied"]) for row in busiest.collect()}
     denied_most = {row["principal"]: row["denied"] for row in refused.collect()}
-    least = by_principal.agg(sf.min("sampled")).collect()[0][0]
     by_principal.unpersist()
     return DecisionFigures(
         allowed=round(sum(bucket.first for bucket in line.buckets)),
@@ -81,7 +108,7 @@ def decision_figures(decisions: DataFrame) -> DecisionFigures | None:
         principals=principals,
         denied_most=denied_most,
         timeline=line,
-        estimated=least < 1.0,
+        estimated=any(each.sampled < 1.0 for each in hours),
     )
 
 

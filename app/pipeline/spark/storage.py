@@ -4,9 +4,14 @@ Everything goes through Spark's own readers and writers, so `home` may be a fold
 """
 
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -27,19 +32,70 @@ class Home:
         return "/".join((self.root.rstrip("/"), *names))
 
 
+class _Listings:
+    """The documents that were found under each path with wildcards, by the end of their own path."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, dict[str, Any]]] | None = None
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        before, self._found = self._found, {}
+        try:
+            yield
+        finally:
+            self._found = before
+
+    def get(self, pattern: str) -> dict[str, dict[str, Any]] | None:
+        return None if self._found is None else self._found.get(pattern)
+
+    def put(self, pattern: str, documents: dict[str, dict[str, Any]]) -> None:
+        if self._found is not None:
+            self._found[pattern] = documents
+
+    def change(self, path: str, document: dict[str, Any] | None) -> None:
+        for pattern, documents in (self._found or {}).items():
+            if fnmatchcase(path, pattern):
+                documents.pop(_end_of(path, pattern), None)
+                if document is not None:
+                    documents[_end_of(path, pattern)] = document
+
+
+_listings = _Listings()
+
+
+def listed_once() -> AbstractContextManager[None]:
+    """Within it, documents of a path are looked for once: what this process writes and removes later is known."""
+    return _listings.kept()
+
+
+def _end_of(path: str, pattern: str) -> str:
+    """What tells one path of a pattern from another: its last parts, however its beginning is spelled."""
+    parts = pattern.count("/", pattern.find("*")) + 1
+    return "/".join(path.rstrip("/").split("/")[-parts:])
+
+
 def write_document(spark: SparkSession, path: str, document: Mapping[str, Any]) -> None:
     """Replaces what was there."""
-    row = spark.createDataFrame([(json.dumps(document, sort_keys=True),)], "value string")
+    text = json.dumps(document, sort_keys=True)
+    row = spark.createDataFrame([(text,)], "value string")
     row.coalesce(1).write.mode("overwrite").text(path)
+    _listings.change(path, json.loads(text))
 
 
 def read_documents(spark: SparkSession, path: str) -> list[dict[str, Any]]:
     """Those in all folders of this path (with wildcards). Raises PipelineError for what is no JSON object."""
+    found = _listings.get(path)
+    if found is None:
+        found = _documents(spark, path)
+        _listings.put(path, found)
+    return list(found.values())
+
+
+def _documents(spark: SparkSession, path: str) -> dict[str, dict[str, Any]]:
     frame = existing(spark, path, "text")
-    if frame is None:
-        return []
-    documents = []
-    for text, file in frame.select("value", "_metadata.file_path").collect():
+    documents: dict[str, dict[str, Any]] = {}
+    for text, file in () if frame is None else frame.select("value", "_metadata.file_path").collect():
         try:
             document = json.loads(text)
         except ValueError:
@@ -49,7 +105,7 @@ def read_documents(spark: SparkSession, path: str) -> list[dict[str, Any]]:
                 f"`{file}` is damaged, it holds no whole JSON object; restore it, or remove its folder and run the job "
                 "again that wrote it"
             )
-        documents.append(document)
+        documents[_end_of(unquote(file).rpartition("/")[0], path)] = document
     return documents
 
 
@@ -61,6 +117,16 @@ def existing(spark: SparkSession, path: str, kind: str = "parquet") -> DataFrame
         if fault.getCondition() in _NOT_THERE:
             return None
         raise
+
+
+def remove(spark: SparkSession, path: str) -> None:
+    """What is in this folder. In an object store an empty object may be left: Spark only overwrites."""
+    _listings.change(path, None)
+    folder = Path(path.removeprefix("file://"))
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    elif existing(spark, path, "text") is not None:
+        spark.createDataFrame([], "value string").write.mode("overwrite").text(path)
 
 
 def versions(spark: SparkSession) -> dict[str, str]:

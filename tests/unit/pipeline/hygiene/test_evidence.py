@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.pipeline.hygiene.evidence import Coverage, LoggedHour
+from app.pipeline.history.logged_hours import LoggedHour
+from app.pipeline.hygiene.evidence import Coverage
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -13,7 +14,7 @@ def hours(*numbers: int, sampled: float = 1.0) -> list[LoggedHour]:
     """An hour each, with one decision in the middle of it."""
     at = [BEGAN + timedelta(hours=number) for number in numbers]
     half = timedelta(minutes=30)
-    return [LoggedHour(each, 1, each + half, each + half, sampled) for each in at]
+    return [LoggedHour(each, 1, each + half, each + half, sampled, 1.0, 0.0) for each in at]
 
 
 def test_a_log_of_minutes_covers_no_days() -> None:
