@@ -29,6 +29,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
     for each in (
         Command("serve", "serve the REST API until SIGTERM or Ctrl-C", "app.cli.serve"),
         Command("migrate", "bring the database's schema to this version", "app.cli.migrate"),
+        Command(
+            "verify", "recompute the hash chain and the digest of a store, or of the feed's events", "app.cli.verify"
+        ),
         Command("import", "add a file's ACLs to the store, or to a running service", "app.cli.import_acls"),
         Command("token", "make a token for a caller", "app.cli.token"),
         Command(

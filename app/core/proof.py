@@ -38,6 +38,10 @@ class FeedProof:
     def acl_count(self) -> int:
         return len(self._acls)
 
+    @property
+    def config_count(self) -> int:
+        return len(self._configs)
+
     def begin(self, offset: int, chained: bytes, *, image_known: bool = True) -> None:
         """Go on from this offset and hash, with the rows of `add_acls` and `add_configs`, or without any image."""
         self.offset, self.hash = offset, chained

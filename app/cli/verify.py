@@ -1,0 +1,113 @@
+"""`klamm verify`: recomputes the hash chain and the digest of a store, or of a file of the feed's events."""
+
+import argparse
+from typing import TYPE_CHECKING, TextIO
+
+from app.cli.commands import SETTINGS_HELP, Run
+
+if TYPE_CHECKING:
+    from app.core.proof import FeedProof
+    from app.formats.database_url import DatabaseUrl
+
+DESCRIPTION = (
+    "Recomputes the hash of every record and the digest of all ACLs and properties, and compares them with what is "
+    "stated: in the database of KLAMM_DATABASE_URL, or in a file of events, one a line, as docs/feed.md says. Of a "
+    "store it reads everything, and locks nothing."
+)
+_EPILOG = f"""{SETTINGS_HELP} What counts here, with defaults:
+
+  KLAMM_DATABASE_URL       postgresql://user:password@host:port/database;
+                           not needed with a file
+  KLAMM_DATABASE_URL_FILE  file that holds the URL (none)
+
+Exit codes:
+
+  0    all of it holds
+  1    it is damaged, and the line says where; or it can't be read
+  2    a flag or a setting can't be used, or the file holds no events
+  130  interrupted"""
+
+_AT_ONCE = 1_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("file", nargs="?", metavar="FILE", help="events of a stream or an export (none: the database)")
+
+
+def load() -> Run:
+    import asyncio  # noqa: PLC0415 - slow to load, as is all below
+
+    from app.cli.database import named_database, settings_of  # noqa: PLC0415 - as above
+    from app.core.kafka.errors import PoisonedRecordException  # noqa: PLC0415 - as above
+    from app.core.proof import FeedDamagedError  # noqa: PLC0415 - as above
+    from app.formats.command_errors import CommandError, UsageError  # noqa: PLC0415 - as above
+    from app.formats.feed_check import EventCheck  # noqa: PLC0415 - as above
+    from app.formats.feed_events import NoEventError, events_in  # noqa: PLC0415 - as above
+
+    def proved(arguments: argparse.Namespace) -> "FeedProof":
+        if arguments.file is not None:
+            check = EventCheck()
+            with open(arguments.file, "rb") as stream:  # noqa: PTH123 - as it was named
+                check.follow_all(events_in(stream))
+            if not check.events:
+                raise UsageError(f"`{arguments.file}`: no event is in it; docs/feed.md says what they look like")
+            return check.proof
+        with settings_of(arguments) as settings:
+            if settings.database_url is None:
+                raise UsageError("what is to be verified? name a file of events, or set KLAMM_DATABASE_URL")
+            with named_database(settings):
+                return asyncio.run(_proved_store(settings.database_url))
+
+    def run(arguments: argparse.Namespace, out: TextIO) -> int:
+        try:
+            proof = proved(arguments)
+        except OSError as error:
+            raise UsageError(f"`{arguments.file}`: can't read it ({error.strerror})") from None
+        except NoEventError as fault:
+            raise UsageError(f"`{arguments.file}`: {fault}") from None
+        except (FeedDamagedError, PoisonedRecordException) as fault:
+            raise CommandError(f"damaged: {fault}") from None
+        image = "of the image nothing is known"
+        if proof.digest is not None:
+            image = f"{proof.acl_count:,} ACLs, {proof.config_count:,} properties, digest {proof.digest:064x}"
+        out.write(f"holds up to offset {proof.offset}: {proof.records:,} records, hash {proof.hash.hex()}; {image}\n")
+        return 0
+
+    return run
+
+
+async def _proved_store(url: "DatabaseUrl") -> "FeedProof":
+    """Table and head in one snapshot; then the records that led there. Raises FeedDamagedError."""
+    from app.core.kafka.bindings import NO_TERMS, StandardAcl  # noqa: PLC0415 - slow to load, as is all below
+    from app.core.proof import FeedDamagedError, FeedProof  # noqa: PLC0415 - as above
+    from app.runtime.continuity import transactions_of  # noqa: PLC0415 - as above
+    from app.store.reading.change_feed import PostgresChangeFeed  # noqa: PLC0415 - as above
+
+    feed, table, log = PostgresChangeFeed(url), FeedProof(), FeedProof()
+    try:
+        async with feed.snapshot() as reader:
+            head = reader.head
+            table.begin(head.last_offset, head.hash)
+            table.add_configs(reader.configs)
+            async for some in reader.slices():
+                table.add_acls([StandardAcl.from_row(row, some.terms.get(row[0], NO_TERMS)) for row in some.rows])
+        table.check_at(head.last_offset, head.hash, head.digest)
+        start = 0 if head.log_start_offset == 1 else min(head.log_start_offset, head.last_offset)
+        while log.offset < head.last_offset:
+            poll = await feed.poll(max(log.offset, start), _AT_ONCE)
+            if poll.hash_at is None or poll.head.epoch != head.epoch:
+                raise FeedDamagedError(f"record {max(log.offset, start)} is missing, or was trimmed meanwhile")
+            if start and not log.offset:
+                # What led to the first record that is kept is gone: its own hash is where the proof begins.
+                log.begin(start, poll.hash_at, image_known=False)
+            for transaction in transactions_of(poll.records):
+                if log.offset < head.last_offset:
+                    log.follow(transaction, transaction[-1].hash)
+            if not poll.records and log.offset < head.last_offset:
+                raise FeedDamagedError(f"record {log.offset + 1} is missing")
+    finally:
+        await feed.close()
+    log.check_at(head.last_offset, head.hash, table.digest)
+    table.records = log.records
+    return table
