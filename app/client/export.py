@@ -13,7 +13,7 @@ from typing import TextIO
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.words import counted, principal_named, utf_8
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import NO_TERMS, AclBinding
 from app.core.kafka.codes import CLUSTER_NAME, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError, shown
@@ -90,6 +90,9 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
             f"--format {chosen.name}: {limit}; choose another format, or leave this ACL out (--principal, --topic, ...)"
         ) from None
     sys.stderr.write(f"{counted(len(bindings))} as of token {listing.token}\n")
+    with_terms = sum(acl.terms != NO_TERMS for acl in listing.acls)
+    if with_terms:
+        sys.stderr.write(f"{with_terms} of them have an end or an owner, which no file format says yet\n")
     return 0
 
 
