@@ -114,7 +114,6 @@ def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
 
 @contextmanager
 def _kept(name: str, source: IO[bytes], given: AclFormat | None) -> Iterator[AclFile]:
-    """A copy of a stream that can be read only once."""
     with tempfile.TemporaryFile(buffering=_BUFFER_BYTES) as kept:
         try:
             shutil.copyfileobj(source, kept, _BUFFER_BYTES)

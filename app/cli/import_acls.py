@@ -106,7 +106,6 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _is_over_http(arguments: argparse.Namespace) -> bool:
-    """Raises UsageError for flags of the other way."""
     if arguments.access_url is None:
         if access_flags(arguments) != AccessFlags():
             raise UsageError("--as, --command-config, --token-file, --ca, --timeout: name the service as well, --klamm")

@@ -1,10 +1,9 @@
 """The composition root: settings in, a replica out that can be served."""
 
 import asyncio
-import ssl
-from collections.abc import Callable
+import socket
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
@@ -12,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from app import __version__
 from app.cli.credentials import callers_of, certificate_of
+from app.cli.server import ServerOptions, serve
 from app.logs.audit import AuditLog
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import DecisionLog
@@ -24,7 +24,6 @@ from app.rest.callers.authentication import Callers
 from app.rest.callers.certificates import CertificateWatch
 from app.rest.http.admission import Admission
 from app.rest.http.connections import Connections
-from app.rest.http.protocol import Answer
 from app.rest.openapi import build_openapi
 from app.runtime.authorizer import Authorizer
 from app.runtime.collection import Collector
@@ -131,18 +130,17 @@ class Replica:
     def __post_init__(self) -> None:
         self._collector = Collector(self.authorizer.metrics)
 
-    @property
-    def answer(self) -> Answer:
-        return self.rest.answer
-
-    @property
-    def tls(self) -> Callable[[], ssl.SSLContext] | None:
+    def serve(self, listener: socket.socket, options: ServerOptions) -> None:
+        """As `cli.server.serve`; what connects the server with the replica need not be in the options."""
         certificate = self.certificate
-        return None if certificate is None else lambda: certificate.context
-
-    def draining(self) -> None:
-        """Readiness fails from now on; requests are answered as before."""
-        self.authorizer.readiness.draining()
+        connected = replace(
+            options,
+            answer=self.rest.answer,
+            connections=self.connections,
+            tls=None if certificate is None else lambda: certificate.context,
+            draining=self.authorizer.readiness.draining,
+        )
+        serve(self, listener, connected)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":

@@ -16,7 +16,7 @@ from app.cli.credentials import callers_of, certificate_of, refuse_exposed_addre
 from app.cli.database import EachSecond, database, settings_of
 from app.cli.example import Example, read_example, show_example
 from app.cli.main import create_app
-from app.cli.server import ServerOptions, serve
+from app.cli.server import ServerOptions
 from app.core.doubts import doubts_of_principal
 from app.formats.command_errors import UsageError
 from app.formats.database_url import DatabaseUrl
@@ -66,20 +66,8 @@ def _serve(
 ) -> None:
     drain_s = settings.drain_ms / 1000
     if settings.workers == 1:
-        app = create_app(settings)
-        serve(
-            app,
-            listener,
-            ServerOptions(
-                answer=app.answer,
-                connections=app.connections,
-                each_second=each_second,
-                once_started=once_started,
-                drain_s=drain_s,
-                tls=app.tls,
-                draining=app.draining,
-            ),
-        )
+        options = ServerOptions(each_second=each_second, once_started=once_started, drain_s=drain_s)
+        create_app(settings).serve(listener, options)
         return
     with output_lock() as lock:
         supervisor = Supervisor(

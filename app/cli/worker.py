@@ -7,7 +7,7 @@ import sys
 
 from app.cli.credentials import begin_logging
 from app.cli.main import create_app
-from app.cli.server import ServerOptions, serve
+from app.cli.server import ServerOptions
 from app.process.processes import STOP_SIGNALS, SharedOutput, end_with, receive_order
 from app.process.siblings import Siblings
 
@@ -29,17 +29,10 @@ def main() -> None:
         siblings = Siblings(end, orphaned=_end_at_once)
         app = create_app(order.settings, siblings, SharedOutput(order.output_lock))
         with socket.socket(fileno=order.listener) as listener:
-            serve(
-                app,
+            app.serve(
                 listener,
                 ServerOptions(
-                    answer=app.answer,
-                    connections=app.connections,
-                    admission=siblings.admission(),
-                    drain_s=order.settings.drain_ms / 1000,
-                    tls=app.tls,
-                    draining=app.draining,
-                    supervision=siblings,
+                    admission=siblings.admission(), drain_s=order.settings.drain_ms / 1000, supervision=siblings
                 ),
             )
     except KeyboardInterrupt:

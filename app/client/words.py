@@ -14,7 +14,6 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def counted(acls: int, kind: str = "ACL") -> str:
-    """`1 ACL`, `5 ACLs`."""
     return f"{acls} {kind}" if acls == 1 else f"{acls} {kind}s"
 
 

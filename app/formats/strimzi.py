@@ -193,7 +193,6 @@ def _rule(rule: Part, principal: str) -> Iterator[Entry]:
 
 
 def _pattern(resource: Part) -> tuple[str, str, str]:
-    """Resource type, name and pattern type."""
     resource.allows_only(*_RESOURCE)
     resource_type = word_of("type", resource.text("type"), _RESOURCE_TYPES, resource.problems)
     if resource_type == ResourceType.CLUSTER.name:

@@ -112,7 +112,6 @@ class Importer:
                 await bounded(self._store.close(), self._options.close_timeout_s)
 
     async def _next(self, source: Iterator[AclBinding]) -> _Batch:
-        """The next batch, empty at the end."""
         batch = _Batch()
         while batch.read < self._options.batch_acls:
             some = list(islice(source, min(_SLICE, self._options.batch_acls - batch.read)))

@@ -121,7 +121,7 @@ def main() -> None:
     size, *more = sys.argv[2:]
     app = replica(int(size), decisions_logged=True) if more == [DECISION_LOG] else replica(int(size), *more)
     with listening("127.0.0.1", int(sys.argv[1])) as listener:
-        serve(app, listener, ServerOptions(answer=app.answer, connections=app.connections))
+        serve(app, listener, ServerOptions(answer=app.rest.answer, connections=app.connections))
 
 
 if __name__ == "__main__":

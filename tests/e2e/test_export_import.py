@@ -82,6 +82,9 @@ def test_what_is_exported_is_imported_again(name: str, service: Service, tmp_pat
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr.decode() == f"{len(acls)} ACLs as of token {token}\n"
 
+    plan = command("plan", str(target), *access(service), "--prune", "--detailed-exitcode")
+    assert (plan.returncode, plan.stderr) == (0, b""), "the store is what its export wants"
+
     service.delete({})
     done = command("import", "-", *access(service), "--quiet", given=target.read_bytes())
     # Drawn names are odd, and what is probably meant otherwise is said.

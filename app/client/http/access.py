@@ -106,12 +106,10 @@ def access_flags(arguments: argparse.Namespace) -> AccessFlags:
 
 
 def access_of(arguments: argparse.Namespace) -> Access:
-    """Raises UsageError."""
     return make_access(access_flags(arguments))
 
 
 def make_access(flags: AccessFlags) -> Access:
-    """Raises UsageError."""
     properties = {} if flags.command_config is None else read_properties(Path(flags.command_config), _PROPERTIES)
     access = Access(
         url=checked_url(flags.url or DEFAULT_URL),

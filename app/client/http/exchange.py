@@ -187,7 +187,6 @@ class Exchange:
 
 
 def _reason(fault: httpx.HTTPError) -> tuple[str, bool]:
-    """Why no connection came about, and whether that may pass."""
     if isinstance(fault, httpx.TimeoutException):
         return "no answer", False
     cause: BaseException | None = fault

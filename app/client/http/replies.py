@@ -81,7 +81,6 @@ def parse_acl(body: object) -> StandardAcl:
 
 
 def parse_binding(body: object) -> AclBinding:
-    """As `parse_acl`."""
     fields = parse_object(body)
     return AclBinding(
         ResourceType.from_string(parse_text(fields, "resource_type")),

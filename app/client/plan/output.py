@@ -176,7 +176,6 @@ def _besides(texts: Iterable[str]) -> str:
 
 
 def _shown(text: str) -> str:
-    """In quotes if the text could be taken for something else."""
     plain = text.isprintable() and not any(each in text for each in _QUOTED)
     return text if plain else one_line(json.dumps(text, ensure_ascii=False))
 

@@ -258,7 +258,6 @@ class AclIndex:
         return None
 
     def _compile(self, types: TypeNode, pattern_type: int, name: str, host: str, rows: Iterable[int]) -> None:
-        """Set the mask of a principal's ACLs on this pattern with this host, from their rows."""
         mask = 0
         for at in rows:
             codes = self.table.codes[at]

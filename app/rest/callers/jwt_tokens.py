@@ -143,7 +143,6 @@ class JwtVerifier:
         return VerifiedToken(issuer.name, claims["sub"], self._check_times(claims, issuer.leeway_s))
 
     def _check_times(self, claims: dict[str, Any], leeway_s: int) -> float:
-        """Raises TokenRefusedError."""
         now = self._clock()
         expires_at = _time_of(claims["exp"]) + leeway_s
         if expires_at <= now:
@@ -155,7 +154,6 @@ class JwtVerifier:
 
 
 def _glance(token: str) -> tuple[_Header, _Claims]:
-    """The unverified header and issuer."""
     if len(token) > MAX_TOKEN_BYTES:
         raise TokenRefusedError("jwt_too_long")
     parts = token.split(".")

@@ -25,7 +25,6 @@ class RateLimit:
         return self._taken < self._most or self._clock() >= self._ends_at
 
     def take(self) -> bool:
-        """Counts the request if it may be served."""
         now = self._clock()
         if now >= self._ends_at:
             self._taken, self._ends_at = 0, now + _WINDOW_S

@@ -245,7 +245,6 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
     # replies
 
     def begin_cycle(self) -> None:
-        """Give the request to the application."""
         super().on_headers_complete()
         if self.phase is Phase.HEAD:
             # INVARIANT: only now, as a refusal before must not end the cycle of the request before.
@@ -298,7 +297,6 @@ class TimedConnection(HttpToolsProtocol, AcceptedProtocol):
             self._write_refusal(why)
 
     def _own_cycle(self) -> "RequestResponseCycle | None":
-        """The cycle of the message whose body is being read, if it has one that is not answered yet."""
         if self.phase is not Phase.BODY or self.cycle is None or self.cycle.response_complete:
             return None
         return self.cycle

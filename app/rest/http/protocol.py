@@ -92,7 +92,6 @@ class KlammProtocol(TimedConnection):
             self.discard(data)
 
     def _answers_all_of(self, data: bytes) -> bool:
-        """Answer at once if the data is exactly one plain request."""
         self._is_asked = False
         if self.phase is not Phase.BETWEEN or not data.startswith(_PLAIN_LINES):
             return False

@@ -108,7 +108,6 @@ def _closed(path: Path, launcher: Launcher) -> str:
 
 
 def _copy(wheel: _Wheel, launcher: Launcher, cache: Path) -> Path:
-    """A copy of the wheel's PostgreSQL that every account can run. It is made once for each version."""
     home = cache / wheel.key
     installation = home / wheel.installation.parent.name / wheel.installation.name
     if installation.exists():
