@@ -15,6 +15,7 @@ from app.pipeline.history.decision_log import nothing_ingested
 from app.pipeline.history.export import nothing_exported
 from app.pipeline.history.snapshot import wanted_snapshot
 from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.home_lock import HomeLock, NoLock
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.storage import Home
@@ -28,6 +29,7 @@ class JobContext:
     metrics: RunMetrics
     runs: list[RunMetrics] = field(default_factory=list)
     """Those of all jobs of this run, of the job itself first."""
+    lock: HomeLock = field(default_factory=NoLock)
 
     def of(self, job: str) -> "JobContext":
         metrics = RunMetrics(job)
@@ -93,3 +95,5 @@ class Job:
     database: Literal["never", "perhaps", "always"] = "never"
     """Whether it reads PostgreSQL: perhaps means that its options decide."""
     writes_home: bool = True
+    room: Callable[[argparse.Namespace], str] = lambda _: ""
+    """The folder of the home that nobody else may write into meanwhile; the home itself if it is empty."""

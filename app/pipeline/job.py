@@ -24,6 +24,7 @@ from app.pipeline.context import Job, JobContext, LocalHome
 from app.pipeline.jobs import JOBS
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.faults import SPARK_FAILED, explain, masked
+from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.java import find_java
 from app.pipeline.spark.jdbc import check_reachable, check_url, jdbc_source
 from app.pipeline.spark.jdbc_driver import find_driver
@@ -133,7 +134,7 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
                 with console.step("sending Klamm to the executors"):
                     ship(spark)
             with listed_once():
-                return job.run(JobContext(spark, Home(home), console, runs[0], runs), arguments)
+                return _run(job, JobContext(spark, Home(home), console, runs[0], runs), arguments)
     except KeyboardInterrupt:
         console.warn("interrupted; what was written is whole, and the job can be run again")
         return INTERRUPTED
@@ -148,6 +149,15 @@ def _status(job: Job, arguments: argparse.Namespace, console: Console, runs: lis
         if spark is not None:
             with suppress(Exception):
                 spark.stop()
+
+
+def _run(job: Job, context: JobContext, arguments: argparse.Namespace) -> int:
+    if not job.writes_home:
+        return job.run(context, arguments)
+    room = job.room(arguments)
+    home = Home(context.home.room(room)) if room else context.home
+    with home_lock(home, job.name, context.console.note, context.spark) as lock:
+        return job.run(replace(context, lock=lock), arguments)
 
 
 def _options(job: Job, arguments: argparse.Namespace, console: Console) -> SessionOptions:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from app.pipeline.history.ingest import finished_batches, next_batch, parsed, write_batch
+from app.pipeline.history.ingest import Turn, finished_batches, in_turn, parsed, write_batch
 from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken
 from app.pipeline.history.schemas import FILES
 from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.home_lock import NoLock
 from tests.pipeline.ingesting import Place, decisions, line_of
 
 
@@ -104,14 +105,15 @@ def ingest_as_before(place: Place, *, batches: int, finished: int) -> None:
     def write(frame: object, number: int) -> None:
         path = frame.select("file").first()[0]  # type: ignore[attr-defined]  # a DataFrame
         rows = parsed(frame, {path: 0}).where("stream IS NULL")  # type: ignore[arg-type]  # the same
-        write_batch(place.home, rows, spark.createDataFrame([], FILES), number)
+        write_batch(place.home, rows, spark.createDataFrame([], FILES), number, Turn.begin(NoLock(), {}))
         manifest = Path(place.home.room("decisions", "manifests", f"batch={number}"))
         for each in manifest.glob("*part-*"):
             if each.suffix == ".crc":
                 each.unlink()
                 continue
             document = json.loads(each.read_text())
-            del document["files"]
+            for name in ("files", "generation", "after"):
+                del document[name]
             each.write_text(json.dumps(document))
         if number >= finished:
             shutil.rmtree(manifest)
@@ -139,9 +141,24 @@ def test_a_file_that_gives_no_line_is_not_marked_as_read(place: Place, skips: bo
     assert place.offsets() == list(range(20))
 
 
-def test_numbers_of_batches_are_never_used_again(spark: SparkSession) -> None:
-    assert next_batch({}) > 1_700_000_000_000
-    assert next_batch({1 << 50: {}}) == (1 << 50) + 1
+def test_what_was_written_late_by_a_run_that_had_lost_the_home_is_not_read() -> None:
+    early = {number: {"batch": number} for number in range(3)}
+    first = Turn.begin(NoLock(), early)
+    assert (first.generation, first.after) == (1, 2)
+    assert first.batch(1) == first.began + 1 > 1_700_000_000_000
+    of_first = {"generation": 1, "after": 2}
+    second = Turn.begin(NoLock(), {**early, 100: of_first})
+    assert (second.generation, second.after) == (2, 100)
+    assert Turn.begin(NoLock(), {1 << 50: of_first}).batch(0) == (1 << 50) + 1
+    of_second = {"generation": 2, "after": 100}
+    written = {**early, 100: of_first, 101: of_first, 200: of_second, 201: of_second}
+    assert set(in_turn(written)) == {0, 1, 2, 100, 200, 201}
+    # What is late itself makes nobody else late; who has found it, takes it as it is.
+    assert set(in_turn({**written, 102: {"generation": 1, "after": -1}})) == {0, 1, 2, 100, 200, 201}
+    assert set(in_turn({100: of_first, 101: of_first, 200: {"generation": 2, "after": 101}})) == {100, 101, 200}
+
+
+def test_parts_of_streams_are_told_apart(spark: SparkSession) -> None:
     taken = Taken(spark.createDataFrame([], FILES))
     taken.look_up(["a"])
     digests = {4: 40, 9: 90}

@@ -22,11 +22,12 @@ from app.core.kafka.validation import validate_new_acl
 from app.pipeline.access.changes import new_id
 from app.pipeline.access.what_if import flips_of
 from app.pipeline.context import JobContext
-from app.pipeline.history.ingest import parsed, write_batch
+from app.pipeline.history.ingest import Turn, parsed, write_batch
 from app.pipeline.history.schemas import FILES, FLIPS
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
 from app.pipeline.jobs import what_if
 from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.home_lock import NoLock
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.storage import Home, read_documents
@@ -107,7 +108,7 @@ class Place:
         lines = [json.dumps({**row, "time": row["time"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")}).encode() for row in log]
         frame = spark.createDataFrame([(line, "f") for line in lines], "value binary, file string")
         rows = parsed(frame, {"f": 0}).where("stream IS NULL")
-        write_batch(self.home, rows, spark.createDataFrame([], FILES), 0)
+        write_batch(self.home, rows, spark.createDataFrame([], FILES), 0, Turn.begin(NoLock(), {}))
         self.said = io.StringIO()
 
     def run(self, *options: str) -> int:

@@ -20,6 +20,7 @@ from app.pipeline.history.records import CREATED, changes_by_hour, record_of
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, DAY, RECORDS
 from app.pipeline.history.source import Head, ranges, read_records, read_table
 from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.home_lock import HomeLock
 from app.pipeline.spark.jdbc import JdbcSource
 from app.pipeline.spark.storage import Home
 
@@ -33,6 +34,7 @@ class Copying:
 
     source: JdbcSource
     home: Home
+    lock: HomeLock
     head: Head
     after: int
     through: int
@@ -79,6 +81,7 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
         facts.counts if facts is not None else {},
         changes_by_hour(written),
     )
+    copying.lock.check()
     write_batch(spark, copying.home, batch)
     return batch
 

@@ -1,8 +1,10 @@
 """From the service's log files to the decision log, batch by batch.
 
-A batch has a number of its own, and its manifest is written last: one without a manifest is never read.
+A batch has a number of its own, and its manifest is written last: one without a manifest is never read. Nor is one
+that a run has finished after it had lost the home to another run.
 """
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from pyspark import StorageLevel
@@ -21,12 +24,35 @@ from app.pipeline.history.line_reader import FAULT, PARSED, PLACE, parse_batches
 from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken, files_in
 from app.pipeline.history.logged_hours import hour, sums
 from app.pipeline.history.schemas import FILES
+from app.pipeline.spark.home_lock import HomeLock
 from app.pipeline.spark.options import LONG_MAX
 from app.pipeline.spark.storage import Home, read_documents, versions, write_document
 
 # How far a service's clock may be ahead of the clock here.
 _CLOCKS_APART = timedelta(days=1)
 _MOST_BYTES = str(1 << 50)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run: `generation` is greater than that of all runs before it that have finished a batch, and `after` is the
+    last batch that it found. `began` is in milliseconds since 1970.
+    """
+
+    lock: HomeLock
+    generation: int
+    after: int
+    began: int
+
+    @classmethod
+    def begin(cls, lock: HomeLock, finished: Mapping[int, Mapping[str, Any]]) -> "Turn":
+        # The lock begins anew where a home was moved.
+        last = max((manifest.get("generation", 0) for manifest in finished.values()), default=0)
+        return cls(lock, max(lock.generation, last + 1), max(finished, default=-1), time.time_ns() // 1_000_000)
+
+    def batch(self, at: int) -> int:
+        """A number that no other run's batch has: what a killed run has left under its own is never read."""
+        return max(self.began, self.after + 1) + at
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +67,7 @@ class Ingesting:
     folders: Sequence[str]
     taken: Taken
     before: Mapping[str, str]
+    turn: Turn
     skip_unreadable: bool
 
 
@@ -64,7 +91,9 @@ def ingest_batch(ingesting: Ingesting, files: Sequence[LogFile], number: int) ->
             first = _first_lines(ingesting, files, contents, rows)
             taken = rows.where(sf.col("stream").isNull() & (sf.col("number") >= sf.get(first, sf.col("source"))))
             read = [(*files[at], *content, ingesting.before.get(files[at].path)) for at, content in contents.items()]
-            manifest = write_batch(ingesting.home, taken, ingesting.spark.createDataFrame(read, FILES), number)
+            manifest = write_batch(
+                ingesting.home, taken, ingesting.spark.createDataFrame(read, FILES), number, ingesting.turn
+            )
         finally:
             rows.unpersist()
     return BatchDone(manifest, [file for at, file in enumerate(files) if at not in contents])
@@ -78,9 +107,10 @@ def parsed(lines: DataFrame, sources: Mapping[str, int]) -> DataFrame:
     return lines.select(cut.alias("raw"), "file").mapInArrow(partial(parse_batches, latest, dict(sources)), PARSED)
 
 
-def write_batch(home: Home, rows: DataFrame, files: DataFrame, number: int) -> dict[str, Any]:
+def write_batch(home: Home, rows: DataFrame, files: DataFrame, number: int, turn: Turn) -> dict[str, Any]:
     """Write the decisions by day, the quarantine and the FILES that were read; then the manifest, which is returned."""
-    manifest = {**_manifest(rows, number), "files": files.count()}
+    of_turn = {"generation": turn.generation, "after": turn.after}
+    manifest = {**_manifest(rows, number), "files": files.count(), **of_turn}
     good = rows.where("reason IS NULL").drop(*FAULT, *PLACE)
     bad = rows.where("reason IS NOT NULL").select(*FAULT)
     for frame, count, room, *by in (
@@ -91,17 +121,29 @@ def write_batch(home: Home, rows: DataFrame, files: DataFrame, number: int) -> d
         if count:
             numbered = frame.withColumn("batch", sf.lit(number)).write.partitionBy(*by, "batch")
             numbered.mode("overwrite").option("partitionOverwriteMode", "dynamic").parquet(home.room("decisions", room))
+    turn.lock.check()
     write_document(rows.sparkSession, _manifests(home, f"batch={number}"), manifest)
     return manifest
 
 
 def finished_batches(spark: SparkSession, home: Home) -> dict[int, dict[str, Any]]:
-    return {manifest["batch"]: manifest for manifest in read_documents(spark, _manifests(home, "*"))}
+    return in_turn({manifest["batch"]: manifest for manifest in read_documents(spark, _manifests(home, "*"))})
 
 
-def next_batch(finished: Mapping[int, object]) -> int:
-    """A number that no batch has had: what a killed run has left under its own is never read."""
-    return max([time.time_ns() // 1_000_000, *(number + 1 for number in finished)])
+def in_turn(manifests: Mapping[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Without those that a run wrote late: one that came after it had not found them, and has read the same files."""
+    kept: dict[int, dict[str, Any]] = {}
+    found_later = sys.maxsize
+    ordered = sorted(manifests.items(), key=_generation, reverse=True)
+    for generation, group in groupby(ordered, key=_generation):
+        there = {number: each for number, each in group if not generation or number <= found_later}
+        kept |= there
+        found_later = min([found_later, *(each.get("after", found_later) for each in there.values())])
+    return dict(sorted(kept.items()))
+
+
+def _generation(item: tuple[int, Mapping[str, Any]]) -> int:
+    return int(item[1].get("generation", 0))
 
 
 def _lines_of(ingesting: Ingesting, files: Sequence[LogFile]) -> DataFrame:

@@ -14,7 +14,6 @@ from app.pipeline.history.manifests import Exported, exporter_of, read_exported
 from app.pipeline.history.source import ROWS_PER_RANGE, read_head, stretches, tell_exported
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.faults import explain
-from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.jdbc import JdbcSource, jdbc_source
 from app.pipeline.spark.options import INT_MAX
 
@@ -33,11 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
     """Copy (H0, H1]: H0 is where the last run ended, H1 where the store ends as this one begins."""
     source = jdbc_source(arguments, os.environ)
-    with home_lock(context.home, "export"):
-        exported = read_exported(context.spark, context.home) or _begin(context, source)
-        if exported is not None and (faults := exported.faults()):
-            raise PipelineError(damage(faults))
-        _copy_new(context, source, exported, arguments.ranges)
+    exported = read_exported(context.spark, context.home) or _begin(context, source)
+    if exported is not None and (faults := exported.faults()):
+        raise PipelineError(damage(faults))
+    _copy_new(context, source, exported, arguments.ranges)
     return 0
 
 
@@ -66,7 +64,7 @@ def _copy_new(context: JobContext, source: JdbcSource, exported: Exported | None
         return
     for first, through in stretches(after, head.last_offset, most_ranges):
         with context.console.step(f"copying offsets {first + 1:,} to {through:,}"):
-            copying = Copying(source, context.home, head, first, through, previous)
+            copying = Copying(source, context.home, context.lock, head, first, through, previous)
             batch = export_batch(context.spark, copying, most_ranges)
         previous = bytes.fromhex(batch.hash)
         _tell(context, source, head.epoch, through)

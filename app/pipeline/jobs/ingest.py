@@ -11,11 +11,10 @@ from pyspark.errors import PySparkException
 from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext
 from app.pipeline.history.earlier_reads import EarlierReads
-from app.pipeline.history.ingest import BatchDone, Ingesting, finished_batches, ingest_batch, next_batch
+from app.pipeline.history.ingest import BatchDone, Ingesting, Turn, finished_batches, ingest_batch
 from app.pipeline.history.log_files import LogFile, Taken, explained, known_files, new_files
 from app.pipeline.history.merging import merge_days, remove_merged
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.options import INT_MAX, checked
 
 _FILES_AT_ONCE = 200
@@ -60,12 +59,12 @@ def add_decisions(parser: argparse.ArgumentParser, what: str, *, required: bool)
 
 
 def run(context: JobContext, arguments: argparse.Namespace) -> int:
-    with home_lock(context.home, "ingest"):
-        remove_merged(context.spark, context.home)
-        status = _ingest(context, arguments)
-        with context.console.step("merging the batches of days"):
-            merge_days(context.spark, context.home)
-        return status
+    remove_merged(context.spark, context.home)
+    status = _ingest(context, arguments)
+    with context.console.step("merging the batches of days"):
+        context.lock.check()
+        merge_days(context.spark, context.home)
+    return status
 
 
 def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
@@ -81,21 +80,20 @@ def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
             f"an earlier version of Klamm kept the paths of the {len(earlier.paths):,} files that it has read: "
             f"{len(before):,} of them are here, and are known by what they hold from now on"
         )
-    ingesting = Ingesting(spark, home, folders, Taken(known), before, arguments.skip_unreadable_files)
-    done = _take(context, ingesting, files, arguments.files_at_once, next_batch(finished))
+    turn = Turn.begin(context.lock, finished)
+    ingesting = Ingesting(spark, home, folders, Taken(known), before, turn, arguments.skip_unreadable_files)
+    done = _take(context, ingesting, files, arguments.files_at_once)
     known.unpersist()
     return _say(context, done, fails=arguments.fail_on_quarantine)
 
 
-def _take(
-    context: JobContext, ingesting: Ingesting, files: Sequence[LogFile], at_once: int, number: int
-) -> list[BatchDone]:
+def _take(context: JobContext, ingesting: Ingesting, files: Sequence[LogFile], at_once: int) -> list[BatchDone]:
     done: list[BatchDone] = []
     for first in range(0, len(files), at_once):
         part = files[first : first + at_once]
         with context.console.step(f"reading {len(part):,} of {len(files) - first:,} files"):
             try:
-                done.append(ingest_batch(ingesting, part, number + len(done)))
+                done.append(ingest_batch(ingesting, part, ingesting.turn.batch(len(done))))
             except (PySparkException, Py4JError) as fault:
                 raise explained(context.spark, ingesting.folders, fault) from fault
         for file in done[-1].unread:

@@ -201,4 +201,5 @@ JOB = Job(
     run,
     check=_check,
     check_home=_check_home,
+    room=lambda arguments: f"what-if/{arguments.name}",
 )

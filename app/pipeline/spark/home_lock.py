@@ -1,4 +1,4 @@
-"""One export, and one ingest, at a time into one home, also after a run that was killed.
+"""One job at a time writes into a home: a file lock where it is a folder, a lease where it is on an object store.
 
 The JVM of a killed run goes on for a moment and finishes what it was writing. The lock's file names it, so that the
 next run can wait for its end. That needs Linux' /proc; elsewhere the manifests' counts show what such a JVM has done.
@@ -9,60 +9,146 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Protocol
+
+from pyspark.sql import SparkSession
 
 from app.pipeline.spark.errors import PipelineError
+from app.pipeline.spark.lease import Lease
+from app.pipeline.spark.s3_object import S3Object
 from app.pipeline.spark.storage import Home
 
-_ROOMS = {"export": "export", "ingest": "decisions"}
+_NAME, _LEASE = ".lock", "lock.json"
 _PROC = Path("/proc")
 _PATIENCE_S = 60.0
 _POLL_S = 0.1
 _LINE = re.compile(r"([0-9]+) ([0-9]+) ([0-9]+)")
+_GENERATION = re.compile(r"^generation ([0-9]{1,18})$", re.MULTILINE)
+_JOB = re.compile(r"^job ([a-z-]+)$", re.MULTILINE)
 # Their places in a `stat` file, counted from what follows the name.
 _PARENT, _STARTED = 1, 19
 
 
+class HomeLock(Protocol):
+    """`acquire` raises PipelineError if another run holds it, and tells `note` for what it waits."""
+
+    generation: int
+    """Goes up with every holder. Manifests name it."""
+
+    def acquire(self, job: str, note: Callable[[str], None]) -> None: ...
+
+    def check(self) -> None:
+        """Raise PipelineError if this run may not be the only one any more. Called before a manifest is written."""
+
+    def release(self) -> None: ...
+
+
 @contextmanager
-def home_lock(home: Home, job: str) -> Iterator[None]:
-    """Raise PipelineError if this job is already at work in this home. Waits for what a killed run left behind.
+def home_lock(
+    home: Home, job: str, note: Callable[[str], None] = lambda _: None, spark: SparkSession | None = None
+) -> Iterator[HomeLock]:
+    """Raise PipelineError if another job is at work in this home. Waits for what a killed run left behind.
 
-    It only works where home is a folder of this machine; `reconcile` finds what two exports at once may have done.
+    Without `spark` nothing holds a home on an object store.
     """
-    folder = _folder(home, _ROOMS[job])
-    if folder is None:
-        yield
-        return
+    lock = lock_of(home, spark)
+    lock.acquire(job, note)
     try:
-        # Spark ignores names that begin with a dot.
-        lock = (folder / ".lock").open("a+", encoding="ascii", errors="replace")
-    except OSError as error:
-        raise PipelineError(
-            f"can't write into `{folder}` ({error.strerror}); name another --home, or let this user write there"
-        ) from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PipelineError(f"another {job} is at work in `{home.root}`; wait for it, or stop it") from None
-        lock.seek(0)
-        await_end(children_from(lock.read()), home.root)
-        lock.truncate(0)
-        lock.writelines(f"{child}\n" for child in children())
-        lock.flush()
-        for left in folder.glob("*/.spark-staging-*"):
-            shutil.rmtree(left, ignore_errors=True)
-        yield
+        yield lock
+    except KeyboardInterrupt:
+        # A lease that is lost interrupts the run.
+        lock.check()
+        raise
+    finally:
+        lock.release()
 
 
-def _folder(home: Home, room: str) -> Path | None:
+def lock_of(home: Home, spark: SparkSession | None = None) -> HomeLock:
     root = home.root.removeprefix("file://") if home.root.startswith("file:///") else home.root
-    if "://" in root or root.startswith("file:"):
-        return None
-    folder = Path(root) / room
+    if root.startswith("s3a://") and spark is not None:
+        return Lease(S3Object.of(spark, home.room(_LEASE)))
+    folder = None if "://" in root or root.startswith("file:") else _made(Path(root))
+    return NoLock() if folder is None else FileLock(folder)
+
+
+class NoLock:
+    """Of a file system that has no lock for us. `reconcile` finds what two exports at once may have done."""
+
+    generation = 0
+
+    def acquire(self, job: str, note: Callable[[str], None]) -> None:
+        note(f"nothing keeps another {job} from writing into this home; see to it that only one runs at a time")
+
+    def check(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class FileLock:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: IO[str] | None = None
+        self.generation = 0
+
+    def acquire(self, job: str, note: Callable[[str], None]) -> None:
+        try:
+            # Spark ignores names that begin with a dot.
+            file = self._file = (self._folder / _NAME).open("a+", encoding="ascii", errors="replace")
+        except OSError as error:
+            raise PipelineError(
+                f"can't write into `{self._folder}` ({error.strerror}); name another --home, or let this user write "
+                "there"
+            ) from None
+        try:
+            self._take(file, job, note)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, file: IO[str], job: str, note: Callable[[str], None]) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = _JOB.search(file.read())
+            raise PipelineError(
+                f"another {holder[1] if holder else 'job'} is at work in `{self._folder}`; wait for it, or stop it"
+            ) from None
+        file.seek(0)
+        left = file.read()
+        await_end(children_from(left), str(self._folder), note)
+        last = _GENERATION.search(left)
+        self.generation = (int(last[1]) if last else 0) + 1
+        file.truncate(0)
+        file.writelines([f"generation {self.generation}\n", f"job {job}\n", *(f"{child}\n" for child in children())])
+        file.flush()
+        for folder in self._folder.glob("*/*/.spark-staging-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def check(self) -> None:
+        try:
+            is_ours = self._file is not None and os.path.samestat(
+                os.fstat(self._file.fileno()), (self._folder / _NAME).stat()
+            )
+        except OSError:
+            is_ours = False
+        if not is_ours:
+            raise PipelineError(
+                f"`{self._folder}` was moved or deleted while this run wrote into it; look where it is, and run it "
+                "again"
+            )
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _made(folder: Path) -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -96,10 +182,14 @@ def children_from(text: str) -> list[Child]:
     return [Child(*map(int, line.groups())) for line in map(_LINE.fullmatch, text.splitlines()) if line]
 
 
-def await_end(left: Iterable[Child], at: str, patience_s: float = _PATIENCE_S) -> None:
+def await_end(
+    left: Iterable[Child], at: str, note: Callable[[str], None] = lambda _: None, patience_s: float = _PATIENCE_S
+) -> None:
     """Return once none of them is an orphan. Raises PipelineError if that takes too long."""
     deadline = time.monotonic() + patience_s
     for child in left:
+        if child.is_orphan():
+            note(f"waiting up to {patience_s:.0f} s for the end of process {child.pid}, which a killed run has left")
         while child.is_orphan():
             if time.monotonic() > deadline:
                 raise PipelineError(

@@ -26,6 +26,8 @@ _RUNTIME: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 
+# What is given of these comes beside PostgreSQL's driver.
+_LISTS = ("spark.jars", "spark.jars.packages", "spark.jars.excludes")
 _KEPT_LINES = 200
 _CLASS = re.compile(r'^(Exception in thread "[^"]*" )?((?:[\w$]+\.)+[\w$]*(?:Exception|Error): )?')
 # An update of Spark's progress bar, or the blanks that erase it.
@@ -104,7 +106,12 @@ def _of_this_machine(options: SessionOptions) -> dict[str, str]:
         "spark.driver.memory": options.driver_memory,
         "spark.log.level": "ERROR" if options.quiet else None,
     }
-    return {name: value for name, value in wanted.items() if value is not None and name not in options.settings}
+    given = options.settings
+    return {
+        name: f"{given[name]},{value}" if name in given else value
+        for name, value in wanted.items()
+        if value is not None and (name not in given or name in _LISTS)
+    }
 
 
 def _started(builder: SparkSession.Builder, options: SessionOptions) -> SparkSession:

@@ -31,7 +31,7 @@ def _probe(name: str, work: Callable[[JobContext], int]) -> Job:
         context.metrics.count("rows_read", arguments.depth)
         return work(context)
 
-    return Job(name, "try it", add_arguments, run)
+    return Job(name, "try it", add_arguments, run, writes_home=False)
 
 
 @pytest.fixture

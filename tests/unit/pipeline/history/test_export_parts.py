@@ -208,7 +208,7 @@ def test_one_export_at_a_time_into_a_home(tmp_path: Path) -> None:
             home_lock(Home(f"file://{tmp_path}"), "export"),
         ):
             pass
-        with home_lock(Home(str(tmp_path / "other")), "export"), home_lock(Home("s3a://bucket/klamm"), "export"):
+        with home_lock(Home(str(tmp_path / "other")), "export"), home_lock(Home("hdfs://name/klamm"), "export"):
             pass
     left = tmp_path / "export" / "records" / ".spark-staging-1"
     kept = tmp_path / "export" / "records" / "day=2026-11-22"

@@ -52,7 +52,7 @@ def enter(home: Path, entered: threading.Event) -> None:
 
 
 def left_in(home: Path) -> list[Child]:
-    return children_from((home / "export" / ".lock").read_text())
+    return children_from((home / ".lock").read_text())
 
 
 @linux_only
@@ -92,7 +92,7 @@ def test_runs_of_one_process_do_not_wait_for_its_own_children(tmp_path: Path) ->
 def test_a_second_run_at_the_same_time_is_refused_and_leaves_the_first_ones_note(tmp_path: Path) -> None:
     home = Home(str(tmp_path))
     with home_lock(home, "export"):
-        (tmp_path / "export" / ".lock").write_text("1 2 3\n")
+        (tmp_path / ".lock").write_text("generation 1\njob export\n1 2 3\n")
         with pytest.raises(PipelineError, match="another export is at work"), home_lock(home, "export"):
             pass
         assert left_in(tmp_path) == [Child(1, 2, 3)]

@@ -1,0 +1,132 @@
+"""Jobs that write, two at once and killed in between, in a folder and on an object store: nothing is lost or double."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pyarrow.dataset as ds
+import pytest
+from pyarrow.fs import FileSelector, FileSystem, LocalFileSystem, S3FileSystem
+
+from tests.pipeline.histories import jdbc_arguments, password_of, write_history
+from tests.pipeline.ingesting import decisions, line_of
+from tests.s3.fetched import S3, SECRET, s3_server, s3a_jars
+
+pytestmark = [pytest.mark.timeout(3600), pytest.mark.full]
+
+
+class Place:
+    """A home, and runs of the command on it."""
+
+    def __init__(self, path: Path, dsn: str, s3: S3 | None) -> None:
+        self.log = path / "log"
+        self.log.mkdir()
+        self._dsn = dsn
+        self._s3 = s3
+        self._report = path / "report.html"
+        self.home = str(path / "home") if s3 is None else f"s3a://{s3.bucket()}/klamm/home"
+        jars = "" if s3 is None else s3a_jars()
+        self._options = ["--conf", f"spark.jars={jars}"] if jars else []
+        self._environ = {**os.environ, **password_of(dsn), **({} if s3 is None else s3.environ)}
+
+    def add_log(self, number: int, first: int) -> None:
+        lines = b"".join(line_of(row) for row in decisions(first, 50))
+        (self.log / f"decisions-{number}.jsonl").write_bytes(lines)
+
+    async def start(self, job: str, *options: str) -> asyncio.subprocess.Process:
+        if job == "nightly":
+            options = ("--decisions", str(self.log), "--min-days", "0", "--output", str(self._report), *options)
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app.pipeline.job", job, "--home", self.home, *options, *self._options),
+            *("--master", "local[2]", "--driver-memory", "700m"),
+            # Half of such a short life would go into making code fast that is not run again.
+            *("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"),
+            *(jdbc_arguments(self._dsn) if job in {"nightly", "reconcile"} else ()),
+            env=self._environ,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    async def run(self, job: str, *options: str) -> tuple[int, str]:
+        return await ended(await self.start(job, *options))
+
+    def files(self) -> FileSystem:
+        if self._s3 is None:
+            return LocalFileSystem()
+        environ = self._s3.environ
+        return S3FileSystem(
+            access_key=environ["AWS_ACCESS_KEY_ID"],
+            secret_key=environ["AWS_SECRET_ACCESS_KEY"],
+            region=environ["AWS_REGION"],
+            endpoint_override=f"127.0.0.1:{self._s3.port}",
+            scheme="http",
+        )
+
+    def offsets(self) -> list[int]:
+        """Those of the decisions that the manifests name, read without Spark and without Klamm."""
+        files, room = self.files(), f"{self.home.removeprefix('s3a://')}/decisions"
+        found = files.get_file_info(FileSelector(f"{room}/manifests", recursive=True))
+        manifests = [json.loads(files.open_input_stream(each.path).read()) for each in found if "/part-" in each.path]
+        batches = [manifest["batch"] for manifest in manifests if manifest["decisions"]]
+        log = ds.dataset(f"{room}/log", filesystem=files, format="parquet", partitioning="hive")
+        return sorted(log.to_table(columns=["offset"], filter=ds.field("batch").isin(batches))["offset"].to_pylist())
+
+
+async def ended(process: asyncio.subprocess.Process) -> tuple[int, str]:
+    said, _ = await process.communicate()
+    assert process.returncode is not None
+    assert SECRET not in said.decode()
+    return process.returncode, said.decode()
+
+
+async def both(place: Place, job: str) -> list[str]:
+    """Two at once: what they said. One of them at least has done it, and the other was refused or came later."""
+    outcomes = await asyncio.gather(place.run(job), place.run(job))
+    statuses = sorted(status for status, _ in outcomes)
+    assert statuses in ([0, 0], [0, 2]), outcomes
+    said = [text for status, text in outcomes if status == 2]
+    assert all(f"another {job} " in text and "is at work" in text for text in said), said
+    return said
+
+
+@pytest.fixture(params=["folder", "object store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, migrated_database_url: str) -> Iterator[Place]:
+    if request.param == "folder":
+        yield Place(tmp_path, migrated_database_url, None)
+    else:
+        with s3_server() as s3:
+            yield Place(tmp_path, migrated_database_url, s3)
+
+
+async def test_two_at_once_and_kills(place: Place, migrated_database_url: str) -> None:
+    dsn = migrated_database_url
+    for number in range(3):
+        place.add_log(number, 50 * number)
+    await write_history(dsn, 1, 20)
+    began = time.monotonic()
+    await both(place, "nightly")
+    length_s = time.monotonic() - began
+
+    for number in range(3, 5):
+        place.add_log(number, 50 * number)
+    await write_history(dsn, 2, 5)
+    killed = await place.start("nightly")
+    await asyncio.sleep(length_s * Random().uniform(0.3, 0.8))
+    if killed.returncode is None:
+        os.kill(killed.pid, signal.SIGKILL)
+    await killed.communicate()
+    place.add_log(5, 250)
+    status, said = await place.run("nightly")
+    assert status == 0, said
+    await both(place, "hygiene")
+
+    status, said = await place.run("reconcile")
+    assert status == 0, said
+    assert place.offsets() == list(range(300))
