@@ -123,7 +123,8 @@ def _say_what_was_asked(context: JobContext, asked: DataFrame, whose: Whose, win
     say = context.console.say
     for name, value in {"principals": principals, "decisions": number, "questions": questions}.items():
         context.metrics.count(name, value)
-    say(f"{number:,} decisions of {principals:,} principals, {questions:,} different questions, in {window}")
+    who = f"{principals:,} principals {whose}" if whose.is_team else str(whose)
+    say(f"{number:,} decisions of {who}, {questions:,} different questions, of {window}")
     if supers:
         say(f"{supers:,} of these decisions were allowed to a super user: the proposal allows them by ACLs")
     if defaults:
