@@ -118,11 +118,10 @@ class _Rights:
         for host in sorted(self._used):
             needing: defaultdict[AclOperation, set[str]] = defaultdict(set)
             fitting: defaultdict[AclOperation, set[str]] = defaultdict(set)
-            for where in {host, WILDCARD} & self._used.keys():
-                for name, operations in self._used[where].items():
-                    for operation in from_bit_field(_allowed(operations)):
-                        fitting[operation].add(name)
             for name, operations in self._used[host].items():
+                # What is allowed from everywhere does not count: a prefix from one host would make that ACL needless.
+                for operation in from_bit_field(_allowed(operations)):
+                    fitting[operation].add(name)
                 for operation in operations:
                     if not self._is_implied(host, name, operation):
                         needing[operation].add(name)
