@@ -49,7 +49,7 @@ from app.core.token import Token
 
 _BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 
-Step = Literal["begin", "write", "poll", "snapshot", "slice", "wait", "close"]
+Step = Literal["begin", "write", "poll", "history", "snapshot", "slice", "wait", "close"]
 
 
 class Tables:
@@ -274,7 +274,7 @@ class FakeStore:
         tables, tx_last, previous = self.tables, self.tables.last_offset + len(drafts), self.tables.hash
         records = []
         for offset, draft in enumerate(drafts, tables.last_offset + 1):
-            at = _BIRTH + timedelta(microseconds=offset)
+            at = _BIRTH + timedelta(microseconds=tx_last)
             record = replace(draft, offset=offset, tx_last=tx_last, recorded_at=at)
             previous = record_hash(previous, record)
             records.append(replace(record, hash=previous))
@@ -353,6 +353,9 @@ class FakeStore:
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         return await self.feed.poll(applied_offset, limit)
 
+    async def history(self, offset: int, limit: int) -> FeedPoll:
+        return await self.feed.history(offset, limit)
+
     async def wait(self, timeout_s: float) -> None:
         await self.feed.wait(timeout_s)
 
@@ -403,6 +406,11 @@ class FakeFeed:
             if record.offset == store.poisoned_offset:
                 raise PoisonedRecordException(record.offset, "the record can't be read")
         return FeedPoll(store.head, hash_at, records)
+
+    async def history(self, offset: int, limit: int) -> FeedPoll:
+        await self.store.reach("history")
+        is_kept = offset + 1 >= self.store.log_start_offset
+        return FeedPoll(self.store.head, self.store.hash_at(offset), self._behind(offset, limit) if is_kept else [])
 
     async def renounce(self, lost: FeedPosition) -> None:
         await self.store.reach("write")

@@ -138,9 +138,18 @@ class Replica:
             answer=self.rest.answer,
             connections=self.connections,
             tls=None if certificate is None else lambda: certificate.context,
-            draining=self.authorizer.readiness.draining,
+            draining=self._draining,
         )
         serve(self, listener, connected)
+
+    def _draining(self, others_serve: bool) -> None:  # noqa: FBT001 - the one argument
+        """Readers of the feed leave; requests are answered as before, and readiness fails from now on.
+
+        If the other workers go on to serve, the service stays ready, also when this process is asked.
+        """
+        self.authorizer.watchers.drain()
+        if not others_serve:
+            self.authorizer.readiness.draining()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":

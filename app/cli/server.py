@@ -52,8 +52,8 @@ class ServerOptions:
     admission: AbstractAsyncContextManager[None] | None = None
     """Of a listener that is shared with other processes: connections are accepted between its entry and its exit."""
     drain_s: float = 0.0
-    draining: Callable[[], None] | None = None
-    """Called when the server begins to drain."""
+    draining: Callable[[bool], None] | None = None
+    """Called when the server begins to drain, with whether others go on to serve from the same socket."""
     supervision: Supervision | None = None
     """Handles SIGTERM."""
 
@@ -172,9 +172,8 @@ class _Server(uvicorn.Server):
     def _begin_drain(self) -> None:
         self._draining = True
         self._options.connections.drain()
-        # If the other workers go on to serve, the service stays ready, also when this process is asked.
-        if self._options.draining is not None and not self._others_serve():
-            self._options.draining()
+        if self._options.draining is not None:
+            self._options.draining(self._others_serve())
 
     def _others_serve(self) -> bool:
         return self._options.supervision is not None and self._options.supervision.alone

@@ -32,6 +32,7 @@ OPERATIONS = (
     "start",
     "describeConfigs",
     "alterConfigs",
+    "watch",
     "livez",
     "readyz",
     "readyzListener",
@@ -46,7 +47,9 @@ OPERATIONS = (
 
 UPDATES = ("createAcls", "deleteAcls")
 
-ADMISSION_POOLS = ("decisions", "lists", "updates", "waiting", "probes")
+ADMISSION_POOLS = ("decisions", "lists", "updates", "waiting", "watchers", "probes")
+
+WATCH_ENDS = ("draining", "slow", "reload", "caller")
 
 DECISION_LOG_REASONS = ("buffer", "disk")
 
@@ -218,6 +221,8 @@ class Metrics:
     )
     purgatory_size: int = _gauge("Entries in the purgatory, of callers that left too (Kafka: PurgatorySize).")
     purgatory_expirations: int = _counter("Requests whose deadline came before their offset.")
+    watch_readers: int = _gauge("Readers of the watch stream that this process has.")
+    watch_ends: dict[str, int] = _counter_by("reason", "Watch streams that this process has ended.", WATCH_ENDS)
     request_local_time_seconds: dict[str, Histogram] = _histogram_by(
         "request", "Time that an update spent until its commit (Kafka: LocalTimeMs).", UPDATES, _UPDATE_S
     )

@@ -38,6 +38,7 @@ STATUS_OF_ERROR = {
     Errors.STORE_UNAVAILABLE: 503,
     Errors.OVERLOADED: 429,
     Errors.TOKEN_EPOCH_MISMATCH: 409,
+    Errors.OFFSET_OUT_OF_RANGE: 410,
     Errors.REQUEST_TIMED_OUT: 504,
     Errors.TOPIC_AUTHORIZATION_FAILED: 403,
     Errors.GROUP_AUTHORIZATION_FAILED: 403,
@@ -81,6 +82,9 @@ class Problem(msgspec.Struct):
             description="The fields that are wrong, if the refusal is about fields. A body is read up to the first "
             "field that is missing, unknown or of a wrong type, so there may be more of them."
         ),
+    ] = UNSET
+    oldest_token: Annotated[
+        str | UnsetType, Meta(description="With OFFSET_OUT_OF_RANGE: the oldest token that works.")
     ] = UNSET
 
 
@@ -141,6 +145,7 @@ def problem_response(refusal: ApiException) -> Response:
         error_code=refusal.error.error_code,
         retriable=refusal.error.retriable,
         errors=refusal.errors if isinstance(refusal, InvalidFieldsException) else UNSET,
+        oldest_token=getattr(refusal, "oldest_token", None) or UNSET,
     )
     return Response(msgspec.json.encode(body), status, _headers_of(refusal, status), PROBLEM_MEDIA_TYPE)
 

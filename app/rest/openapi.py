@@ -13,6 +13,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.rest.app import ROUTES
 from app.rest.errors import Problem
 from app.rest.http.edge import Route
+from app.rest.http.streams import NDJSON
 
 _COMPONENT = "#/components/schemas/{name}"
 _ENUMS: dict[type[Enum], str] = {
@@ -35,6 +36,7 @@ _TAGS = [
     {"name": "decisions", "description": "What a caller may do (KIP-504, KIP-430, KIP-231)."},
     {"name": "acls", "description": "Creating, deleting and listing ACLs (KIP-140, KIP-290)."},
     {"name": "service", "description": "Start-up of brokers, and properties that can change (KIP-504)."},
+    {"name": "feed", "description": "Following every change as it is made (DESIGN: the feed, published)."},
     {"name": "health", "description": "Probes, as Kubernetes asks for them, and the page that Prometheus reads."},
 ]
 _DESCRIPTIONS = {
@@ -45,6 +47,7 @@ _DESCRIPTIONS = {
     "404": "Nothing is there (RESOURCE_NOT_FOUND)",
     "408": "Head or body did not arrive in time (REQUEST_TIMED_OUT)",
     "409": "The token or the cluster id is of another store (TOKEN_EPOCH_MISMATCH, INCONSISTENT_CLUSTER_ID)",
+    "410": "What follows the token is not kept any more (OFFSET_OUT_OF_RANGE)",
     "412": "The store has changed since the token that the update is guarded by (INVALID_UPDATE_VERSION)",
     "413": "The body is too large",
     "415": "The body is not application/json",
@@ -93,6 +96,8 @@ def _described(route: Route, operation: dict[str, Any]) -> dict[str, Any]:
         operation["requestBody"] = {"content": content, "required": True}
     if route.reply_struct is not None:
         responses["200"]["content"]["application/json"]["schema"] = _reference(route.reply_struct)
+    if route.streams:
+        responses["200"]["content"] = {NDJSON: {"schema": {"type": "string"}}}
     # FastAPI would answer 422 where parameters are wrong, this service answers 400.
     responses.pop("422", None)
     operation["responses"] = dict(sorted({**_refusals(route), **responses}.items()))

@@ -39,6 +39,7 @@ from app.runtime.ports import AclStore, ChangeFeed
 from app.runtime.purgatory import Purgatory
 from app.runtime.readiness import Readiness, StartRequest
 from app.runtime.updates import ConfigChange, Updates
+from app.runtime.watch.watchers import Watchers
 
 LiteralAction = tuple[AclOperation, ResourceType, str]
 
@@ -76,7 +77,8 @@ class Authorizer:
         self._options = options
         self._startup = startup
         self._purgatory = Purgatory(options.max_delayed_operations, self.metrics)
-        self._loader = Loader(feed, startup, self.readiness, self._purgatory, self.metrics, options)
+        self.watchers = Watchers(feed, self.readiness, self.metrics, options)
+        self._loader = Loader(feed, startup, self.watchers, self._purgatory, self.metrics, options)
         self._mutator = Mutator(store, self._loader.known, self.metrics, options)
         self._updates = Updates(self._mutator, self._loader, self._purgatory, self.metrics, options)
 
@@ -86,6 +88,7 @@ class Authorizer:
         return self._loader.image
 
     def open(self) -> None:
+        self.watchers.open()
         self._loader.open()
         self._mutator.open()
 
@@ -103,6 +106,7 @@ class Authorizer:
 
     async def close(self) -> None:
         self.readiness.draining()
+        await self.watchers.close()
         await self._mutator.close()
         await self._purgatory.drained(self._options.drain_timeout_s)
         self._purgatory.close()
@@ -246,6 +250,12 @@ class Authorizer:
         if acl is None:
             raise ResourceNotFoundException(f"there is no ACL `{acl_id}`")
         return acl
+
+    def check_watch(self, reader: Reader) -> None:
+        """Whether the reader may see the feed: every ACL and every change."""
+        self._check_enabled()
+        if not isinstance(reader, RoleGrant):
+            self._check_right(reader, AclOperation.DESCRIBE)
 
     def acl_count(self, reader: Reader) -> int:
         """-1 until loaded (KIP-504)."""

@@ -24,9 +24,9 @@ from app.runtime.options import RuntimeOptions
 from app.runtime.pace import run_through
 from app.runtime.ports import ChangeFeed
 from app.runtime.purgatory import Purgatory
-from app.runtime.readiness import Readiness
 from app.runtime.snapshot import load_image
 from app.runtime.wakeup import WakeUp
+from app.runtime.watch.watchers import Watchers
 
 _logger = logging.getLogger(__name__)
 _TIMEOUTS_BEFORE_RELOAD = 3
@@ -44,7 +44,7 @@ class Loader:
         self,
         feed: ChangeFeed,
         startup: AuthorizerConfig,
-        readiness: Readiness,
+        watchers: Watchers,
         purgatory: Purgatory,
         metrics: Metrics,
         options: RuntimeOptions,
@@ -53,7 +53,8 @@ class Loader:
         self.known = KnownHistory()
         self._feed = feed
         self._startup = startup
-        self._readiness = readiness
+        self._watchers = watchers
+        self._readiness = watchers.readiness
         self._purgatory = purgatory
         self._metrics = metrics
         self._options = options
@@ -182,18 +183,24 @@ class Loader:
             _logger.warning("epoch_not_renounced", extra={"why": str(fault) or "no answer in time"})
 
     async def _apply(self, transaction: Sequence[Record]) -> None:
+        await self._watchers.applying(self.image, transaction)
         try:
-            await apply_in_steps(self.image, transaction, partial(self._applied, len(transaction)))
+            await apply_in_steps(self.image, transaction, partial(self._applied, transaction))
         except ImageLostException as fault:
             # INVARIANT: an index that may be half changed is never decided on; only super users pass until the reload.
             self._want_reload(str(fault))
-            self._publish(AuthorizerImage.empty(self._startup))
+            self._replace(AuthorizerImage.empty(self._startup))
             raise
 
-    def _applied(self, records: int, image: AuthorizerImage) -> None:
+    def _applied(self, transaction: Sequence[Record], image: AuthorizerImage) -> None:
         self._metrics.transactions_applied += 1
-        self._metrics.records_applied += records
+        self._metrics.records_applied += len(transaction)
         self._publish(image)
+        self._watchers.applied(image, transaction)
+
+    def _replace(self, image: AuthorizerImage) -> None:
+        self._publish(image)
+        self._watchers.replaced(image)
 
     async def _load(self) -> None:
         began_at = self._options.clock()
@@ -205,7 +212,7 @@ class Loader:
             self._free(image.index)
             raise
         replaced, self._reload = self.image.index, None
-        self._publish(image)
+        self._replace(image)
         self._free(replaced)
         self._poison_backoff.reset()
         self._timeouts = 0

@@ -33,6 +33,12 @@ class ChangeFeed(Protocol):
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """The head, the hash at the offset, and whole transactions behind it: `limit` records or one transaction."""
 
+    async def history(self, offset: int, limit: int) -> FeedPoll:
+        """As `poll`, for readers that are behind this replica's memory; it keeps no `poll` waiting.
+
+        The record at the offset itself may be trimmed already.
+        """
+
     async def renounce(self, lost: FeedPosition) -> None:
         """Begins a new epoch unless the store continues this position, or is of a later epoch already.
 

@@ -70,7 +70,7 @@ _ServiceAccount = Annotated[str, _matching(r"[a-z0-9.-]{1,253}/[a-z0-9.-]{1,253}
 
 
 class CallerSettings(_Table):
-    role: Annotated[Literal["decide", "admin", "observe"], Field(examples=["decide"])]
+    role: Annotated[Literal["decide", "admin", "observe", "follow"], Field(examples=["decide"])]
     principals: Annotated[
         tuple[Annotated[str, AfterValidator(_principal_pattern)], ...],
         Field(max_length=_MAX_PRINCIPALS, examples=[["User:*"]]),

@@ -61,6 +61,9 @@ class StillFeed:
     async def poll(self, _applied_offset: int, _limit: int) -> FeedPoll:
         return FeedPoll(_HEAD, GENESIS_HASH, ())
 
+    async def history(self, _offset: int, _limit: int) -> FeedPoll:
+        return FeedPoll(_HEAD, GENESIS_HASH, ())
+
     async def wait(self, timeout_s: float) -> None:
         await asyncio.sleep(timeout_s)
 

@@ -57,6 +57,8 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "describeConfigs": _RIGHT_ON_THE_CLUSTER,
         "aclCount": (*_UNKNOWN, 403, 403, 403, 200, 200, 403),
         "metrics": (*_UNKNOWN, 403, 403, 200, 200, 200, 403),
+        # 400: it says neither `after` nor `snapshot`.
+        "watch": (*_UNKNOWN, 403, 403, 400, 403, 400, 403),
         "livez": _FOR_ALL,
         "readyz": _FOR_ALL,
         "readyzListener": _FOR_ALL,

@@ -23,6 +23,7 @@ class Errors(Enum):
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     OVERLOADED = "OVERLOADED"
     TOKEN_EPOCH_MISMATCH = "TOKEN_EPOCH_MISMATCH"
+    OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE", 1
     REQUEST_TIMED_OUT = "REQUEST_TIMED_OUT", 7
     TOPIC_AUTHORIZATION_FAILED = "TOPIC_AUTHORIZATION_FAILED", 29
     GROUP_AUTHORIZATION_FAILED = "GROUP_AUTHORIZATION_FAILED", 30
@@ -92,6 +93,16 @@ class TokenEpochMismatchException(ApiException):
     """The request's token comes from another epoch of the store: offsets can't be compared."""
 
     error = Errors.TOKEN_EPOCH_MISMATCH
+
+
+class OffsetOutOfRangeException(ApiException):
+    """The records behind the token are trimmed, or were never written."""
+
+    error = Errors.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, message: str, oldest_token: str | None = None) -> None:
+        super().__init__(message)
+        self.oldest_token = oldest_token
 
 
 class RequestTimedOutException(ApiException):

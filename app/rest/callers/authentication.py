@@ -121,15 +121,22 @@ class Callers:
 
         Raises SaslAuthenticationException, ClusterAuthorizationException, ThrottlingQuotaExceededException.
         """
+        caller = await self.identified(headers, names, look_further)
+        mark = REQUEST_MARK.get()
+        if mark is not None and caller is not ANYBODY:
+            mark.caller = caller.name
+        caller.check_operation(operation, open_to)
+        return caller
+
+    async def identified(
+        self, headers: Headers, names: Sequence[str], look_further: Callable[[], None] | None = None
+    ) -> Caller:
+        """Who sends this. Raises SaslAuthenticationException, ClusterAuthorizationException."""
         caller = self.known(dict(headers), names) if shows_one_at_most(headers) else None
         if caller is None:
             if look_further is not None:
                 look_further()
             caller = await self._authenticated(headers, names)
-        mark = REQUEST_MARK.get()
-        if mark is not None and caller is not ANYBODY:
-            mark.caller = caller.name
-        caller.check_operation(operation, open_to)
         return caller
 
     async def _authenticated(self, headers: Headers, names: Sequence[str]) -> Caller:

@@ -28,6 +28,7 @@ class Role(Enum):
     DECIDE = "decide"
     ADMIN = "admin"
     OBSERVE = "observe"
+    FOLLOW = "follow"
     OPEN = "open"
 
 
@@ -35,6 +36,7 @@ FULL = (Role.ADMIN, Role.OPEN)
 """Roles that may call every operation. INVARIANT: others may call it only if its route says so."""
 DECIDERS = (*FULL, Role.DECIDE)
 OBSERVERS = (*FULL, Role.OBSERVE)
+FOLLOWERS = (*FULL, Role.FOLLOW)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,12 +85,16 @@ class Caller:
             f"the caller `{self.name}` may not speak for the principal of this context"
         )
 
-    def check_operation(self, operation: str, open_to: Container[Role]) -> None:
-        """Raises ClusterAuthorizationException, ThrottlingQuotaExceededException."""
+    def check_role(self, operation: str, open_to: Container[Role]) -> None:
+        """Raises ClusterAuthorizationException."""
         if self.role not in open_to:
             raise ClusterAuthorizationException(
                 f"the caller `{self.name}` has the role {self.role.value}, which is not for {operation}"
             )
+
+    def check_operation(self, operation: str, open_to: Container[Role]) -> None:
+        """Raises ClusterAuthorizationException, ThrottlingQuotaExceededException."""
+        self.check_role(operation, open_to)
         if self.limit is not None and not self.limit.take():
             raise ThrottlingQuotaExceededException(
                 f"the caller `{self.name}` asks more often than its `requests_per_second` allow; try again shortly"

@@ -41,6 +41,8 @@ BOUNDS: Mapping[str, Bounds] = MappingProxyType(
         "updates": Bounds(1_024, 1_024, 2.0, 64 * _MIB),
         # A waiting request is a future and a timer, some kilobytes: as many as there may be connections.
         "waiting": Bounds(10_000, 0, 0.0, 16 * _MIB),
+        # A watch stream holds its place for as long as it is read: some 30 KiB and a wake-up for each change.
+        "watchers": Bounds(4_096, 0, 0.0, 1 << 62),
         # Whoever asks how the service is gets an answer above all when it is not well.
         "probes": Bounds(1 << 62, 0, 0.0, 1 << 62),
     }

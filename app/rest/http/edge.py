@@ -7,6 +7,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from time import perf_counter
 from typing import Annotated, Any, TypeVar, get_args
@@ -28,15 +29,16 @@ from app.rest.bodies.fields import given
 from app.rest.bodies.reading import MAX_BODY_BYTES, check_headers, read_body, read_struct, strict_decoder
 from app.rest.callers.roles import ANYBODY, FULL, Caller, Role, read, speak
 from app.rest.errors import MethodNotAllowedException, invalid_field, response_to
-from app.rest.http.admission import body_bytes_of
+from app.rest.http.admission import Pool, body_bytes_of
 from app.rest.http.services import Services
+from app.rest.http.streams import EventStream
 from app.runtime.authorizer import Authorizer
 
 CLIENT_CLOSED_REQUEST = 499
 """Counted, but never sent, for a client that has gone."""
 
-Reply = bytes | msgspec.Struct | Response
-"""What an endpoint returns: the JSON of a 200, a struct to be encoded as that, or a whole response."""
+Reply = bytes | msgspec.Struct | Response | EventStream
+"""What an endpoint returns: the JSON of a 200, a struct to be encoded as that, a whole response, or a stream."""
 
 SERVICES = "klamm.services"
 """The key of the replica's services in each scope."""
@@ -124,13 +126,14 @@ class Route(APIRoute):
         JSON of a struct, and not the struct. `may_refuse` are statuses beside those that every route of its kind has.
         """
         super().__init__(path, endpoint, name=name, operation_id=name, response_model=None, **more)
+        signature = inspect.signature(endpoint)
         self.open_to = open_to
         self.needs_caller = needs_caller
         self.pool = pool
+        self.streams = signature.return_annotation is EventStream
         self.may_refuse = may_refuse
         self.example = example
         self.max_body_bytes = max_body_bytes
-        signature = inspect.signature(endpoint)
         parameters = signature.parameters
         given = signature.return_annotation
         self.reply_struct = given if isinstance(given, type) and issubclass(given, msgspec.Struct) else reply
@@ -165,6 +168,10 @@ class Route(APIRoute):
         status = 200
         try:
             reply = await self.answer(services, scope, receive)
+            if isinstance(reply, EventStream):
+                services.metrics.count_request(self.name, status, perf_counter() - began)
+                await reply.send(receive, send)
+                return
         except ClientDisconnect:
             status = CLIENT_CLOSED_REQUEST
         except Exception as fault:  # noqa: BLE001 - becomes a refusal; an unexpected one is logged
@@ -190,6 +197,8 @@ class Route(APIRoute):
         body_bytes = 0 if self.body_struct is None else body_bytes_of(scope["headers"], self.max_body_bytes)
         pool = services.admission.pools[self.pool]
         call = _Call(services, caller, scope)
+        if self.streams:
+            return await self._stream(call, pool)
         async with pool.admitted(body_bytes, scope.get("klamm.began"), caller.share):
             if self.body_struct is not None:
                 check_headers(scope["headers"], self.max_body_bytes)
@@ -208,6 +217,16 @@ class Route(APIRoute):
             await services.authorizer.wait_for(call.at_least)
         async with pool.admitted(body_bytes, None, caller.share):
             return await self._reply_to(call)
+
+    async def _stream(self, call: _Call, pool: Pool) -> Reply:
+        """The place is held until the stream has come to its end."""
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(pool.admitted(0, call.scope.get("klamm.began"), call.caller.share))
+            self._examine(call)
+            reply = await self._reply_to(call)
+            if isinstance(reply, EventStream):
+                reply.held = held.pop_all()
+            return reply
 
     async def _caller_of(self, services: Services, scope: Scope) -> Caller:
         # For the protocol: connections of those who are known are kept longer.

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 
 from app.core.continuity import FeedPosition
@@ -142,6 +143,7 @@ class PostgresChangeFeed:
         self._url = url
         self._timeouts = timeouts or StoreTimeouts()
         self._polls = KeptConnection(url, self._timeouts, "feed")
+        self._history = KeptConnection(url, self._timeouts, "watch")
         self._listener = FeedListener(url, self._timeouts)
         self._outages = OutageLog(url, lambda extra: _log.warning("database_in_trouble", extra=extra))
 
@@ -153,14 +155,21 @@ class PostgresChangeFeed:
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """If this offset was never written here or what follows it is trimmed, there are no records."""
+        poll = await self._read(self._polls, applied_offset, limit)
+        return poll if poll.hash_at is not None else replace(poll, records=())
+
+    async def history(self, offset: int, limit: int) -> FeedPoll:
+        return await self._read(self._history, offset, limit)
+
+    async def _read(self, kept: KeptConnection, applied_offset: int, limit: int) -> FeedPoll:
         with self._outages.logged():
-            async with self._polls.lease() as connection:
+            async with kept.lease() as connection:
                 found = await connection.fetch(_POLL, applied_offset, limit, GENESIS_HASH, _ROWS_AT_ONCE)
                 if not found:
                     raise NotMigratedError
                 rows: list[Row] = [*found, *await _rest_of_transaction(connection, found[-1])]
             head, hash_at = head_of(rows[0]), rows[0]["hash_at"]
-            if hash_at is None or applied_offset + 1 < head.log_start_offset:
+            if applied_offset + 1 < head.log_start_offset:
                 return FeedPoll(head, hash_at, ())
             # The head comes alone, with an empty record beside it, if there is nothing after the offset.
             records = [] if rows[0]["offset"] is None else rows
@@ -208,6 +217,7 @@ class PostgresChangeFeed:
     async def close(self) -> None:
         await self._listener.close()
         await self._polls.close()
+        await self._history.close()
 
     @asynccontextmanager
     async def _connected(self, purpose: str) -> AsyncIterator[Connection]:

@@ -8,16 +8,33 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from app.core.proof import FeedDamagedError, FeedProof
 from app.core.records import canonical_record
 from app.core.token import Token
-from app.formats.feed_events import NoEventError, acl_fields, acl_in, digest_text, events_in, records_in
+from app.formats.feed_events import (
+    FeedAcl,
+    NoEventError,
+    Transaction,
+    acl_fields,
+    acl_in,
+    digest_text,
+    events_in,
+    records_in,
+)
 
 PAGE = (Path(__file__).parents[3] / "docs" / "feed.md").read_text()
 EVENTS: list[dict[str, Any]] = [json.loads(line) for line in re.findall(r'^    (\{"type".*)$', PAGE, re.MULTILINE)]
 TRANSACTIONS = [event for event in EVENTS if event["type"] == "transaction"]
+
+
+def transaction(event: dict[str, Any]) -> Transaction:
+    """Raises NoEventError."""
+    ((_, found),) = events_in(io.BytesIO(json.dumps(event).encode()))
+    assert isinstance(found, Transaction)
+    return found
 
 
 def check(events: list[dict[str, Any]]) -> FeedProof:
@@ -25,7 +42,7 @@ def check(events: list[dict[str, Any]]) -> FeedProof:
     proof = FeedProof()
     for event in events:
         if event["type"] == "transaction":
-            proof.follow(records_in(event), bytes.fromhex(event["hash"]))
+            proof.follow(records_in(transaction(event)), bytes.fromhex(event["hash"]))
         else:
             said = bytes.fromhex(event["hash"]), int(event["digest"], 16)
             proof.check_at(Token.parse(event["token"]).offset, *said)
@@ -40,7 +57,7 @@ def test_the_example_holds() -> None:
 def test_the_canonical_record_of_the_page_is_that_of_its_third_record() -> None:
     (digits,) = re.findall(r"\(version 2\):\n\n((?:    [0-9a-f]+\n)+)", PAGE)
     raw = bytes.fromhex("".join(digits.split()))
-    (record,) = records_in(TRANSACTIONS[1])
+    (record,) = records_in(transaction(TRANSACTIONS[1]))
 
     assert raw == canonical_record(record)
     assert sha256(bytes.fromhex(TRANSACTIONS[0]["hash"]) + raw).hexdigest() == TRANSACTIONS[1]["hash"]
@@ -90,15 +107,15 @@ def test_what_was_changed_lost_or_doubled_is_found(events: list[dict[str, Any]])
 )
 def test_what_is_no_transaction_is_told(changes: dict[str, object]) -> None:
     with pytest.raises(NoEventError):
-        records_in(_spoiled(0, **changes)[0])
+        records_in(transaction(_spoiled(0, **changes)[0]))
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"type": 1}', b"\xff", b"[" * 100_000])
 def test_a_line_that_is_no_event_is_told_with_its_number(line: bytes) -> None:
     with pytest.raises(NoEventError, match="line 2"):
-        list(events_in(io.BytesIO(b'{"type": "bookmark"}\n' + line)))
+        list(events_in(io.BytesIO(b'{"type": "from the future"}\n' + line)))
 
 
 def test_an_acl_comes_back_as_it_went() -> None:
-    acl = TRANSACTIONS[1]["records"][0]["acl"]
+    acl = msgspec.convert(TRANSACTIONS[1]["records"][0]["acl"], FeedAcl)
     assert acl_fields(acl_in(acl)) == acl

@@ -437,7 +437,7 @@ def test_callers_and_issuers_are_tables_of_the_file() -> None:
         ('role = "observe"\nrequests_per_second = "5"', "callers.x.requests_per_second: expected a whole number"),
         ('role = "observe"\nrequests_per_second = true', "callers.x.requests_per_second: expected a whole number"),
         ('role = "observe"\nrequests_per_second = 5.0', "callers.x.requests_per_second: expected a whole number"),
-        ("role = 1", "callers.x.role: it should be 'decide', 'admin' or 'observe'"),
+        ("role = 1", "callers.x.role: it should be 'decide', 'admin', 'observe' or 'follow'"),
         ('role = "observe"', "`callers.x` can't prove itself; set `tokens.file`, or give it `issuer` or `certificate`"),
     ],
 )

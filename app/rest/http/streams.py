@@ -1,0 +1,80 @@
+"""A reply without an end: events, one after the other, as NDJSON or as server-sent events."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from types import MappingProxyType
+
+from starlette.types import Receive, Send
+
+from app.runtime.watch.recent import Line
+
+NDJSON = "application/x-ndjson"
+SSE = "text/event-stream"
+
+_PART_BYTES = 64 * 1024
+_log = logging.getLogger(__name__)
+
+
+def _ndjson(lines: Iterable[Line]) -> bytes:
+    return b"".join([part for line in lines for part in (line.json, b"\n")])
+
+
+def _sse(lines: Iterable[Line]) -> bytes:
+    # An id that is not sent leaves the browser with the one before.
+    return b"".join(
+        b"%bevent: %b\ndata: %b\n\n"
+        % (b"" if line.token is None else b"id: %b\n" % line.token.encode(), line.event.encode(), line.json)
+        for line in lines
+    )
+
+
+_FORMS: Mapping[str, Callable[[Iterable[Line]], bytes]] = MappingProxyType({NDJSON: _ndjson, SSE: _sse})
+
+
+class EventStream:
+    """`first` begins the stream: whoever has it has passed all that may refuse it. `rest` is closed at the end."""
+
+    def __init__(self, media_type: str, first: Sequence[Line], rest: AsyncGenerator[Sequence[Line], None]) -> None:
+        self._media_type = media_type
+        self._form = _FORMS[media_type]
+        self._first = first
+        self._rest = rest
+        self.held = AsyncExitStack()
+        """What is given back at the end."""
+
+    async def send(self, receive: Receive, send: Send) -> None:
+        """Returns when the client has gone, or the stream has come to its end."""
+        headers = [
+            (b"content-type", self._media_type.encode()),
+            (b"cache-control", b"no-store"),
+            # nginx would hold events back.
+            (b"x-accel-buffering", b"no"),
+        ]
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            async with self.held, aclosing(self._rest) as rest:
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await self._send_lines(self._first, send)
+                async for lines in rest:
+                    if gone.done():
+                        return
+                    await self._send_lines(lines, send)
+        except Exception:  # noqa: BLE001 - logged; the client sees a stream without its `end`
+            _log.exception("stream_failed")
+        finally:
+            gone.cancel()
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send_lines(self, lines: Sequence[Line], send: Send) -> None:
+        data = memoryview(self._form(lines))
+        for start in range(0, len(data), _PART_BYTES):
+            # In parts, so that a slow client makes nobody hold more than one of them.
+            part = bytes(data[start : start + _PART_BYTES])
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

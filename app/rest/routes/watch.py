@@ -1,0 +1,105 @@
+"""watch: the change feed as a stream of events (docs/watch.md)."""
+
+import re
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Annotated
+
+from fastapi import Query
+from starlette.requests import Request
+
+from app.core.context import Reader
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.validation import validate_filter
+from app.core.token import Token
+from app.rest.bodies.watch import WATCH_EXAMPLE, WatchQuery
+from app.rest.callers.roles import FOLLOWERS
+from app.rest.http.edge import CurrentReader, CurrentServices, Routes
+from app.rest.http.services import Services
+from app.rest.http.streams import NDJSON, SSE, EventStream
+from app.runtime.watch.reader import WatchRequest
+from app.runtime.watch.reader import watch as watch_feed
+
+routes = Routes("feed")
+
+_LOOK_S = 1.0
+
+
+@routes.get(
+    "/v1/watch",
+    name="watch",
+    open_to=FOLLOWERS,
+    pool="watchers",
+    may_refuse=(400, 409, 410, 503),
+    example=WATCH_EXAMPLE,
+)
+async def watch(
+    query: Annotated[WatchQuery, Query()], request: Request, reader: CurrentReader, services: CurrentServices
+) -> EventStream:
+    """Follow the change feed: whole transactions in order, each once, an event a line (docs/feed.md).
+
+    Who accepts `text/event-stream` gets the same as server-sent events.
+
+    For callers with the role follow; an admin caller needs DESCRIBE on the cluster.
+    """
+    after = _after(request, query)
+    acl_filter = query.acl_filter
+    refusal = None if acl_filter is None else validate_filter(acl_filter)
+    if refusal is not None:
+        raise refusal
+    authorizer = services.authorizer
+    await authorizer.wait_for(after)
+    may_watch = _still_may(services, reader, request)
+    lines = watch_feed(
+        authorizer.watchers,
+        WatchRequest(
+            after=None if after is None else Token.parse(after),
+            acl_filter=acl_filter,
+            bookmark_s=query.bookmark_ms / 1000,
+            may_watch=may_watch,
+        ),
+    )
+    # Whatever refuses comes before the first byte.
+    first = await anext(lines)
+    return EventStream(_media_type(request), first, lines)
+
+
+def _after(request: Request, query: WatchQuery) -> str | None:
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidRequestException(f"query parameter `{name[:100]}`: it comes more than once; send it once")
+    last_ids = request.headers.getlist("last-event-id")
+    if len(last_ids) > 1:
+        raise InvalidRequestException("the header Last-Event-ID comes more than once; send it once")
+    # A browser that connects again sends the URL of the first time, and what it has seen since.
+    after = last_ids[0] if last_ids else query.after
+    if after is None and not query.snapshot:
+        raise InvalidRequestException("send `after` with a token, or `snapshot=true` to begin with the whole state")
+    if after is not None:
+        Token.parse(after, "last-event-id" if last_ids else "after")
+    return after
+
+
+def _media_type(request: Request) -> str:
+    """Server-sent events for who asks for them, as browsers do; NDJSON for all others."""
+    return SSE if _ASKS_FOR_SSE.search(",".join(request.headers.getlist("accept"))) else NDJSON
+
+
+_ASKS_FOR_SSE = re.compile(r"(?:^|,)[ \t]*text/event-stream[ \t]*(?:[,;]|$)", re.IGNORECASE)
+
+
+def _still_may(services: Services, reader: Reader, request: Request) -> Callable[[], Awaitable[None]]:
+    """Rights are looked at before each part that is sent, credentials each second."""
+    headers, names = request.scope["headers"], request.scope.get("klamm.names", ())
+    looked_at = monotonic()
+
+    async def may_watch() -> None:
+        nonlocal looked_at
+        services.authorizer.check_watch(reader)
+        if monotonic() - looked_at >= _LOOK_S:
+            looked_at = monotonic()
+            caller = await services.callers.identified(headers, names)
+            caller.check_role("watch", FOLLOWERS)
+
+    return may_watch

@@ -1,0 +1,208 @@
+"""One reader of the feed: where it stands, what it gets next, and why it ends."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.core.image import AuthorizerImage
+from app.core.kafka.errors import (
+    ApiException,
+    OffsetOutOfRangeException,
+    PoisonedRecordException,
+    StoreUnavailableException,
+)
+from app.core.kafka.filters import AclBindingFilter
+from app.core.records import FeedPoll, Record
+from app.core.token import Token
+from app.formats.feed_events import Bookmark, End, EndReason, digest_of, encode
+from app.runtime.continuity import transactions_of
+from app.runtime.watch.image_parts import ImageLeftException, ImageParts
+from app.runtime.watch.recent import Line, is_shown, transaction_line
+from app.runtime.watch.watchers import Watchers
+
+Lines = Sequence[Line]
+
+_CHUNK_BYTES = 64 * 1024
+_MAX_BEHIND = 1024 * 1024
+_SLOW_S = 1.0
+"""A reader that took longer than this for what it was sent, and is that far behind, is cut."""
+_SHORTEST_WAIT_S = 0.05
+_SNAPSHOT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchRequest:
+    after: Token | None
+    """None: a snapshot first."""
+    acl_filter: AclBindingFilter | None
+    bookmark_s: float
+    may_watch: Callable[[], Awaitable[None]]
+    """Raises ApiException once the caller may not see what comes next."""
+
+
+class _EndedError(Exception):
+    def __init__(self, reason: EndReason) -> None:
+        super().__init__(reason)
+        self.reason: EndReason = reason
+
+
+async def watch(watchers: Watchers, request: WatchRequest) -> AsyncGenerator[Lines, None]:
+    """What the reader is to be sent, until its `end`. It must be closed.
+
+    Refusals come instead of the first lines: AuthorizerNotReadyException, OffsetOutOfRangeException,
+    OverloadedException, StoreUnavailableException, and what `may_watch` raises.
+    """
+    with watchers.counted():
+        begun, seen = False, None if request.after is None else str(request.after)
+        try:
+            async with aclosing(_Reader(watchers, request).lines()) as batches:
+                async for lines in batches:
+                    await request.may_watch()
+                    begun = True
+                    yield lines
+                    seen = lines[-1].token or seen
+        except (_EndedError, ApiException) as ended:
+            if not begun:
+                raise
+            reason: EndReason = ended.reason if isinstance(ended, _EndedError) else "caller"
+            watchers.count_end(reason)
+            yield [Line("end", seen, encode(End(seen, reason)))]
+
+
+class _Reader:
+    def __init__(self, watchers: Watchers, request: WatchRequest) -> None:
+        self._watchers = watchers
+        self._request = request
+        self._clock = watchers.options.clock
+        image = watchers.loaded_image()
+        self._epoch: UUID | None = image.epoch
+        self._offset = -1 if request.after is None else request.after.offset
+        self._state: tuple[bytes, int | None] | None = None
+        """Hash and digest at the offset, once they are known."""
+        self._bookmark_at = 0.0
+
+    @property
+    def token(self) -> str | None:
+        return None if self._epoch is None or self._offset < 0 else str(Token(self._epoch, self._offset))
+
+    async def lines(self) -> AsyncGenerator[Lines, None]:
+        """Raises _EndedError, and refusals before the first lines."""
+        if self._request.after is None:
+            async with aclosing(self._snapshot()) as parts:
+                async for line in parts:
+                    yield [line]
+        elif self._offset + 1 < self._watchers.recent.first:
+            await self._check_reach()
+        while True:
+            image, before = self._image_to_follow(), self._offset
+            lines = [*await self._next_lines(image), *self._bookmark(image)]
+            if lines:
+                asked_at = self._clock()
+                yield lines
+                if self._clock() - asked_at > _SLOW_S and self._watchers.recent.is_behind(self._offset, _MAX_BEHIND):
+                    raise _EndedError("slow")
+            elif self._offset == before:
+                await self._watchers.wait(max(_SHORTEST_WAIT_S, self._bookmark_at - self._clock()))
+
+    async def _snapshot(self) -> AsyncGenerator[Line, None]:
+        watchers, ends_at = self._watchers, self._clock() + _SNAPSHOT_S
+        async with watchers.snapshot_turn():
+            # In one step of the loop: the parts hear of every transaction from the image on.
+            image = watchers.loaded_image()
+            self._epoch = image.epoch
+            parts = ImageParts(image, self._request.acl_filter)
+            with watchers.hearing(parts):
+                try:
+                    async with aclosing(parts.lines(lambda: watchers.serves(image))) as lines:
+                        async for line in lines:
+                            yield line
+                            if watchers.draining:
+                                raise _EndedError("draining")
+                            if self._clock() > ends_at:
+                                raise _EndedError("slow")
+                except ImageLeftException as left:
+                    raise _EndedError("slow" if left.is_too_slow else "reload") from None
+        self._offset, self._state = image.offset, (image.hash, image.digest)
+
+    def _image_to_follow(self) -> AuthorizerImage:
+        """Raises _EndedError."""
+        image = self._watchers.image
+        if self._watchers.draining:
+            raise _EndedError("draining")
+        if image is None or image.epoch != self._epoch or image.offset < self._offset:
+            raise _EndedError("reload")
+        return image
+
+    async def _next_lines(self, image: AuthorizerImage) -> list[Line]:
+        recent = self._watchers.recent
+        if self._offset + 1 < recent.first:
+            return await self._older_lines(image)
+        lines: list[Line] = []
+        size = 0
+        for entry in list(recent.after(self._offset)):
+            line = entry.line if self._request.acl_filter is None else await self._line(entry.records)
+            self._offset, self._state = entry.last, (entry.records[-1].hash, entry.digest)
+            if line is not None:
+                lines.append(line)
+                size += len(line.json)
+            if size >= _CHUNK_BYTES:
+                break
+        return lines
+
+    def _bookmark(self, image: AuthorizerImage) -> list[Line]:
+        """Where the reader stands, when it is due; no line if that is not certain to be a state of the image."""
+        if self._offset == image.offset:
+            self._state = image.hash, image.digest
+        if self._state is None or self.token is None or self._clock() < self._bookmark_at:
+            return []
+        self._bookmark_at = self._clock() + self._request.bookmark_s
+        (chained, digest), age_ms = self._state, round(self._watchers.readiness.age_s * 1000)
+        event = Bookmark(self.token, chained.hex(), digest_of(digest), age_ms)
+        return [Line("bookmark", self.token, encode(event))]
+
+    async def _line(self, records: Sequence[Record]) -> Line | None:
+        """None if the filter lets nothing through."""
+        acl_filter = self._request.acl_filter
+        if self._epoch is None or not any(is_shown(each, acl_filter) for each in records):
+            return None
+        return await transaction_line(self._epoch, records, acl_filter)
+
+    # what is older than the memory
+
+    async def _check_reach(self) -> None:
+        """Raises OffsetOutOfRangeException, StoreUnavailableException."""
+        try:
+            poll = await self._watchers.history(self._offset)
+        except TimeoutError:
+            raise StoreUnavailableException("the store does not answer; try again shortly") from None
+        if self._is_missing(poll):
+            oldest = min(poll.head.log_start_offset, self._watchers.recent.first) - 1
+            token = str(Token(poll.head.epoch, oldest))
+            raise OffsetOutOfRangeException(
+                f"the records after this token are gone; the oldest token that works is `{token}`, or begin anew with "
+                "`snapshot=true`",
+                token,
+            )
+
+    async def _older_lines(self, image: AuthorizerImage) -> list[Line]:
+        """A page of the store's records, up to what the image holds."""
+        async with self._watchers.catching_up:
+            try:
+                poll = await self._watchers.history(self._offset)
+            except (StoreUnavailableException, PoisonedRecordException, TimeoutError):
+                raise _EndedError("reload") from None
+            if self._is_missing(poll) or not poll.records:
+                raise _EndedError("reload")
+            lines: list[Line] = []
+            for transaction in transactions_of(poll.records):
+                if transaction[-1].offset > image.offset:
+                    break
+                line = await self._line(transaction)
+                self._offset, self._state = transaction[-1].offset, None
+                if line is not None:
+                    lines.append(line)
+            return lines
+
+    def _is_missing(self, poll: FeedPoll) -> bool:
+        return self._offset + 1 < poll.head.log_start_offset or poll.head.epoch != self._epoch

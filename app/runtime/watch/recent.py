@@ -1,0 +1,124 @@
+"""The newest transactions of the feed, in memory: each is encoded once, for all readers.
+
+What readers are behind of is here; what is older comes from the store.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from uuid import UUID
+
+from app.core.image import AuthorizerImage
+from app.core.kafka.filters import AclBindingFilter
+from app.core.records import ConfigRecord, Record
+from app.core.token import Token
+from app.formats.feed_events import encode, record_fields, transaction_json
+from app.runtime.pace import each_paced
+
+MAX_RECORDS = 10_000
+MAX_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One event: its name, the state that a reader has after it (None: it can't go on from there), and its JSON."""
+
+    event: str
+    token: str | None
+    json: bytes
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A transaction, and the digest of the image after it.
+
+    `line` is None until it is encoded; `end` counts the bytes of all lines up to its own.
+    """
+
+    records: Sequence[Record]
+    digest: int | None
+    line: Line | None = None
+    end: int = 0
+
+    @property
+    def first(self) -> int:
+        return self.records[0].offset
+
+    @property
+    def last(self) -> int:
+        return self.records[-1].offset
+
+
+class RecentTransactions:
+    """Transactions without a gap, up to the newest image."""
+
+    def __init__(self) -> None:
+        self.epoch: UUID | None = None
+        self.first = 0
+        """The offset after which readers can go on from memory, plus 1."""
+        self._entries: deque[Entry] = deque()
+        self._records = 0
+        self._encoded = 0
+        self._bytes = 0
+
+    def reset(self, image: AuthorizerImage) -> None:
+        self.epoch, self.first = image.epoch, image.offset + 1
+        self._entries.clear()
+        self._records = self._encoded = 0
+
+    def append(self, transaction: Sequence[Record], digest: int | None) -> None:
+        self._entries.append(Entry(transaction, digest))
+        self._records += len(transaction)
+
+    def trim(self, *, is_read: bool) -> None:
+        """Keep what is within the bounds; of a transaction larger than them, the last one if there are readers."""
+        kept = 1 if is_read else 0
+        while len(self._entries) > kept and (self._records > MAX_RECORDS or self._held_bytes() > MAX_BYTES):
+            gone = self._entries.popleft()
+            self._records -= len(gone.records)
+            self._encoded -= gone.line is not None
+            self.first = gone.last + 1
+
+    async def encode(self) -> None:
+        """Encode what is not, in short steps; one caller at a time."""
+        while self.epoch is not None and self._encoded < len(self._entries):
+            entry, epoch = self._entries[self._encoded], self.epoch
+            line = await transaction_line(epoch, entry.records)
+            if self._encoded < len(self._entries) and self._entries[self._encoded] is entry:
+                entry.line = line
+                self._bytes += len(line.json)
+                entry.end = self._bytes
+                self._encoded += 1
+
+    def after(self, offset: int) -> Iterator[Entry]:
+        """The encoded transactions behind the offset, in order; it must be at least `first` - 1."""
+        newest_first: list[Entry] = []
+        for entry in islice(reversed(self._entries), len(self._entries) - self._encoded, None):
+            if entry.last <= offset:
+                break
+            newest_first.append(entry)
+        return reversed(newest_first)
+
+    def is_behind(self, offset: int, max_bytes: int) -> bool:
+        """Whether more than so many bytes wait behind the first transaction after the offset, or it has left."""
+        if offset + 1 < self.first:
+            return True
+        waiting = list(self.after(offset))
+        return bool(waiting) and waiting[-1].end - waiting[0].end > max_bytes
+
+    def _held_bytes(self) -> int:
+        first = next((each for each in self._entries if each.line is not None), None)
+        return 0 if first is None or first.line is None else self._bytes - first.end + len(first.line.json)
+
+
+async def transaction_line(epoch: UUID, records: Sequence[Record], acl_filter: AclBindingFilter | None = None) -> Line:
+    """The event with those of a transaction's records that the filter lets through; ConfigRecords are shown to all."""
+    shown = [each for each in records if is_shown(each, acl_filter)]
+    with_offset = len(shown) < len(records)
+    parts = await each_paced(shown, lambda each: encode(record_fields(each, with_offset=with_offset)))
+    return Line("transaction", str(Token(epoch, records[-1].offset)), transaction_json(epoch, records, parts))
+
+
+def is_shown(record: Record, acl_filter: AclBindingFilter | None) -> bool:
+    return acl_filter is None or isinstance(record, ConfigRecord) or acl_filter.matches(record.acl.binding)

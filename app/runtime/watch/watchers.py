@@ -1,0 +1,188 @@
+"""All readers of this replica's feed: woken in small groups, so that no number of them holds up a decision."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+from app.core.image import AuthorizerImage
+from app.core.kafka.errors import AuthorizerNotReadyException, OverloadedException
+from app.core.records import AccessControlEntryRecord, FeedPoll, Record
+from app.formats.feed_events import EndReason
+from app.metrics.declared import Metrics
+from app.runtime.deadlines import bounded, stop
+from app.runtime.options import RuntimeOptions
+from app.runtime.pace import Pace
+from app.runtime.ports import ChangeFeed
+from app.runtime.readiness import Readiness
+from app.runtime.watch.image_parts import ImageParts
+from app.runtime.watch.recent import RecentTransactions
+
+_WOKEN_AT_ONCE = 32
+"""To wake one takes some 20 us, most of it for the system call that sends."""
+_REST_S = 0.001
+_SNAPSHOTS = 4
+_SNAPSHOTS_WAITING = 16
+_SNAPSHOT_TURN_S = 2.0
+_CATCHING_UP = 4
+_OLDER_RECORDS = 500
+_TOO_MANY_SNAPSHOTS = "too many snapshots are being sent; nothing was done, try again shortly"
+
+_log = logging.getLogger(__name__)
+
+
+class Watchers:
+    """What the readers share. The loader reports each transaction and each fresh image in the step that shows it."""
+
+    def __init__(self, feed: ChangeFeed, readiness: Readiness, metrics: Metrics, options: RuntimeOptions) -> None:
+        self.recent = RecentTransactions()
+        self.image: AuthorizerImage | None = None
+        """The newest one that holds a store's state."""
+        self._feed = feed
+        self.readiness = readiness
+        self.metrics = metrics
+        self.catching_up = asyncio.Semaphore(_CATCHING_UP)
+        """How many read older transactions from the store at once."""
+        self.draining = False
+        self.options = options
+        self._snapshots = asyncio.Semaphore(_SNAPSHOTS)
+        self._snapshots_waiting = 0
+        self._hearing: set[ImageParts] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="klamm-watchers")
+
+    def drain(self) -> None:
+        """Every reader is told to go on elsewhere."""
+        self.draining = True
+        self._news.set()
+
+    async def close(self) -> None:
+        self.drain()
+        if self._task is not None:
+            await stop(self._task)
+
+    # what the loader reports
+
+    async def applying(self, image: AuthorizerImage, transaction: Sequence[Record]) -> None:
+        """To be awaited before the transaction is applied to the image."""
+        if self._hearing:
+            pace = Pace()
+            for record in transaction:
+                if isinstance(record, AccessControlEntryRecord):
+                    there = image.index.find(record.acl.binding)
+                    if there is not None:
+                        for parts in self._hearing:
+                            parts.before(there)
+                    await pace.breathe()
+
+    def applied(self, image: AuthorizerImage, transaction: Sequence[Record]) -> None:
+        self.image = image
+        self.recent.append(transaction, image.digest)
+        self.recent.trim(is_read=self.metrics.watch_readers > 0)
+        for parts in self._hearing:
+            parts.passed(transaction)
+        self._news.set()
+
+    def replaced(self, image: AuthorizerImage) -> None:
+        """A fresh image; or one that holds no store's state, which is shown to nobody."""
+        self.image = image if image.loading_complete else None
+        self.recent.reset(image)
+        self._news.set()
+
+    # what readers ask for
+
+    def loaded_image(self) -> AuthorizerImage:
+        if self.image is None:
+            raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
+        return self.image
+
+    def serves(self, image: AuthorizerImage) -> bool:
+        """Whether this image, or a later one on the same index, is in use."""
+        return self.image is not None and self.image.index is image.index
+
+    async def history(self, offset: int) -> FeedPoll:
+        """A page of the store's records behind the offset. Raises TimeoutError, StoreUnavailableException."""
+        return await bounded(self._feed.history(offset, _OLDER_RECORDS), self.options.poll_timeout_s)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        self.metrics.watch_readers += 1
+        try:
+            yield
+        finally:
+            self.metrics.watch_readers -= 1
+
+    def count_end(self, reason: EndReason) -> None:
+        self.metrics.watch_ends[reason] += 1
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until there may be news, or the timeout. To be called with nothing left to send."""
+        woken = asyncio.get_running_loop().create_future()
+        self._waiting[woken] = None
+        timer = woken.get_loop().call_later(timeout_s, _wake, woken)
+        try:
+            await woken
+        finally:
+            timer.cancel()
+            self._waiting.pop(woken, None)
+
+    @asynccontextmanager
+    async def snapshot_turn(self) -> AsyncIterator[None]:
+        """Raises OverloadedException if too many snapshots are being sent."""
+        if self._snapshots.locked() and self._snapshots_waiting >= _SNAPSHOTS_WAITING:
+            raise OverloadedException(_TOO_MANY_SNAPSHOTS)
+        self._snapshots_waiting += 1
+        try:
+            async with asyncio.timeout(_SNAPSHOT_TURN_S):
+                await self._snapshots.acquire()
+        except TimeoutError:
+            raise OverloadedException(_TOO_MANY_SNAPSHOTS) from None
+        finally:
+            self._snapshots_waiting -= 1
+        try:
+            yield
+        finally:
+            self._snapshots.release()
+
+    @contextmanager
+    def hearing(self, parts: ImageParts) -> Iterator[None]:
+        """To be entered in the step that made the parts."""
+        self._hearing.add(parts)
+        try:
+            yield
+        finally:
+            self._hearing.discard(parts)
+
+    # rounds
+
+    async def _run(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self._round()
+            except Exception:  # noqa: BLE001 - an unexpected fault must not end the rounds
+                _log.exception("watch_round_failed")
+
+    async def _round(self) -> None:
+        await self.recent.encode()
+        self.recent.trim(is_read=self.metrics.watch_readers > 0)
+        waiting = list(self._waiting)
+        for start in range(0, len(waiting), _WOKEN_AT_ONCE):
+            began = self.options.clock()
+            for each in waiting[start : start + _WOKEN_AT_ONCE]:
+                _wake(each)
+            # The first turn of the loop has these futures' callbacks, the second what their readers do.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            # Decisions get at least as much of the loop's time as readers.
+            await asyncio.sleep(max(_REST_S, self.options.clock() - began))
+
+
+def _wake(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)

@@ -1,0 +1,199 @@
+"""The watch stream over a real socket: NDJSON and server-sent events, rights, a drain, a client that doesn't read."""
+
+import contextlib
+import json
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import httpx
+import pytest
+
+from app.rest.callers.token_file import add_token
+from tests.e2e.service import Service, binding, eventually
+from tests.planted import plant
+from tests.watching import Folded
+
+WATCH = "/v1/watch"
+
+
+class Stream:
+    """A stream that a thread folds."""
+
+    def __init__(self, url: str, query: str, headers: dict[str, str] | None = None) -> None:
+        self.seen = Folded()
+        self.fault: BaseException | None = None
+        self._client = httpx.Client(base_url=url, timeout=60, headers=headers)
+        self._query = query
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            with self._client.stream("GET", f"{WATCH}?{self._query}") as reply:
+                assert reply.status_code == httpx.codes.OK, reply.read()
+                assert reply.headers["content-type"] == "application/x-ndjson"
+                for line in reply.iter_lines():
+                    self.seen.take_lines([line.encode()])
+        except BaseException as fault:  # noqa: BLE001 - the test looks at it
+            self.fault = fault
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def until(self, token: str) -> None:
+        eventually(lambda: self.seen.token == token or self.fault is not None, f"the reader sees {token}")
+        assert self.fault is None
+
+    def ended(self) -> str | None:
+        self._thread.join(60)
+        return self.seen.ended
+
+
+def search() -> dict[str, object]:
+    return {"context": {"principal": "User:admin", "client_address": "127.0.0.1"}, "filter": {}}
+
+
+def token_of(service: Service) -> str:
+    return str(service.post("/v1/acls/search", search())["token"])
+
+
+def test_readers_see_the_whole_state_and_every_change(service: Service) -> None:
+    service.create(binding("orders"))
+    with Stream(service.url, "snapshot=true") as one, Stream(service.url, f"after={token_of(service)}") as other:
+        service.create(binding("payments"), binding("refunds"))
+        service.delete({"resource_name": "orders"})
+        one.until(token_of(service))
+        other.until(token_of(service))
+        assert {each.binding.resource_name for each in one.seen.acls.values()} >= {"payments", "refunds"}
+        assert "orders" not in {each.binding.resource_name for each in one.seen.acls.values()}
+        assert one.seen.hash == other.seen.hash
+
+
+def test_a_browser_gets_server_sent_events_and_goes_on_where_it_was(service: Service) -> None:
+    before = token_of(service)
+    service.create(binding("seen-by-a-browser"))
+    after = token_of(service)
+    events = []
+    headers = {"accept": "text/event-stream", "last-event-id": before}
+    with httpx.stream("GET", f"{service.url}{WATCH}?snapshot=true", headers=headers, timeout=60) as reply:
+        assert reply.headers["content-type"] == "text/event-stream"
+        assert reply.headers["cache-control"] == "no-store"
+        for line in reply.iter_lines():
+            events.append(line)
+            if line == "" and len(events) > 4:
+                break
+    assert events[:2] == [f"id: {after}", "event: transaction"]
+    assert json.loads(events[2].removeprefix("data: "))["records"][0]["acl"]["resource_name"] == "seen-by-a-browser"
+    assert events[3] == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("", 400, "send `after` with a token, or `snapshot=true`"),
+        ("after=x", 400, "`after` is not a token"),
+        ("after=0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17:1", 409, "another epoch"),
+        ("snapshot=true&after=x", 400, "send one of them"),
+        ("snapshot=maybe", 400, "`snapshot`"),
+        ("snapshot=true&bookmark_ms=1", 400, "`bookmark_ms`"),
+        ("snapshot=true&principle=User:bob", 400, "`principle`"),
+        ("snapshot=true&snapshot=true", 400, "more than once"),
+        ("snapshot=true&resource_type=topic", 400, "`resource_type`"),
+        ("snapshot=true&resource_type=UNKNOWN", 400, "Unknown patternFilter"),
+    ],
+)
+def test_bad_questions_are_refused_before_the_first_byte(patient: Service, query: str, status: int, words: str) -> None:
+    reply = httpx.get(f"{patient.url}{WATCH}?{query}", timeout=60)
+    assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json"), reply.text
+    assert words in reply.json()["detail"]
+
+
+def test_a_client_that_leaves_gives_its_place_back(service: Service) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(Stream(service.url, "snapshot=true&bookmark_ms=200"))
+        eventually(lambda: service.metric("klamm_watch_readers") == 5, "all are there")
+    eventually(lambda: service.metric("klamm_watch_readers") == 0, "all have gone")
+    assert service.metric('klamm_admission_requests{pool="watchers",state="in_flight"}') == 0
+
+
+def test_a_client_that_does_not_read_is_cut(service: Service) -> None:
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as stream:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stream.sendall(b"GET /v1/watch?snapshot=true HTTP/1.1\r\nhost: x\r\n\r\n")
+        eventually(lambda: service.metric("klamm_watch_readers") == 1, "it is there")
+        for number in range(80):
+            service.create(*(binding(f"{number}-{at}-{'x' * 4_000}") for at in range(50)))
+        eventually(lambda: service.metric("klamm_watch_readers") == 0, "it was cut")
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
+    (tmp_path / "klamm.toml").write_text(
+        'tokens.file = "klamm.tokens"\n[callers.sidecar]\nrole = "follow"\n[callers.app]\nrole = "decide"\n'
+        'principals = ["User:*"]\n[callers.root]\nrole = "admin"\nprincipal = "User:admin"\n'
+        '[callers.weak]\nrole = "admin"\nprincipal = "User:weak"\n[callers.prometheus]\nrole = "observe"\n'
+    )
+    names = ("sidecar", "app", "root", "weak", "prometheus")
+    tokens = {name: plant(add_token(tmp_path / "klamm.tokens", name, names)) for name in names}
+    with Service(["--data-dir", str(tmp_path / "data")], folder=tmp_path) as service:
+        service.ready()
+        yield service, {name: f"Bearer {token}" for name, token in tokens.items()}
+
+
+def test_who_may_watch_and_until_when(guarded: tuple[Service, dict[str, str]], tmp_path: Path) -> None:
+    service, shown = guarded
+    statuses = {
+        name: httpx.get(f"{service.url}{WATCH}?after=x", headers={"authorization": token}, timeout=60).status_code
+        for name, token in shown.items()
+    }
+    # 400 is a token that is none, which is looked at after the rights of the role.
+    assert statuses == {"sidecar": 400, "app": 403, "root": 400, "weak": 400, "prometheus": 403}
+    assert httpx.get(f"{service.url}{WATCH}?snapshot=true", timeout=60).status_code == httpx.codes.UNAUTHORIZED
+    weak = {"authorization": shown["weak"]}
+    refused = httpx.get(f"{service.url}{WATCH}?snapshot=true", headers=weak, timeout=60)
+    assert (refused.status_code, refused.json()["code"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
+
+    root = {"authorization": shown["root"]}
+    right = binding("kafka-cluster", "User:weak", "DESCRIBE", resource_type="CLUSTER")
+    body = {"context": {"principal": "User:admin", "client_address": "127.0.0.1"}, "bindings": [right]}
+    assert httpx.post(f"{service.url}/v1/acls", json=body, headers=root, timeout=60).status_code == httpx.codes.OK
+    sidecar = {"authorization": shown["sidecar"]}
+    with (
+        Stream(service.url, "snapshot=true&bookmark_ms=200", weak) as by_right,
+        Stream(service.url, "snapshot=true&bookmark_ms=200", sidecar) as by_role,
+    ):
+        eventually(lambda: None not in (by_right.seen.token, by_role.seen.token), "both are there")
+        taken = {"context": body["context"], "filters": [{"principal": "User:weak"}]}
+        gone = httpx.post(f"{service.url}/v1/acls/delete", json=taken, headers=root, timeout=60)
+        assert gone.status_code == httpx.codes.OK
+        assert by_right.ended() == "caller"
+        eventually(lambda: by_role.seen.token == gone.json()["token"], "the change")
+        assert by_right.seen.token != gone.json()["token"], "a change was shown after the right was gone"
+        lines = (tmp_path / "klamm.tokens").read_text().splitlines(keepends=True)
+        (tmp_path / "klamm.tokens").write_text("".join(each for each in lines if not each.startswith("sidecar")))
+        assert by_role.ended() == "caller"
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.full("watch over several workers"))])
+def test_a_drain_ends_the_streams_with_their_token(tmp_path: Path, workers: str) -> None:
+    arguments = ["--data-dir", str(tmp_path / "data"), "--workers", workers]
+    with Service(arguments, {"KLAMM_DRAIN_MS": "300000"}) as service:
+        service.ready()
+        service.create(binding("orders"))
+        with contextlib.ExitStack() as stack:
+            streams = [stack.enter_context(Stream(service.url, "snapshot=true")) for _ in range(6)]
+            for each in streams:
+                each.until(token_of(service))
+            service.process.send_signal(signal.SIGTERM)
+            assert {each.ended() for each in streams} == {"draining"}
+            assert len({each.seen.token for each in streams}) == 1
+        service.process.send_signal(signal.SIGTERM)

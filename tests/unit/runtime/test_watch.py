@@ -1,0 +1,267 @@
+"""The watch stream of a replica: whole, in order, proved by its hashes, exact from the first byte."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from app.core.kafka.bindings import NewAcl
+from app.core.kafka.errors import (
+    AuthorizerNotReadyException,
+    ClusterAuthorizationException,
+    OffsetOutOfRangeException,
+    OverloadedException,
+)
+from app.core.kafka.filters import AclBindingFilter
+from app.core.mutations import AlterConfigs, CreateAcls
+from app.core.token import Token
+from app.formats.feed_events import Bookmark, Transaction
+from app.runtime.authorizer import Authorizer
+from app.runtime.watch import image_parts, recent
+from app.runtime.watch.reader import WatchRequest, watch
+from tests.fakes import FakeStore
+from tests.unit.runtime.world import OPTIONS, acl, create, delete, named, replica, serving, until
+from tests.virtual_time import in_virtual_time, now
+from tests.watching import Folded
+
+
+async def anybody_may() -> None: ...
+
+
+SNAPSHOT = WatchRequest(after=None, acl_filter=None, bookmark_s=5.0, may_watch=anybody_may)
+
+
+def behind(store: FakeStore, offset: int) -> WatchRequest:
+    return replace(SNAPSHOT, after=Token(store.epoch, offset))
+
+
+class Reading:
+    """A stream that a task folds; `held` is cleared to keep it from reading on."""
+
+    def __init__(self, authorizer: Authorizer, request: WatchRequest) -> None:
+        self.seen = Folded(filtered=request.acl_filter is not None)
+        self.held = asyncio.Event()
+        self.held.set()
+        self._lines = watch(authorizer.watchers, request)
+
+    async def run(self) -> None:
+        async with aclosing(self._lines) as batches:
+            async for lines in batches:
+                self.seen.take_lines(line.json for line in lines)
+                await self.held.wait()
+
+    @property
+    def offset(self) -> int:
+        return -1 if self.seen.token is None else Token.parse(self.seen.token).offset
+
+
+@asynccontextmanager
+async def reading(authorizer: Authorizer, request: WatchRequest = SNAPSHOT) -> AsyncIterator[Reading]:
+    it = Reading(authorizer, request)
+    task = asyncio.create_task(it.run())
+    try:
+        yield it
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def equals(seen: Folded, store: FakeStore) -> bool:
+    return {each.id: each for each in store.tables.acls.values()} == seen.acls and seen.configs == store.tables.configs
+
+
+@in_virtual_time
+async def test_a_snapshot_and_every_change_behind_it() -> None:
+    store = FakeStore()
+    store.commit([create("a", "b"), AlterConfigs([("audit.level", "WARN")], "User:root")])
+    async with serving(store) as authorizer, reading(authorizer) as it:
+        for number in range(20):
+            store.commit([create(f"new-{number}"), delete("a")])
+        await until(lambda: it.offset == store.tables.last_offset)
+        assert equals(it.seen, store)
+        assert [replace(each, hash=b"") for each in store.tables.records[3:]] == it.seen.records
+        assert authorizer.metrics.watch_readers == 1
+    assert authorizer.metrics.watch_readers == 0
+
+
+@in_virtual_time
+async def test_a_change_is_seen_at_once() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer, reading(authorizer) as it:
+        await asyncio.sleep(3)
+        began = now()
+        store.commit([create("a")])
+        await until(lambda: it.offset == 1)
+        assert now() - began < 0.01
+
+
+@in_virtual_time
+async def test_bookmarks_come_at_the_head_and_in_time_also_to_a_reader_that_is_shown_nothing() -> None:
+    store = FakeStore()
+    request = replace(SNAPSHOT, acl_filter=AclBindingFilter(principal="User:nobody"), bookmark_s=1.0)
+    async with serving(store) as authorizer, reading(authorizer, request) as it:
+        for number in range(100):
+            store.commit([create(f"t{number}")])
+            await asyncio.sleep(0.1)
+        marks = [each for each in it.seen.events if isinstance(each, Bookmark)]
+        assert 9 <= len(marks) <= 12
+        assert Token.parse(marks[-1].token).offset >= 90
+        assert not any(isinstance(each, Transaction) for each in it.seen.events)
+
+
+@in_virtual_time
+async def test_a_filter_shows_its_records_and_how_many_are_left_out() -> None:
+    store = FakeStore()
+    store.commit([create("mine", "other")])
+    async with serving(store) as authorizer:
+        async with reading(authorizer, replace(SNAPSHOT, acl_filter=named("mine"))) as it:
+            store.commit([delete("mine"), delete("other"), AlterConfigs([("audit.level", "WARN")], "User:root")])
+            await until(lambda: it.offset == 5)
+        (transaction,) = [each for each in it.seen.events if isinstance(each, Transaction)]
+        assert [each.kind for each in transaction.records] == ["RemoveAccessControlEntryRecord", "ConfigRecord"]
+        assert (transaction.left_out, transaction.first_offset, transaction.last_offset) == (1, 3, 5)
+        assert [each.offset for each in transaction.records] == [3, 5]
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+@in_virtual_time
+async def test_a_reader_goes_on_from_its_token(in_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    if not in_memory:
+        monkeypatch.setattr(recent, "MAX_RECORDS", 3)
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        for number in range(1_200):
+            store.commit([create(f"t{number}")])
+        await until(lambda: authorizer.image.offset == 1_200)
+        async with reading(authorizer, behind(store, 7)) as it:
+            await until(lambda: it.offset == 1_200)
+            transactions = [each for each in it.seen.events if isinstance(each, Transaction)]
+            assert [each.first_offset for each in transactions] == list(range(8, 1_201))
+
+
+@in_virtual_time
+async def test_what_is_trimmed_is_refused_with_the_oldest_token() -> None:
+    store = FakeStore()
+    for number in range(11):
+        store.commit([create(f"t{number}")])
+    store.log_start_offset = 6
+    async with serving(store) as authorizer:
+        with pytest.raises(OffsetOutOfRangeException) as refused:
+            await anext(watch(authorizer.watchers, behind(store, 4)))
+        assert refused.value.oldest_token == f"{store.epoch}:5"
+        async with reading(authorizer, behind(store, 5)) as it:
+            await until(lambda: it.offset == 11)
+
+
+@in_virtual_time
+async def test_nobody_is_shown_a_replica_that_has_not_loaded() -> None:
+    store = FakeStore()
+    store.unreachable = True
+    with pytest.raises(AuthorizerNotReadyException):
+        await anext(watch(replica(store).watchers, SNAPSHOT))
+
+
+@in_virtual_time
+async def test_another_epoch_a_drain_and_a_lost_right_end_the_stream_with_its_token() -> None:
+    store = FakeStore()
+    allowed = True
+
+    async def may_watch() -> None:
+        if not allowed:
+            raise ClusterAuthorizationException("no")
+
+    async with (
+        serving(store) as authorizer,
+        reading(authorizer) as it,
+        reading(authorizer, replace(SNAPSHOT, may_watch=may_watch)) as watched,
+    ):
+        store.commit([create("a")])
+        await until(lambda: it.offset == watched.offset == 1)
+        allowed = False
+        store.commit([create("secret")])
+        await until(lambda: watched.seen.ended == "caller")
+        assert watched.seen.token == f"{store.epoch}:1"
+        assert len(watched.seen.records) == 1
+        store.begin_epoch()
+        await until(lambda: it.seen.ended == "reload")
+        async with reading(authorizer) as other:
+            await until(lambda: other.seen.token is not None)
+            authorizer.watchers.drain()
+            await until(lambda: other.seen.ended == "draining")
+
+
+@in_virtual_time
+async def test_a_reader_that_does_not_read_is_cut_and_holds_nobody_up() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer, reading(authorizer) as slow, reading(authorizer) as quick:
+        await until(lambda: slow.offset == quick.offset == 0)
+        slow.held.clear()
+        for number in range(40):
+            store.commit([create(*(f"{number}-{at}-{'x' * 200}" for at in range(100)))])
+            await until(lambda: quick.offset == store.tables.last_offset)
+        await asyncio.sleep(2)
+        slow.held.set()
+        await until(lambda: slow.seen.ended == "slow")
+        assert slow.offset < quick.offset
+        assert equals(quick.seen, store)
+
+
+@in_virtual_time
+async def test_too_many_snapshots_at_once_are_refused_and_the_others_come() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        first = [watch(authorizer.watchers, SNAPSHOT) for _ in range(4)]
+        for each in first:
+            await anext(each)
+        with pytest.raises(OverloadedException):
+            await anext(watch(authorizer.watchers, SNAPSHOT))
+        await first[0].aclose()
+        async with reading(authorizer) as it:
+            await until(lambda: it.offset == 0)
+        for each in first:
+            await each.aclose()
+
+
+@pytest.mark.parametrize("seed", range(25))
+@in_virtual_time
+async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_parts, "MAX_ACLS", 40)
+    draw = random.Random(seed)
+    store = FakeStore()
+    names = [f"t{number:03}" for number in range(300)]
+    acls = [acl(name, f"User:{who}") for name in names for who in range(draw.choice((1, 4)))]
+    store.commit([CreateAcls([NewAcl(each) for each in draw.sample(acls, len(acls) * 2 // 3)], "User:root")])
+    async with serving(store) as authorizer:
+        at_token = {each.id: each for each in store.tables.acls.values()}
+        seen = Folded()
+        async with aclosing(watch(authorizer.watchers, SNAPSHOT)) as batches:
+            async for lines in batches:
+                seen.take_lines(line.json for line in lines)
+                if seen.token is not None:
+                    break
+                for _ in range(draw.randrange(3)):
+                    some = draw.sample(acls, draw.randrange(1, 30))
+                    creates = CreateAcls([NewAcl(each, owner=draw.choice("abc")) for each in some], "User:root")
+                    store.commit([creates if draw.random() < 0.5 else delete(*{each.resource_name for each in some})])
+                await until(lambda: authorizer.image.offset == store.tables.last_offset)
+            assert seen.acls == at_token
+            async for lines in batches:
+                seen.take_lines(line.json for line in lines)
+                if seen.token == f"{store.epoch}:{store.tables.last_offset}":
+                    break
+        assert equals(seen, store)
+
+
+@in_virtual_time
+async def test_a_long_transaction_is_encoded_as_one() -> None:
+    store = FakeStore()
+    async with serving(store, replace(OPTIONS, max_step_records=100_000)) as authorizer, reading(authorizer) as it:
+        await until(lambda: it.offset == 0)
+        store.commit([create(*(f"t{at}" for at in range(3_000)))])
+        await until(lambda: it.offset == 3_000)
+        assert equals(it.seen, store)

@@ -1,0 +1,127 @@
+"""A reader of the watch stream that believes nothing: it folds the events, and recomputes hashes and digest."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from app.core.kafka.bindings import StandardAcl
+from app.core.proof import FeedProof
+from app.core.records import AccessControlEntryRecord, ConfigRecord, Record, record_hash
+from app.core.token import Token
+from app.formats.feed_events import (
+    Acls,
+    Bookmark,
+    Configs,
+    End,
+    Event,
+    Snapshot,
+    Synced,
+    Transaction,
+    acl_in,
+    decode,
+    records_in,
+)
+
+
+@dataclass
+class Folded:
+    """The state that the events amount to. `take` raises AssertionError for a stream that can't be."""
+
+    filtered: bool = False
+    """Whether transactions may be missing that the reader's filter lets nothing of through."""
+    token: str | None = None
+    hash: bytes | None = None
+    """None until a snapshot or a bookmark has said it."""
+    acls: dict[UUID, StandardAcl] = field(default_factory=dict)
+    configs: dict[str, str] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    ended: str | None = None
+    _begun: Snapshot | None = None
+    _proof: FeedProof | None = None
+
+    def take_lines(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            event = decode(line)
+            assert event is not None, line
+            self.take(event)
+
+    def take(self, event: Event) -> None:  # noqa: C901 - a case an event
+        assert self.ended is None, "something came after the end"
+        self.events.append(event)
+        match event:
+            case Snapshot():
+                assert self.token is None
+                self._begun = event
+            case Acls():
+                assert self._begun is not None
+                for each in map(acl_in, event.acls):
+                    assert each.id not in self.acls, "an ACL came twice"
+                    self.acls[each.id] = each
+            case Configs():
+                self.configs = dict(event.configs)
+            case Synced():
+                assert self._begun is not None
+                assert (event.token, event.hash, event.digest) == (
+                    self._begun.token,
+                    self._begun.hash,
+                    self._begun.digest,
+                )
+                self.token, self.hash = event.token, bytes.fromhex(event.hash)
+                if not self.filtered:
+                    assert (len(self.acls), len(self.configs)) == (self._begun.acl_count, self._begun.config_count)
+                    self._proof = FeedProof()
+                    self._proof.begin(Token.parse(event.token).offset, self.hash)
+                    self._proof.add_acls(list(self.acls.values()))
+                    self._proof.add_configs(self.configs)
+                    self._check(event.token, event.digest)
+            case Transaction():
+                self._transaction(event)
+            case Bookmark():
+                if not self.filtered:
+                    assert self.token in (None, event.token)
+                    assert self.hash in (None, bytes.fromhex(event.hash))
+                self.token, self.hash = event.token, bytes.fromhex(event.hash)
+                self._check(event.token, event.digest)
+            case End():
+                assert event.token in (self.token, None) or self.token is None
+                self.ended = event.reason
+
+    def _transaction(self, event: Transaction) -> None:
+        if self.token is not None:
+            before, after = Token.parse(self.token), Token.parse(event.token)
+            assert before.epoch == after.epoch
+            assert self.filtered or event.first_offset == before.offset + 1, "a hole"
+            assert event.last_offset == after.offset
+        after_hash = bytes.fromhex(event.hash)
+        if self.filtered:
+            assert len(event.records) == event.last_offset - event.first_offset + 1 - event.left_out
+        else:
+            self._follow(records_in(event), after_hash)
+        self.token, self.hash = event.token, after_hash
+
+    def _follow(self, records: list[Record], after_hash: bytes) -> None:
+        if self._proof is not None:
+            self._proof.follow(records, after_hash)
+        elif self.hash is not None:
+            chained = self.hash
+            for record in records:
+                chained = record_hash(chained, record)
+            assert chained == after_hash
+        for record in records:
+            self._fold(record)
+
+    def _check(self, token: str, digest: str | None) -> None:
+        if self._proof is not None and self.hash is not None:
+            self._proof.check_at(Token.parse(token).offset, self.hash, None if digest is None else int(digest, 16))
+
+    def _fold(self, record: Record) -> None:
+        self.records.append(record)
+        if isinstance(record, ConfigRecord):
+            self.configs.pop(record.name, None)
+            if record.value is not None:
+                self.configs[record.name] = record.value
+        elif isinstance(record, AccessControlEntryRecord):
+            self.acls[record.acl.id] = record.acl
+        elif self._begun is not None:
+            del self.acls[record.acl.id]
