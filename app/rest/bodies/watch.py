@@ -7,8 +7,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.core.kafka.codes import PatternType, ResourceType
-from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.filters import AclBindingFilter
 from app.rest.bodies.examples import EPOCH, Example, acl_example
 from app.rest.bodies.fields import unknown_word
 
