@@ -1,13 +1,24 @@
 """Whether a file of the feed's events holds: every hash, every digest, every token (docs/feed.md)."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 from uuid import UUID
 
 from app.core.kafka.errors import InvalidRequestException
 from app.core.proof import FeedDamagedError, FeedProof
 from app.core.token import Token
-from app.formats.feed_events import Event, NoEventError, acl_in, records_in
+from app.formats.feed_events import (
+    Acls,
+    Bookmark,
+    Configs,
+    End,
+    Event,
+    NoEventError,
+    Snapshot,
+    Synced,
+    Transaction,
+    acl_in,
+    records_in,
+)
 
 
 class EventCheck:
@@ -31,38 +42,41 @@ class EventCheck:
                 raise NoEventError(f"line {number}: {fault}") from None
             except FeedDamagedError as fault:
                 raise FeedDamagedError(f"line {number}: {fault}") from None
-            except (AttributeError, KeyError, TypeError, ValueError, InvalidRequestException) as fault:
-                raise NoEventError(f"line {number}: not a `{event['type']}` of docs/feed.md: {fault!r}") from None
+            except (ValueError, InvalidRequestException) as fault:
+                kind = type(event).__name__.lower()
+                raise NoEventError(f"line {number}: not a `{kind}` of docs/feed.md: {fault!r}") from None
             self.events += 1
         if self._counts is not None:
             raise FeedDamagedError("the stream ends within its snapshot")
 
     def _follow(self, event: Event) -> None:
-        match event["type"]:
-            case "snapshot":
-                token = Token.parse(event["token"], "token")
-                self._epoch, self._counts = token.epoch, (event["acl_count"], event["config_count"])
-                self.proof.begin(token.offset, bytes.fromhex(event["hash"]))
-            case "acls" | "configs" if self._counts is None:
+        match event:
+            case Snapshot():
+                token = Token.parse(event.token, "token")
+                self._epoch, self._counts = token.epoch, (event.acl_count, event.config_count)
+                self.proof.begin(token.offset, bytes.fromhex(event.hash))
+            case Acls() | Configs() if self._counts is None:
                 raise FeedDamagedError("a part of a snapshot comes without its beginning")
-            case "acls":
-                self.proof.add_acls([acl_in(each) for each in event["acls"]])
-            case "configs":
-                self.proof.add_configs(event["configs"])
-            case "synced":
+            case Acls():
+                self.proof.add_acls([acl_in(each) for each in event.acls])
+            case Configs():
+                self.proof.add_configs(event.configs)
+            case Synced():
                 self._check_counts()
                 self._check_state(event)
-            case "transaction":
+            case Transaction():
                 self._transaction(event)
-            case "bookmark":
+            case Bookmark():
                 self._check_state(event)
+            case End():
+                pass
 
-    def _transaction(self, event: Event) -> None:
+    def _transaction(self, event: Transaction) -> None:
         if self._counts is not None:
             raise FeedDamagedError("a transaction comes within a snapshot")
-        token, records, stated = Token.parse(event["token"], "token"), records_in(event), bytes.fromhex(event["hash"])
-        if token.offset != event["last_offset"]:
-            raise FeedDamagedError(f"the transaction's token is of offset {token.offset}, not {event['last_offset']}")
+        token, records, stated = Token.parse(event.token, "token"), records_in(event), bytes.fromhex(event.hash)
+        if token.offset != event.last_offset:
+            raise FeedDamagedError(f"the transaction's token is of offset {token.offset}, not {event.last_offset}")
         if self._epoch is None and records[0].offset > 1:
             self.proof.begin(token.offset, stated, image_known=False)
         else:
@@ -70,13 +84,13 @@ class EventCheck:
             self.proof.follow(records, stated)
         self._epoch = token.epoch
 
-    def _check_state(self, event: Mapping[str, Any]) -> None:
-        token, chained = Token.parse(event["token"], "token"), bytes.fromhex(event["hash"])
+    def _check_state(self, event: Synced | Bookmark) -> None:
+        token, chained = Token.parse(event.token, "token"), bytes.fromhex(event.hash)
         if self._epoch is None and token.offset:
             self.proof.begin(token.offset, chained, image_known=False)
         self._check_epoch(token)
         self._epoch = token.epoch
-        digest = None if event["digest"] is None else int(event["digest"], 16)
+        digest = None if event.digest is None else int(event.digest, 16)
         self.proof.check_at(token.offset, chained, digest)
 
     def _check_epoch(self, token: Token) -> None:

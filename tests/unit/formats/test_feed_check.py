@@ -1,20 +1,22 @@
 """A stream's events, checked as a whole."""
 
 import copy
+import io
+import json
 from typing import Any
 
 import pytest
 
 from app.core.proof import FeedDamagedError
 from app.formats.feed_check import EventCheck
-from app.formats.feed_events import NoEventError
+from app.formats.feed_events import NoEventError, events_in
 from tests.unit.formats.test_feed_events import EVENTS
 
 AFTER_3 = EVENTS[3]
 ACL = EVENTS[2]["records"][0]["acl"]
 STATE = {name: AFTER_3[name] for name in ("token", "hash", "digest")}
 SNAPSHOT: list[dict[str, Any]] = [
-    {"type": "snapshot", **STATE, "acl_count": 1, "config_count": 1},
+    {"type": "snapshot", **STATE, "cluster_id": "c", "acl_count": 1, "config_count": 1},
     {"type": "acls", "acls": [ACL]},
     {"type": "configs", "configs": {"super.users": "User:admin"}},
     {"type": "synced", **STATE},
@@ -23,7 +25,7 @@ SNAPSHOT: list[dict[str, Any]] = [
 
 def check(events: list[dict[str, Any]]) -> EventCheck:
     found = EventCheck()
-    found.follow_all(enumerate(events, 1))
+    found.follow_all(events_in(io.BytesIO(b"\n".join(json.dumps(each).encode() for each in events))))
     return found
 
 
