@@ -118,8 +118,8 @@ check-deploy: $(STAMP) ## Check all in deploy/ by the tools of those who run it 
 migrate: $(SERVES) ## Bring the database of KLAMM_DATABASE_URL to this version
 	$(BIN)/klamm migrate
 
-# One worker more than two cores have: the tests of processes wait more than they work.
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Twice as many workers as cores: the tests of processes wait more than they work, and two workers are Spark's.
+SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test
 test: $(STAMP) ## The suite, without what takes long beside what it adds; the last lines say what is left to test-full

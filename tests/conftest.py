@@ -33,6 +33,12 @@ _LONGEST = (_SPARK, "tests/kafka/", "tests/e2e/test_pipeline_demo.py")
 _LONG = ("tests/e2e/",)
 """What works, and what waits: so side by side no core is idle."""
 
+_HYGIENE = tuple(
+    f"{_SPARK}test_{name}.py"
+    for name in ("hygiene", "log_coverage", "mending", "one_finding", "propose", "replay", "shadowed", "usage")
+)
+"""About half of the work on Spark."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,12 +49,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - xdist has no types
-    """All tests on Spark go to one worker, as they share a session; the others by their files."""
+    """The tests on Spark go to two workers, as they share a session there; the others by their files."""
     if config.getoption("dist") != "loadfile":
         return None
     scheduler = LoadFileScheduling(config, log)
     file_of = scheduler._split_scope
-    scheduler._split_scope = lambda nodeid: "Spark" if nodeid.startswith(_SPARK) else file_of(nodeid)
+
+    def scope_of(nodeid: str) -> str:
+        if not nodeid.startswith(_SPARK):
+            return str(file_of(nodeid))
+        return "hygiene on Spark" if nodeid.startswith(_HYGIENE) else "Spark"
+
+    scheduler._split_scope = scope_of
     return scheduler
 
 

@@ -51,9 +51,14 @@ def mark_full(items: Sequence[pytest.Item]) -> None:
             item.add_marker(pytest.mark.full(of))
 
 
+def is_short(config: pytest.Config) -> bool:
+    """Whether this run is `make test`."""
+    return "not full" in config.getoption("markexpr")
+
+
 def count_left_out(items: Sequence[pytest.Item]) -> None:
     """Count what was deselected because it bears the marker."""
-    if items and "not full" in items[0].config.getoption("markexpr"):
+    if items and is_short(items[0].config):
         markers = [item.get_closest_marker("full") for item in items]
         _left_out.update(marker.args[0] for marker in markers if marker is not None)
 

@@ -11,6 +11,7 @@ from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.java import find_java
 from app.pipeline.spark.jdbc_driver import find_driver
 from app.pipeline.spark.session import SessionOptions, spark_session
+from tests.left_out import is_short
 
 _TIMEOUT_S = 900
 """Spark plans and compiles for seconds what it then computes in milliseconds; beside others that becomes minutes."""
@@ -22,8 +23,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
 
 
+# Spark plans again after each stage, and compiles each query, which is more work than these queries are. The meaning is
+# the same; `make test-full` and the tests of the command run as Spark comes.
+_SHORT_RUN = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     try:
         java = find_java(os.environ)
     except PipelineError as fault:
@@ -35,6 +45,7 @@ def spark() -> Iterator[SparkSession]:
         shuffle_partitions=2,
         java=java,
         driver=find_driver(None, os.environ),
+        settings=_SHORT_RUN if is_short(request.config) else {},
     )
     with pytest.MonkeyPatch.context() as patch:
         # Half of the session's short life would go into making code fast that is hardly run again.

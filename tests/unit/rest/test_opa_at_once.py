@@ -184,7 +184,7 @@ async def test_nobody_can_tell_it_from_the_long_way(
     try:
         async with twins(service, tmp_path, guarded=guarded) as it:
             decided, at_once = await compare(
-                it, random.Random(seed), str(service.authorizer.image.cluster_id), at_least=100
+                it, random.Random(seed), str(service.authorizer.image.cluster_id), at_least=200
             )
             audited, logged = it.end()
     except AssertionError as fault:
