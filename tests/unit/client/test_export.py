@@ -96,7 +96,7 @@ def test_the_filters_are_the_services(words: list[str], expected: dict[str, obje
     ("words", "told"),
     [
         (["--format", "xml"], "--format: `xml` is no format; there are klamm, rpk, confluent, csv, kafka-acls"),
-        (["--resource-pattern-type", "MATCH"], "--resource-pattern-type MATCH: which name?"),
+        (["--resource-pattern-type", "MATCH"], "--resource-pattern-type MATCH needs a name"),
         (["--force"], "--force replaces a file; name the file with --output"),
         (["--principal", "alice"], "`alice` is no principal"),
         (["--output", "."], "--output: `.` is not a regular file"),
