@@ -91,6 +91,11 @@ def _question(row: dict[str, Any]) -> Question:
     )
 
 
+def _is_theirs(principal: str) -> bool:
+    """An ACL for somebody who calls himself `User:*` would be one for everybody."""
+    return principal.startswith(TEAM) and principal != "User:*"
+
+
 def _decided(image: Any, principal: str, question: Question) -> Any:  # noqa: ANN401 - a verdict
     kind, name, operation, host = question
     return Authorization(image, principal, parse_address(host)).decide(operation, kind, name)
@@ -134,10 +139,11 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scen
 
 def test_a_team_gets_what_core_proposes_and_core_agrees(scene: Scene, tmp_path: Path) -> None:
     proposed = scene.propose(tmp_path, "--team", TEAM, "--buckets", "2")
-    principals = sorted({row["principal"] for row in scene.rows if row["principal"].startswith(TEAM)})
+    principals = sorted({row["principal"] for row in scene.rows if _is_theirs(row["principal"])})
+    assert any(row["principal"] == "User:*" for row in scene.rows)
     assert len(principals) > 3
     expected = {each: scene.expected(each) for each in principals}
-    theirs = {acl.binding for acl in scene.acls if acl.binding.principal.startswith(TEAM)}
+    theirs = {acl.binding for acl in scene.acls if _is_theirs(acl.binding.principal)}
     denies = {acl for acl in theirs if acl.permission_type is DENY}
     assert set(proposed.acls) == denies.union(*(proposal.acls for proposal, _ in expected.values()))
     standing = [acl.binding for acl in scene.acls if acl.binding.permission_type is DENY]

@@ -17,7 +17,7 @@ from app.pipeline.access.use import ASKED, answered, crowds_of, is_forbidden, qu
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, RESOURCES
 from app.pipeline.spark.errors import PipelineError
 
-_MOST_ROWS = 1_000_000
+_MOST_ROWS = 500_000
 """Rows that are brought to the driver: hosts are not among them but where they matter."""
 _EXAMPLES = 5
 
@@ -36,7 +36,9 @@ class Whose:
     is_team: bool
 
     def of(self, column: str) -> Column:
-        return sf.col(column).startswith(self.text) if self.is_team else sf.col(column) == self.text
+        named = sf.col(column).startswith(self.text) if self.is_team else sf.col(column) == self.text
+        # INVARIANT: nothing is proposed for `User:*`, not even if a caller has this name: it would be for everybody.
+        return named & (sf.col(column) != WILDCARD_PRINCIPAL)
 
     def __str__(self) -> str:
         return f"{self.text}..." if self.is_team else self.text
