@@ -77,6 +77,17 @@ async def test_a_poll_tells_the_hash_at_the_offset_and_what_follows(subject: Sub
     assert list(at_the_head.records) == []
 
 
+async def test_history_is_what_a_poll_reads_and_keeps_no_poll_waiting(subject: Subject) -> None:
+    for name in "abc":
+        await subject.write(create(topic(name)))
+
+    older, poll = await asyncio.gather(subject.feed.history(1, 10), subject.feed.poll(1, 10))
+    page = await subject.feed.history(0, 2)
+
+    assert (older.head, list(older.records)) == (poll.head, list(poll.records))
+    assert offsets(page.records) == [1, 2]
+
+
 async def test_an_offset_that_was_never_written_has_no_hash_and_no_records(subject: Subject) -> None:
     await subject.write(create(topic("a")))
 
