@@ -15,6 +15,7 @@ from app.pipeline.history.log_pieces import Piece, merged_room, pieces_of
 from app.pipeline.history.logged_hours import hours_of
 from app.pipeline.history.schemas import DECISIONS
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
+from app.pipeline.spark.home_lock import HomeLock
 from app.pipeline.spark.storage import Home, existing, remove, versions, write_document
 
 _MOST_BATCHES = 8
@@ -23,8 +24,8 @@ _ROWS_PER_FILE = 1_000_000
 _PLACE = re.compile(r"/day=(\d{4}-\d\d-\d\d)/batch=(-?\d+)/[^/]+\.parquet$")
 
 
-def merge_days(spark: SparkSession, home: Home) -> list[str]:
-    """The days that were merged: those that are over, and those of many batches. One ingest at a time may call it."""
+def merge_days(spark: SparkSession, home: Home, lock: HomeLock) -> list[str]:
+    """The days that were merged: those that are over, and those of many batches."""
     try:
         log = open_log(spark, home)
     except NoDecisionsError:
@@ -35,7 +36,7 @@ def merge_days(spark: SparkSession, home: Home) -> list[str]:
             by_day[piece.day].append(piece)
     worth = sorted(day for day, pieces in by_day.items() if _is_worth_it(pieces, is_over=day < max(by_day)))
     for day in worth:
-        _merge(log, day, by_day[day])
+        _merge(log, day, by_day[day], lock)
     return worth
 
 
@@ -61,7 +62,7 @@ def _is_worth_it(pieces: Sequence[Piece], *, is_over: bool) -> bool:
     return len(fresh) >= _MOST_BATCHES or (is_over and (len(fresh) > 1 or len(fresh) == len(pieces)))
 
 
-def _merge(log: DecisionLog, day: str, pieces: Sequence[Piece]) -> None:
+def _merge(log: DecisionLog, day: str, pieces: Sequence[Piece], lock: HomeLock) -> None:
     spark, home = log.spark, log.home
     through = max(piece.batch if not piece.is_merged else -piece.batch - 1 for piece in pieces)
     # A number that no other state of the day has had: its files may be read at this moment.
@@ -79,6 +80,7 @@ def _merge(log: DecisionLog, day: str, pieces: Sequence[Piece]) -> None:
             "`klamm pipeline ingest` again"
         )
     uses_of(written).coalesce(files).write.mode("overwrite").parquet(rooms["uses"])
+    lock.check()
     write_document(spark, merged_room(home, day), _manifest(log, day, number, through, hours))
 
 

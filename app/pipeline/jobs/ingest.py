@@ -62,8 +62,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     remove_merged(context.spark, context.home)
     status = _ingest(context, arguments)
     with context.console.step("merging the batches of days"):
-        context.lock.check()
-        merge_days(context.spark, context.home)
+        merge_days(context.spark, context.home, context.lock)
     return status
 
 

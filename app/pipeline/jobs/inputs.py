@@ -47,6 +47,7 @@ def add_keep(parser: argparse.ArgumentParser) -> None:
 
 def keep_latest(context: JobContext, job: str, keep: int, made: int) -> None:
     """To be called in the end, once the results at the offset `made` are complete."""
+    context.lock.check()
     gone = remove_old(context.spark, context.home, job, keep, made)
     context.metrics.count("results_removed", len(gone))
     if gone:

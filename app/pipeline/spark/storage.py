@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -55,7 +54,8 @@ class _Listings:
 
     def change(self, path: str, document: dict[str, Any] | None) -> None:
         for pattern, documents in (self._found or {}).items():
-            if fnmatchcase(path, pattern):
+            beginning, _, end = pattern.partition("*")
+            if path == pattern or ("*" in pattern and path.startswith(beginning) and path.endswith(end)):
                 documents.pop(_end_of(path, pattern), None)
                 if document is not None:
                     documents[_end_of(path, pattern)] = document
