@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
@@ -72,11 +73,23 @@ class Place:
     def offsets(self) -> list[int]:
         """Those of the decisions that the manifests name, read without Spark and without Klamm."""
         files, room = self.files(), f"{self.home.removeprefix('s3a://')}/decisions"
-        found = files.get_file_info(FileSelector(f"{room}/manifests", recursive=True))
-        manifests = [json.loads(files.open_input_stream(each.path).read()) for each in found if "/part-" in each.path]
-        batches = [manifest["batch"] for manifest in manifests if manifest["decisions"]]
-        log = ds.dataset(f"{room}/log", filesystem=files, format="parquet", partitioning="hive")
-        return sorted(log.to_table(columns=["offset"], filter=ds.field("batch").isin(batches))["offset"].to_pylist())
+
+        def documents(name: str) -> list[dict[str, Any]]:
+            selected = FileSelector(f"{room}/{name}", recursive=True, allow_not_found=True)
+            parts = [each.path for each in files.get_file_info(selected) if "/part-" in each.path]
+            return [json.loads(files.open_input_stream(each).read()) for each in parts]
+
+        merged = {each["day"]: each for each in documents("merged")}
+        pieces = {(day, each["batch"]) for day, each in merged.items()}
+        for each in documents("manifests"):
+            pieces |= {(day, each["batch"]) for day in each["days"] if each["batch"] > _through(merged, day)}
+        folders = [f"{room}/log/day={day}/batch={batch}" for day, batch in pieces]
+        tables = [ds.dataset(each, filesystem=files, format="parquet").to_table(["offset"]) for each in folders]
+        return sorted(offset for table in tables for offset in table["offset"].to_pylist())
+
+
+def _through(merged: dict[str, dict[str, Any]], day: str) -> int:
+    return int(merged[day]["through"]) if day in merged else -1
 
 
 async def ended(process: asyncio.subprocess.Process) -> tuple[int, str]:
