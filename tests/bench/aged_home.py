@@ -1,8 +1,9 @@
 """A home that has seen some days: `python -m tests.bench.aged_home DSN HOME LOGS ACLS FIRST LAST`.
 
-Day by day a hundredth of the ACLs is created and half as many are removed, as many decisions as there are ACLs are
-logged, and what is new is exported, ingested and made a snapshot of. The last day is left to be measured: it is in the
-store and in the folder of the log only. The questions of all days are drawn from the same, half as many as ACLs.
+Day by day a hundredth of the ACLs is created and half as many are removed, and as many decisions as there are ACLs are
+logged; the questions of all days are drawn from the same, half as many as ACLs. Each day is a batch of the decision log
+of its own; what was recorded is exported and made a snapshot of every third day. The last day is left to be measured:
+it is in the store and in the folder of the log only.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from tests.updates import create, delete
 
 _BEGAN = datetime(2026, 10, 1, tzinfo=UTC)
 _AT_ONCE = 200
+_DAYS_A_SNAPSHOT = 3
 _SHARED = {
     "epoch": "",
     "offset": -1,
@@ -94,14 +96,17 @@ def main() -> None:
     options = SessionOptions("ageing", "local[2]", driver_memory="2g", shuffle_partitions=8, driver=driver)
     spark = spark_session(options)
     logs.mkdir(exist_ok=True)
-    for day in range(first, last + 1):
+    for day in range(first, last):
         asyncio.run(change_store(dsn, day, acls // 100))
         write_day(logs, day, pool, acls)
-        if day < last:
+        if day % _DAYS_A_SNAPSHOT == 0:
             run_job(spark, export, home, dsn)
-            run_job(spark, ingest, home, dsn, "--decisions", str(logs))
             run_job(spark, snapshot, home, dsn)
+    if first < last:
+        run_job(spark, ingest, home, dsn, "--decisions", str(logs), "--files-at-once", "1")
     spark.stop()
+    asyncio.run(change_store(dsn, last, acls // 100))
+    write_day(logs, last, pool, acls)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ _METHOD = f"""
     `hygiene` finds all that it knows: unused, redundant, void, over-broad, detached. what-if takes the ACLs of a
     team and of an application away. A start of Spark alone takes some 10 s of CPU, which is in every figure.
     Twice the size may cost twice the CPU time at most. For the nights, a store changes by a hundredth of its ACLs a
-    day, and logs as many decisions a day as it has ACLs, out of half as many questions; what is exported, ingested and
-    made a snapshot of day by day is a home of that age. In the skewed log half of the decisions are one principal's.
+    day, and logs as many decisions a day as it has ACLs, out of half as many questions; all that was recorded and
+    logged before is in the home already. In the skewed log half of the decisions are one principal's.
 """
 _DAYS, _QUICK_DAYS = (1, 10, 30), (1, 2, 4)
 _NIGHT_ACLS, _QUICK_NIGHT_ACLS = 20_000, 2_000
