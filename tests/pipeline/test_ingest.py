@@ -136,6 +136,8 @@ def test_what_cannot_be_read_is_named_and_nothing_is_damaged(place: Place) -> No
     with pytest.raises(PipelineError, match="run `klamm pipeline ingest"):
         read_decisions(place.spark, place.home)
     place.write("decisions-1.jsonl", [line_of(row) for row in decisions(0, 20)])
+    with pytest.raises(PipelineError, match=r"there is no folder `.*nowhere`"):
+        place.run(folders=[place.log, place.log / "nowhere"])
     place.run()
     whole = gzip.compress(b"".join(line_of(row) for row in decisions(20, 3000)))
     (place.log / "decisions-2.jsonl.gz").write_bytes(whole[: len(whole) // 2])
@@ -150,13 +152,13 @@ def test_what_cannot_be_read_is_named_and_nothing_is_damaged(place: Place) -> No
         break
     with pytest.raises(PipelineError, match="nobody knows which files"):
         place.run()
-    with pytest.raises(PipelineError, match=r"there is no folder `.*nowhere`"):
-        place.run(folders=[place.log, place.log / "nowhere"])
 
 
 _KILLED = """
 import sys
 from argparse import Namespace
+from app.pipeline.context import JobContext
+from app.pipeline.jobs import ingest
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.session import SessionOptions, spark_session
