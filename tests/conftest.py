@@ -28,8 +28,8 @@ settings.load_profile("klamm")
 
 _numbers = itertools.count(1)
 
-_SPARK = "tests/pipeline/"
-_LONGEST = (_SPARK, "tests/kafka/", "tests/e2e/test_pipeline_demo.py")
+_SPARK, _CLUSTER = "tests/pipeline/", "tests/cluster/"
+_LONGEST = (_SPARK, _CLUSTER, "tests/kafka/", "tests/e2e/test_pipeline_demo.py")
 _LONG = ("tests/e2e/",)
 """What works, and what waits: so side by side no core is idle."""
 
@@ -49,13 +49,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - xdist has no types
-    """The tests on Spark go to two workers, as they share a session there; the others by their files."""
+    """The tests on Spark go to two workers, as they share a session there, a cluster's to one; the others by files."""
     if config.getoption("dist") != "loadfile":
         return None
     scheduler = LoadFileScheduling(config, log)
     file_of = scheduler._split_scope
 
     def scope_of(nodeid: str) -> str:
+        if nodeid.startswith(_CLUSTER):
+            return "cluster"
         if not nodeid.startswith(_SPARK):
             return str(file_of(nodeid))
         return "hygiene on Spark" if nodeid.startswith(_HYGIENE) else "Spark"

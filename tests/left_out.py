@@ -25,6 +25,7 @@ _PLACES = {
     },
     "tests/e2e/test_report_in_a_browser.py": "the report in a browser",
     "tests/e2e/test_pipeline_demo.py": "the pipeline's demo",
+    "tests/cluster/": "a Spark cluster",
     "tests/pipeline/test_export_killed.py": _FAULTS,
     **{
         f"tests/e2e/test_{name}.py": _FAULTS

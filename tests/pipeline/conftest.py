@@ -48,8 +48,10 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         settings=_SHORT_RUN if is_short(request.config) else {},
     )
     with pytest.MonkeyPatch.context() as patch:
-        # Half of the session's short life would go into making code fast that is hardly run again.
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # Half of the short life would go into making code fast that is hardly run again. The room for compiled
+        # code would be 48 MB then, and when it is full nothing is compiled any more.
+        options_of_java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+        patch.setenv("JDK_JAVA_OPTIONS", options_of_java)
         session = spark_session(options)
     yield session
     session.stop()

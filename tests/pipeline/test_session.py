@@ -1,10 +1,16 @@
 """The session that every job works with."""
 
 import os
+import re
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
+
+from app import __version__
+from app.pipeline.spark import shipping
+from app.pipeline.spark.errors import PipelineError
 
 
 def _interpreters(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -28,3 +34,15 @@ def test_it_is_set_up_as_jobs_rely_on(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.sources.partitionOverwriteMode") == "dynamic"
     assert spark.conf.get("spark.sql.ansi.enabled") == "true"
     assert spark.conf.get("spark.ui.enabled") == "false"
+
+
+def test_executors_that_run_other_code_than_the_driver_are_refused(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipping.refuse_others(spark)
+    monkeypatch.setattr(shipping, "version", lambda: "Klamm 0.0.1 on Python 3.12")
+    said = (
+        f"executors run Klamm {re.escape(__version__)} on Python 3.*, and this driver runs Klamm 0.0.1 on Python 3.12"
+    )
+    with pytest.raises(PipelineError, match=said):
+        shipping.refuse_others(spark)

@@ -79,40 +79,46 @@ def ship(spark: SparkSession) -> None:
     path = folder / f"klamm-{__version__}-{hashlib.sha256(content).hexdigest()[:12]}.zip"
     path.write_bytes(content)
     spark.addArtifacts(str(path), pyfile=True)
-    _refuse_others(spark)
+    refuse_others(spark)
 
 
-def _refuse_others(spark: SparkSession) -> None:
+def refuse_others(spark: SparkSession) -> None:
     tasks = spark.range(0, _FIRST_TASKS, 1, _FIRST_TASKS)
+    gave_up = threading.Event()
+
+    def give_up() -> None:
+        gave_up.set()
+        spark.interruptTag(_TAG)
+
+    timer = threading.Timer(_PATIENCE_S, give_up)
+    timer.daemon = True
     spark.addTag(_TAG)
-    too_late = threading.Timer(_PATIENCE_S, spark.interruptTag, [_TAG])
-    too_late.daemon = True
-    too_late.start()
+    timer.start()
     try:
         found = {row["runs"] for row in tasks.mapInArrow(_runs, "runs string").collect()}
     except Exception:
-        if too_late.finished.is_set():
+        if gave_up.is_set():
             raise PipelineError(
                 f"no executor has taken work within {_PATIENCE_S / 60:.0f} min; see whether the cluster has workers "
                 "with as much memory and as many cores as an executor asks for (spark.executor.memory, .cores)"
             ) from None
         raise
     finally:
-        too_late.cancel()
+        timer.cancel()
         spark.removeTag(_TAG)
-    if others := sorted(found - {_version()}):
+    if others := sorted(found - {version()}):
         raise PipelineError(
-            f"executors run {' and '.join(others)}, and this driver runs {_version()}; both must be the same: leave "
+            f"executors run {' and '.join(others)}, and this driver runs {version()}; both must be the same: leave "
             "Klamm out of --py-files and of the executors' Python, the driver sends its own"
         )
 
 
 def _runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
-        yield pa.RecordBatch.from_pydict({"runs": [_version()]})
+        yield pa.RecordBatch.from_pydict({"runs": [version()]})
 
 
-def _version() -> str:
+def version() -> str:
     return f"Klamm {__version__} on Python {sys.version_info.major}.{sys.version_info.minor}"
 
 

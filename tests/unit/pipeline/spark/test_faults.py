@@ -49,6 +49,18 @@ _STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\n\tat py4j.Gateway.invoke(Gatew
             "[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03\n",
             "[PATH_NOT_FOUND] Path does not exist: file:/x.",
         ),
+        (
+            (
+                "An error occurred while calling o62.collect.\n: org.apache.spark.SparkException: Job aborted due to"
+                ' stage failure: Task 0 ... (h executor 1): java.io.IOException: Cannot run program "python3.99": error'
+                f"=2, No such file{_STACK}Caused by: java.io.IOException: error=2, No such file{_STACK}"
+            ),
+            "IOException: error=2, No such file; executors must have Python 3.",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'pyarrow'",
+            "ModuleNotFoundError: No module named 'pyarrow'; the executors' ",
+        ),
         ("", "no reason given"),
     ],
 )

@@ -1,0 +1,26 @@
+"""Every job on a cluster whose executors lack Klamm and the driver's folders makes what a local run makes."""
+
+from tests.cluster.nights import ENDS, FILES, Company, Undisturbed, all_in_turn, assert_equal
+from tests.cluster.standalone import Cluster, driver_environment
+
+
+def test_all_jobs_on_the_cluster_make_what_they_make_on_one_machine(
+    cluster: Cluster, company: Company, undisturbed: Undisturbed
+) -> None:
+    home = cluster.shared / "there"
+    there, *on_cluster = all_in_turn(company, home, cluster.arguments, driver_environment(cluster))
+
+    here, *on_one_machine = undisturbed.said
+    assert there == {"klamm": False, "driver_only": not cluster.hides_the_driver}
+    assert here == {"klamm": True, "driver_only": True}
+    assert [each["status"] for each in on_cluster] == ENDS
+    for each, expected in zip(on_cluster, on_one_machine, strict=True):
+        assert _without_name(each["said"], "there") == _without_name(expected["said"], "here")
+    assert_equal(home, undisturbed.home)
+    for kind in FILES:
+        file, expected_file = (company.own / f"{name}.{kind}" for name in ("there", "here"))
+        assert _without_name(file.read_text(), "there") == _without_name(expected_file.read_text(), "here"), kind
+
+
+def _without_name(text: str, name: str) -> str:
+    return text.replace(f"/{name}", "/HOME")
