@@ -16,7 +16,7 @@ LOCAL = ["--master", "local[2]", "--driver-memory", "1g"]
 ME = "User:orders-api"
 
 pytestmark = [
-    pytest.mark.timeout(1_200),
+    pytest.mark.timeout(1_800),
     pytest.mark.full("the pipeline's demo"),
     pytest.mark.skipif(
         shutil.which("java") is None and not os.environ.get("JAVA_HOME"),
@@ -72,7 +72,7 @@ def test_what_was_used_stays_allowed_and_nothing_else_does(tmp_path: Path) -> No
         flags = ["wanted.json", "--klamm", service.url, "--as", ADMIN, "--prune", "--prune-principal", ME]
         planned = run(tmp_path, "plan", *flags, "--max-delete-percent", "100")
         assert planned.returncode == 0, planned.stderr
-        assert f"  - ALLOW {ME} ALL on TOPIC *" in planned.stdout
+        assert f"  - ALLOW {ME} ALL on TOPIC of any name" in planned.stdout
         applied = run(tmp_path, "apply", *flags, "--max-delete-percent", "100", "--yes")
         assert applied.returncode == 0, applied.stderr
         assert service.authorize(ME, *USED) == ["ALLOWED"] * len(USED)
