@@ -15,6 +15,7 @@ import pytest
 from app.core.kafka.bindings import AclBinding
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import FORMATS, format_named
+from tests.e2e.history import seven_of
 from tests.e2e.service import ADMIN, PATIENCE_S, ROOT, Service, binding, context, eventually
 from tests.surroundings import without_ours
 from tests.unit.formats.acl_sets import bindings_of, plain_binding, random_binding, written
@@ -45,8 +46,7 @@ def access(service: Service, principal: str = ADMIN) -> list[str]:
 
 
 def in_store(service: Service) -> set[AclBinding]:
-    lines = [{name: text for name, text in each.items() if name != "id"} for each in service.acls()]
-    return set(bindings_of("\n".join(map(json.dumps, lines)).encode()))
+    return {AclBinding.from_words(seven_of(each)) for each in service.acls()}
 
 
 def acls_for(name: str) -> list[AclBinding]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from app.client.acls.command import main as run_acls
+from tests.e2e.history import seven_of
 from tests.e2e.service import ADMIN, Service, eventually
 from tests.kafka.acls_tool import AclsTool
 from tests.kafka.broker import Broker, new_cluster_id
@@ -66,9 +67,7 @@ class _Twins:
         return Said(words, code, out.getvalue(), told[0] if told else "")
 
     def same_acls(self) -> bool:
-        return {tuple(text for name, text in acl.items() if name != "id") for acl in self.service.acls()} == (
-            self.tool.acls()
-        )
+        return {seven_of(acl) for acl in self.service.acls()} == self.tool.acls()
 
 
 @pytest.fixture(scope="module")
