@@ -178,10 +178,19 @@ def tables(home: Path) -> dict[str, Counter[str]]:
         is_read = not batch or (home / "decisions" / "manifests" / batch / "_SUCCESS").exists()
         if not is_read or any(each.startswith((".", "_")) for each in folder.parts):
             continue
-        rows = pq.ParquetFile(path).read().to_pylist() if path.suffix == ".parquet" else path.read_text().splitlines()
+        is_table = path.suffix == ".parquet"
+        rows = (
+            pq.ParquetFile(path).read().to_pylist() if is_table else list(map(_sorted, path.read_text().splitlines()))
+        )
         rows_of_folder = found.setdefault(_BATCH.sub("N", str(folder)), Counter())
         rows_of_folder.update(_BATCH.sub("N", repr(row)) for row in rows)
     return found
+
+
+def _sorted(document: str) -> dict[str, Any]:
+    """With its lists in order, which is that of Spark's rows."""
+    fields = json.loads(document).items()
+    return {name: sorted(value, key=repr) if isinstance(value, list) else value for name, value in fields}
 
 
 def assert_equal(at: Path, expected: Path) -> None:
