@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -24,6 +24,7 @@ from app.core.records import GENESIS_HASH, ConfigRecord, FeedHead, Record
 from app.formats.database_url import DatabaseUrl
 from app.pipeline.context import JobContext
 from app.pipeline.history.schemas import BINDING_FIELDS
+from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
@@ -135,7 +136,8 @@ def run_job(spark: SparkSession, job: ModuleType, home: Path, dsn: str, *argumen
     parser.add_argument("--jdbc-url")
     parser.add_argument("--jdbc-user")
     context, said = context_of(spark, home)
-    status = job.run(context, parser.parse_args([*jdbc_arguments(dsn), *arguments]))
+    with home_lock(context.home, "test", spark=spark) as lock:
+        status = job.run(replace(context, lock=lock), parser.parse_args([*jdbc_arguments(dsn), *arguments]))
     return Run(status, said.getvalue(), context.metrics.counts)
 
 

@@ -46,7 +46,8 @@ async def _settle(connection: Connection, timeouts: StoreTimeouts) -> None:
     await connection.copy_from_query(_ACLS, output=rows.add, format="text", null="", timeout=timeouts.snapshot_s)
     digest = rows.digest + sum(config_digest(row["name"], row["value"]) for row in configs)
     await connection.execute(_SETTLE, (digest % MODULUS).to_bytes(DIGEST_BYTES))
-    _log.info("digest_settled", extra={"acls": rows.count})
+    if rows.count:
+        _log.info("digest_settled", extra={"acls": rows.count})
 
 
 class _Rows:
