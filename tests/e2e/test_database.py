@@ -41,7 +41,7 @@ SESSIONS: Mapping[str, Mapping[str, str]] = {
     "klamm snapshot": {**FOR_ONE_WORK, "tcp_user_timeout": "600000"},
     "klamm retention": FOR_ONE_WORK,
     "klamm epoch": FOR_ONE_WORK,
-    "klamm digest": FOR_ONE_WORK,
+    "klamm digest": {**FOR_ONE_WORK, "lock_timeout": "4000"},
     "klamm migration": {**FOR_ONE_WORK, "lock_timeout": "4000"},
 }
 """Every session that Klamm has with PostgreSQL, and its limits (in ms; keepalives in s)."""
