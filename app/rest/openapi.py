@@ -13,7 +13,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.rest.app import ROUTES
 from app.rest.errors import Problem
 from app.rest.http.edge import Route
-from app.rest.http.streams import NDJSON
+from app.rest.http.streams import SSE
 
 _COMPONENT = "#/components/schemas/{name}"
 _ENUMS: dict[type[Enum], str] = {
@@ -97,7 +97,8 @@ def _described(route: Route, operation: dict[str, Any]) -> dict[str, Any]:
     if route.reply_struct is not None:
         responses["200"]["content"]["application/json"]["schema"] = _reference(route.reply_struct)
     if route.streams:
-        responses["200"]["content"] = {NDJSON: {"schema": {"type": "string"}}}
+        # Generators of clients don't know NDJSON, which is sent to whoever asks for neither.
+        responses["200"]["content"] = {SSE: {"schema": {"type": "string"}}}
     # FastAPI would answer 422 where parameters are wrong, this service answers 400.
     responses.pop("422", None)
     operation["responses"] = dict(sorted({**_refusals(route), **responses}.items()))

@@ -82,5 +82,8 @@ _BOOKMARK = {"type": "bookmark", "token": f"{EPOCH}:349", "hash": _HASH, "digest
 
 WATCH_EXAMPLE = Example(
     parameters={"after": f"{EPOCH}:348"},
-    reply="".join(f"{json.dumps(each)}\n" for each in (_TRANSACTION, _BOOKMARK)),
+    reply="".join(
+        f"id: {each['token']}\nevent: {each['type']}\ndata: {json.dumps(each)}\n\n"
+        for each in (_TRANSACTION, _BOOKMARK)
+    ),
 )

@@ -38,7 +38,7 @@ async def watch(
 ) -> EventStream:
     """Follow the change feed: whole transactions in order, each once, an event a line (docs/feed.md).
 
-    Who accepts `text/event-stream` gets the same as server-sent events.
+    Who accepts `text/event-stream` gets server-sent events, all others the same as NDJSON.
 
     For callers with the role follow; an admin caller needs DESCRIBE on the cluster.
     """

@@ -108,4 +108,5 @@ def test_no_field_of_a_body_is_without_words() -> None:
 
 def test_the_example_of_watch_consists_of_its_events() -> None:
     _, example = content_of(CALLS["watch"][2]["responses"]["200"])
-    assert [type(decode(line.encode())) for line in example.splitlines()] == [Transaction, Bookmark]
+    lines = [line.removeprefix("data: ") for line in example.splitlines() if line.startswith("data: ")]
+    assert [type(decode(line.encode())) for line in lines] == [Transaction, Bookmark]
