@@ -17,6 +17,8 @@ _ACL = {
     "host": "*",
     "operation": "REWIND",
     "permission_type": "MAYBE",
+    "expires_at": None,
+    "owner": None,
 }
 _TOLD = {
     "resource_type": "SHARE_GROUP",
