@@ -114,6 +114,6 @@ def test_a_lost_day_is_named(spark: SparkSession, home: Path, whole: Whole) -> N
 
 def test_a_home_that_is_closed_is_told_with_the_way_out(spark: SparkSession, tmp_path: Path, whole: Whole) -> None:
     # For any user, root too: no file can be made where a folder is.
-    (tmp_path / "home" / "export" / ".lock").mkdir(parents=True)
+    (tmp_path / "home" / ".lock").mkdir(parents=True)
     with pytest.raises(PipelineError, match=r"can't write into .* name another --home"):
         run_job(spark, export, tmp_path / "home", whole.dsn)
