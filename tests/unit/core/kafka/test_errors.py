@@ -2,6 +2,7 @@ from app.core.kafka import errors
 from app.core.kafka.errors import ApiException, Errors, PoisonedRecordException
 
 KAFKAS = {
+    "OFFSET_OUT_OF_RANGE": 1,
     "NONE": 0,
     "REQUEST_TIMED_OUT": 7,
     "TOPIC_AUTHORIZATION_FAILED": 29,

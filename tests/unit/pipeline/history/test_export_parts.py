@@ -135,7 +135,8 @@ def row_of(record: Record) -> dict[str, Any]:
         ("acl_id", "config_name", "config_value", *AclBinding.__dataclass_fields__), None
     )
     micros = (record.recorded_at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000
-    row |= {name: getattr(record, name) for name in ("offset", "tx_last", "actor")}
+    row |= {name: getattr(record, name) for name in ("offset", "tx_last", "actor", "comment")}
+    row |= {"expires_s": None, "owner": None}
     row |= {"kind": type(record).__name__, "recorded_micros": int(micros), "hash": bytearray(record.hash)}
     if hasattr(record, "acl"):
         binding = record.acl.binding
