@@ -50,6 +50,9 @@ def mark_full(items: Sequence[pytest.Item]) -> None:
             of = _DRAWS
         if of is not None:
             item.add_marker(pytest.mark.full(of))
+        marker = item.get_closest_marker("full")
+        if marker is not None and not marker.args:
+            raise pytest.UsageError(f"{item.nodeid}: `full` needs words that say what the test is of")
 
 
 def is_short(config: pytest.Config) -> bool:

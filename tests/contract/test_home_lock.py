@@ -20,7 +20,7 @@ from app.pipeline.spark.s3_object import S3Object
 from app.pipeline.spark.storage import Home
 from tests.s3.fetched import S3, SECRET, gateway, s3_server, s3a_jars
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.full]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.full("grids of faults")]
 
 EXPIRES_S = 12.0
 _PATIENCE_S = 300.0

@@ -19,7 +19,7 @@ from tests.pipeline.histories import jdbc_arguments, password_of, write_history
 from tests.pipeline.ingesting import decisions, line_of
 from tests.s3.fetched import S3, SECRET, s3_server, s3a_jars
 
-pytestmark = [pytest.mark.timeout(3600), pytest.mark.full]
+pytestmark = [pytest.mark.timeout(3600), pytest.mark.full("grids of faults")]
 
 
 class Place:
