@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
 
-from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.bindings import AclRow, AclTerms, StandardAcl
 
 MODULUS = 1 << 256
 DIGEST_BYTES = 32
@@ -21,13 +21,18 @@ _ESCAPES = {"\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\
 
 def acl_line(acl: StandardAcl) -> bytes:
     """The ACL as one line of text, without its end: what PostgreSQL's COPY writes, null as an empty field."""
-    b = acl.binding
+    return row_line(acl.row, acl.terms)
+
+
+def row_line(row: AclRow, terms: AclTerms) -> bytes:
+    """As `acl_line`."""
+    acl_id, resource_type, pattern_type, operation, permission_type, name, principal, host = row
     # U+0000 can't be stored, so it stands between the texts until they are escaped, which as a rule is nothing to do.
-    texts = _escaped(f"{b.resource_name}\0{b.principal}\0{b.host}").replace("\0", "\t")
-    ends = "" if acl.expires_at is None else str(seconds_of(acl.expires_at))
-    owner = "" if acl.owner is None else _escaped(acl.owner)
-    codes = f"{b.resource_type:d}\t{b.pattern_type:d}\t{b.operation:d}\t{b.permission_type:d}"
-    return f"{acl.id.hex}\t{codes}\t{texts}\t{ends}\t{owner}".encode()
+    texts = _escaped(f"{name}\0{principal}\0{host}").replace("\0", "\t")
+    ends = "" if terms.expires_at is None else str(seconds_of(terms.expires_at))
+    owner = "" if terms.owner is None else _escaped(terms.owner)
+    codes = f"{resource_type}\t{pattern_type}\t{operation}\t{permission_type}"
+    return f"{acl_id.hex()}\t{codes}\t{texts}\t{ends}\t{owner}".encode()
 
 
 def config_line(name: str, value: str) -> bytes:

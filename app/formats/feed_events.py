@@ -1,22 +1,25 @@
 """The feed as JSON, an event a line (docs/feed.md): records and ACLs with all that their hash and the digest cover."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import IO, Literal, get_args
+from typing import IO, Annotated, Literal, get_args
 from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from app.core.digest import DIGEST_BYTES
+from app.core.digest import DIGEST_BYTES, digest_of_lines, row_line
 from app.core.image import AuthorizerImage
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import NO_TERMS, AclBinding, AclRow, AclSlice, AclTerms, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import (
     AccessControlEntryRecord,
     ConfigRecord,
     Record,
     RemoveAccessControlEntryRecord,
     hash_version,
+    record_hash,
 )
 from app.core.token import Token
 
@@ -26,6 +29,9 @@ MAX_ACLS = 1_000
 EndReason = Literal["draining", "slow", "reload", "caller"]
 
 _MAX_LINE_BYTES = 64 << 20
+
+
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class NoEventError(ValueError):
@@ -41,7 +47,7 @@ class FeedAcl(msgspec.Struct, gc=False):
     host: str
     operation: str
     permission_type: str
-    expires_at: datetime | None
+    expires_at: _Moment | None
     owner: str | None
 
 
@@ -88,7 +94,7 @@ class Transaction(msgspec.Struct, tag_field="type", tag="transaction", omit_defa
     token: str
     first_offset: int
     last_offset: int
-    recorded_at: datetime
+    recorded_at: _Moment
     hash: str
     records: list[FeedRecord]
     left_out: int = 0
@@ -162,9 +168,36 @@ def acl_in(fields: FeedAcl) -> StandardAcl:
     """Raises NoEventError."""
     acl_id, *words, ends, owner = msgspec.structs.astuple(fields)
     try:
-        return StandardAcl(acl_id, AclBinding.from_words(words), _utc(ends), owner)
+        return StandardAcl(acl_id, AclBinding.from_words(words), _whole_second(ends), owner)
     except KeyError as word:
         raise NoEventError(f"the ACL {acl_id} has a word that is none of Kafka's: {word}") from None
+
+
+def slice_of(event: Acls) -> AclSlice:
+    """A part of a snapshot, for a replica's image. Raises NoEventError."""
+    rows: list[AclRow] = []
+    terms: dict[bytes, AclTerms] = {}
+    lines: list[bytes] = []
+    for each in event.acls:
+        try:
+            row = (
+                each.id.bytes,
+                _RESOURCE_TYPES[each.resource_type],
+                _PATTERN_TYPES[each.pattern_type],
+                _OPERATIONS[each.operation],
+                _PERMISSION_TYPES[each.permission_type],
+                each.resource_name,
+                each.principal,
+                each.host,
+            )
+        except KeyError as word:
+            raise NoEventError(f"the ACL {each.id} has a word that is none of Kafka's: {word}") from None
+        its_terms = NO_TERMS
+        if each.expires_at is not None or each.owner is not None:
+            its_terms = terms[each.id.bytes] = AclTerms(_whole_second(each.expires_at), each.owner)
+        rows.append(row)
+        lines.append(row_line(row, its_terms))
+    return AclSlice(rows, terms, digest_of_lines(lines))
 
 
 def record_fields(record: Record, *, with_offset: bool = False) -> FeedRecord:
@@ -193,6 +226,20 @@ def records_in(event: Transaction) -> list[Record]:
         raise NoEventError("not a whole transaction: its records don't fill its offsets")
     at, first, last = event.recorded_at.astimezone(UTC), event.first_offset, event.last_offset
     return [_record_in(each, first + number, last, at) for number, each in enumerate(event.records)]
+
+
+def chained_records(event: Transaction, previous: bytes) -> list[Record]:
+    """As `records_in`, each with its hash, which follows from `previous`, the hash before the transaction.
+
+    Raises NoEventError also if that does not lead to the hash that the transaction states.
+    """
+    records, chained = records_in(event), previous
+    for number, each in enumerate(records):
+        chained = record_hash(chained, each)
+        records[number] = replace(each, hash=chained)
+    if chained.hex() != event.hash:
+        raise NoEventError(f"the hash at offset {event.last_offset} is {chained.hex()}, not {event.hash}")
+    return records
 
 
 def snapshot_of(image: AuthorizerImage) -> Snapshot:
@@ -227,8 +274,15 @@ def _record_in(fields: FeedRecord, offset: int, tx_last: int, at: datetime) -> R
     return record
 
 
+_RESOURCE_TYPES = {each.name: int(each) for each in ResourceType}
+_PATTERN_TYPES = {each.name: int(each) for each in PatternType}
+_OPERATIONS = {each.name: int(each) for each in AclOperation}
+_PERMISSION_TYPES = {each.name: int(each) for each in AclPermissionType}
 _ACL_RECORDS = {each.__name__: each for each in (AccessControlEntryRecord, RemoveAccessControlEntryRecord)}
 
 
-def _utc(moment: datetime | None) -> datetime | None:
+def _whole_second(moment: datetime | None) -> datetime | None:
+    """An ACL's end. A fraction would be covered by no hash."""
+    if moment is not None and moment.microsecond:
+        raise NoEventError(f"an ACL ends at {moment.isoformat()}, which is no whole second")
     return None if moment is None else moment.astimezone(UTC)

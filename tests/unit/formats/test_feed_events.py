@@ -11,18 +11,23 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from app.core.digest import MODULUS, acl_digest
+from app.core.kafka.bindings import NO_TERMS, StandardAcl
 from app.core.proof import FeedDamagedError, FeedProof
-from app.core.records import canonical_record
+from app.core.records import GENESIS_HASH, canonical_record
 from app.core.token import Token
 from app.formats.feed_events import (
+    Acls,
     FeedAcl,
     NoEventError,
     Transaction,
     acl_fields,
     acl_in,
+    chained_records,
     digest_text,
     events_in,
     records_in,
+    slice_of,
 )
 
 PAGE = (Path(__file__).parents[3] / "docs" / "feed.md").read_text()
@@ -119,3 +124,41 @@ def test_a_line_that_is_no_event_is_told_with_its_number(line: bytes) -> None:
 def test_an_acl_comes_back_as_it_went() -> None:
     acl = msgspec.convert(TRANSACTIONS[1]["records"][0]["acl"], FeedAcl)
     assert acl_fields(acl_in(acl)) == acl
+
+
+def test_a_part_of_a_snapshot_is_what_a_replica_s_image_takes() -> None:
+    ended = msgspec.convert(TRANSACTIONS[1]["records"][0]["acl"], FeedAcl)
+    plain = msgspec.structs.replace(ended, id=UUID(int=7), host="10.0.0.1", expires_at=None, owner=None)
+    acls = [acl_in(each) for each in (ended, plain)]
+
+    part = slice_of(Acls([ended, plain]))
+
+    assert [StandardAcl.from_row(row, part.terms.get(row[0], NO_TERMS)) for row in part.rows] == acls
+    assert list(part.terms) == [ended.id.bytes]
+    assert part.digest == sum(map(acl_digest, acls)) % MODULUS
+
+
+@pytest.mark.parametrize(
+    "changes", [{"operation": "UNHEARD_OF"}, {"operation": "read"}, {"expires_at": "2026-12-01T18:00:00.5Z"}]
+)
+def test_an_acl_that_no_store_holds_is_told(changes: dict[str, object]) -> None:
+    fields = msgspec.convert({**TRANSACTIONS[1]["records"][0]["acl"], **changes}, FeedAcl)
+    with pytest.raises(NoEventError):
+        slice_of(Acls([fields]))
+    with pytest.raises(NoEventError):
+        acl_in(fields)
+
+
+def test_a_time_without_its_zone_is_no_time() -> None:
+    with pytest.raises(NoEventError):
+        transaction({**TRANSACTIONS[0], "recorded_at": "2026-11-23T06:00:00"})
+
+
+def test_each_record_of_a_transaction_gets_its_hash() -> None:
+    first = chained_records(transaction(TRANSACTIONS[0]), GENESIS_HASH)
+    second = chained_records(transaction(TRANSACTIONS[1]), first[-1].hash)
+
+    assert [each.hash.hex() for each in (first[-1], second[-1])] == [each["hash"] for each in TRANSACTIONS[:2]]
+    assert first[0].hash == sha256(GENESIS_HASH + canonical_record(first[0])).digest()
+    with pytest.raises(NoEventError):
+        chained_records(transaction(TRANSACTIONS[1]), first[0].hash)
