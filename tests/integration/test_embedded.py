@@ -16,7 +16,6 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.store.embedded.folder import DataFolder
 from app.store.embedded.process import OWN_IDS
 from app.store.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -312,14 +311,6 @@ def _seen_by(account: pwd.struct_passwd, data_dir: Path, pid: int | None) -> str
     return subprocess.run(["/bin/sh", "-c", script], **nosy, capture_output=True, text=True, check=True).stdout  # type: ignore[call-overload, no-any-return]  # keywords in a dictionary
 
 
-def _given_to(account: pwd.struct_passwd, data_dir: Path) -> None:
-    """As an earlier version has left it."""
-    os.chown(data_dir / "password", account.pw_uid, account.pw_gid)
-    for folder, folders, files in os.walk(data_dir / "postgres"):
-        for name in (".", *folders, *files):
-            os.chown(Path(folder) / name, account.pw_uid, account.pw_gid, follow_symlinks=False)
-
-
 @as_root
 @on_linux
 async def test_no_other_account_sees_anything_of_root_s_server(open_folder: Path) -> None:
@@ -333,48 +324,6 @@ async def test_no_other_account_sees_anything_of_root_s_server(open_folder: Path
     owners = {path.lstat().st_uid for path in (data_dir / "postgres").rglob("*")}
     assert owners == {(data_dir / "postgres").stat().st_uid}
     assert (data_dir / "password").stat().st_uid == 0
-
-
-@as_root
-@on_linux
-async def test_the_data_of_nobody_gets_an_owner_and_a_password_of_its_own(open_folder: Path) -> None:
-    data_dir, nobody = open_folder / "data", pwd.getpwnam("nobody")
-    with EmbeddedPostgres(data_dir) as server:
-        await _ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
-    _given_to(nobody, data_dir)
-    known = (data_dir / "password").read_text()
-    with EmbeddedPostgres(data_dir) as server:
-        assert await _ask(server.dsn, "SELECT answer FROM kept") == 42
-        password = (data_dir / "password").read_text()
-        assert password != known
-        with pytest.raises(asyncpg.InvalidPasswordError):
-            await _ask(server.dsn.replace(password.strip(), known.strip()), "SELECT 1")
-        assert _seen_by(nobody, data_dir, server.pid) == ""
-    assert {path.lstat().st_uid for path in (data_dir / "postgres").rglob("*")} <= {*OWN_IDS}
-
-
-@as_root
-@on_linux
-async def test_a_change_of_the_owner_that_was_cut_short_is_made_again(
-    open_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data_dir, nobody = open_folder / "data", pwd.getpwnam("nobody")
-    with EmbeddedPostgres(data_dir) as server:
-        await _ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
-    _given_to(nobody, data_dir)
-
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    for step in ("keep_new_password", "new_password"):
-        with monkeypatch.context() as patch:
-            patch.setattr(DataFolder, step, die)
-            with pytest.raises(KeyboardInterrupt):
-                EmbeddedPostgres(data_dir).start()
-    some = data_dir / "postgres" / "base"
-    os.chown(some, OWN_IDS[0], OWN_IDS[0])
-    with EmbeddedPostgres(data_dir) as server:
-        assert await _ask(server.dsn, "SELECT answer FROM kept") == 42
 
 
 @as_root

@@ -71,8 +71,8 @@ def jdbc_source(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Jd
 def check_reachable(arguments: argparse.Namespace, environ: Mapping[str, str]) -> None:
     """Raises PipelineError if no database is named, or if none of its hosts takes a connection from this machine."""
     parsed = DatabaseUrl.parse_jdbc(jdbc_source(arguments, environ).url)
-    # A Spark Connect server connects from where it is, a socket factory in a way of its own.
-    if arguments.remote or environ.get("SPARK_REMOTE") or "socketfactory" in parsed.options:
+    # A socket factory connects in a way of its own.
+    if "socketfactory" in parsed.options:
         return
     why = ""
     for host, port in parsed.hosts:

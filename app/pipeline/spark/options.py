@@ -111,7 +111,6 @@ def add_common_arguments(parser: argparse.ArgumentParser, service: Service | Non
     )
     spark = parser.add_argument_group("Spark")
     spark.add_argument("--master", metavar="URL", help="where Spark runs: local[4], spark://..., k8s://... (local[*])")
-    spark.add_argument("--remote", help=argparse.SUPPRESS)
     spark.add_argument(
         "--driver-memory",
         metavar="SIZE",
@@ -165,17 +164,11 @@ def session_options(arguments: argparse.Namespace, environ: Mapping[str, str]) -
 
 
 def _refuse_connect(arguments: argparse.Namespace, environ: Mapping[str, str]) -> None:
-    given = {
-        "--remote": arguments.remote,
-        "--master": (arguments.master or "").startswith("sc://"),
-        "SPARK_REMOTE": environ.get("SPARK_REMOTE"),
-    }
-    for where, value in given.items():
-        if value:
-            raise PipelineError(
-                f"{where}: Klamm's jobs do not run on Spark Connect; name the cluster itself by --master "
-                "(spark://host:port, k8s://..., yarn), or start them by spark-submit"
-            )
+    if environ.get("SPARK_REMOTE") or (arguments.master or "").startswith("sc://"):
+        raise PipelineError(
+            "Klamm's jobs do not run on Spark Connect (SPARK_REMOTE, --master sc://); name the cluster itself by "
+            "--master (spark://host:port, k8s://..., yarn), or start them by spark-submit"
+        )
 
 
 def refuse_unknown_variables(environ: Mapping[str, str]) -> None:

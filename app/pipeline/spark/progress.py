@@ -1,6 +1,5 @@
 """What a job prints while it runs: steps with their seconds on standard error, results on standard output."""
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,10 +8,14 @@ from typing import TYPE_CHECKING, TextIO
 
 from app.formats.arguments import one_line
 from app.pipeline.spark.errors import NotYetError
-from app.pipeline.spark.row_output import Row, lines_of, terminal_table
+from app.pipeline.spark.row_output import Row, lines_of, table_of
 
 if TYPE_CHECKING:
+    from rich.console import Console as Terminal
     from rich.progress import Progress
+
+_NARROWEST = 10
+"""Columns of a terminal that one of a table needs; where there are fewer, rows are printed as they are."""
 
 
 class Console:
@@ -32,7 +35,7 @@ class Console:
         self._steps = sys.stderr if steps is None else steps
         self._results = sys.stdout if results is None else results
         self._clock = clock
-        self._progress = _progress_on(self._steps) if not quiet and self._steps.isatty() else None
+        self._progress = None if quiet else _progress_on(_terminal_on(self._steps))
         self._line_is_open = False
 
     @property
@@ -83,16 +86,15 @@ class Console:
         self._write(self._results, text)
 
     def rows(self, columns: Sequence[str], rows: Sequence[Row], output: str = "table") -> None:
-        if output != "table" or not self._results.isatty():
+        terminal = _terminal_on(self._results) if output == "table" else None
+        if terminal is None or terminal.width < _NARROWEST * len(columns):
             for line in lines_of(columns, rows, output):
                 self.say(line)
             return
-        width = shutil.get_terminal_size().columns
-        lines, is_cut = terminal_table(columns, rows, width)
-        for line in lines:
-            self.say(line)
-        if is_cut:
-            self.note(f"what has no room in {width} columns is left out; behind a pipe (| cat) all is shown")
+        with terminal.capture() as drawn:
+            terminal.print(table_of(columns, rows))
+        for line in drawn.get().splitlines():
+            self.say(line.rstrip())
 
     def note(self, text: str) -> None:
         if not self._quiet:
@@ -117,19 +119,28 @@ class Console:
         self._line_is_open = False
 
 
-def _progress_on(stream: TextIO) -> "Progress | None":
-    """None without rich, which spark-submit may not have brought."""
+def _terminal_on(stream: TextIO) -> "Terminal | None":
+    """None where there is no terminal, and without rich, which spark-submit may not have brought."""
+    if not stream.isatty():
+        return None
     try:
         from rich.console import Console as Terminal  # noqa: PLC0415 - see above
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - see above
     except ModuleNotFoundError:
         return None
+    return Terminal(file=stream, color_system=None, highlight=False, markup=False, emoji=False)
+
+
+def _progress_on(terminal: "Terminal | None") -> "Progress | None":
+    if terminal is None:
+        return None
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as rich itself
+
     return Progress(
         TextColumn("{task.description}", markup=False),
         SpinnerColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[stage]}", markup=False),
-        console=Terminal(file=stream),
+        console=terminal,
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,

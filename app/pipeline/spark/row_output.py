@@ -5,22 +5,21 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.formats.arguments import one_line
 from app.formats.csv_cells import marked
-from app.pipeline.spark.cells import cells, folded
 from app.pipeline.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Value = str | int | Sequence[str] | None
 Row = Sequence[Value]
 
 # The widest a column is padded to where there is no terminal; longer texts exceed it.
 _WIDEST = 60
-# On a terminal.
-_NARROWEST = 8
-_MOST_LINES = 3
 _GAP = "  "
 
 
@@ -64,44 +63,16 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         raise PipelineError(f"`{path}` can't be written: {fault.strerror}") from None
 
 
-def terminal_table(columns: Sequence[str], rows: Iterable[Row], width: int) -> tuple[list[str], bool]:
-    """The lines of a table that is no wider than this, and whether anything had to be left out for it.
+def table_of(columns: Sequence[str], rows: Iterable[Row]) -> "Table":
+    """For a terminal, which narrows the widest columns and folds their cells."""
+    from rich.table import Table  # noqa: PLC0415 - spark-submit may not have brought it
 
-    The widest columns are narrowed, their cells wrapped. Where not even that has room, each row is a list of its cells.
-    """
-    table = [list(columns), *([one_line(_text(each)) for each in row] for row in rows)]
-    widths = [max(map(cells, column)) for column in zip(*table, strict=True)]
-    room = width - len(_GAP) * (len(columns) - 1)
-    most = max(widths)
-    if sum(widths) > room:
-        fits = [most for most in range(_NARROWEST, room + 1) if sum(min(each, most) for each in widths) <= room]
-        if not fits:
-            return _listed(table, width)
-        most = fits[-1]
-    widths = [min(each, most) for each in widths]
-    lines: list[str] = []
-    is_cut = False
-    for row in table:
-        wrapped = [folded(text, room, _MOST_LINES) for text, room in zip(row, widths, strict=True)]
-        is_cut = is_cut or any(each.is_cut for each in wrapped)
-        for line in zip_longest(*(each.lines for each in wrapped), fillvalue=""):
-            padded = (f"{text}{' ' * (room - cells(text))}" for text, room in zip(line, widths, strict=True))
-            lines.append(_GAP.join(padded).rstrip())
-    return lines, is_cut
-
-
-def _listed(table: Sequence[Sequence[str]], width: int) -> tuple[list[str], bool]:
-    """A line for each cell, and one without text between rows."""
-    heads, *rows = table
-    lines: list[str] = []
-    is_cut = False
+    table = Table(box=None, padding=(0, len(_GAP), 0, 0), pad_edge=False, header_style="")
+    for name in columns:
+        table.add_column(name, overflow="fold")
     for row in rows:
-        for head, text in zip(heads, row, strict=True):
-            wrapped = folded(f"{head}: {text}", width, _MOST_LINES)
-            is_cut = is_cut or wrapped.is_cut
-            lines += wrapped.lines
-        lines.append("")
-    return lines[:-1], is_cut
+        table.add_row(*(one_line(_text(each)) for each in row))
+    return table
 
 
 def _padded(rows: list[list[str]]) -> Iterator[str]:

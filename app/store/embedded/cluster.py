@@ -1,6 +1,5 @@
 """Creates PostgreSQL's own data folder (the cluster), or checks that an existing one can be used."""
 
-import logging
 import os
 import shutil
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from app.store.embedded.binaries import Binaries
 from app.store.embedded.folder import DataFolder
-from app.store.embedded.process import SHARED, EmbeddedPostgresError, Launcher
+from app.store.embedded.process import EmbeddedPostgresError, Launcher
 
 USER = "klamm"
 DATABASE = "klamm"
@@ -19,8 +18,6 @@ _PREDECESSOR_TIMEOUT_S = 15.0
 _POLL_S = 0.02
 # Systems without C.UTF-8 (older macOS) use C. The two differ in upper and lower case, which Klamm never asks about.
 _LOCALE = "C.UTF-8" if sys.platform == "linux" else "C"
-
-_log = logging.getLogger(__name__)
 
 
 def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
@@ -34,28 +31,6 @@ def prepare_cluster(folder: DataFolder, launcher: Launcher, binaries: Binaries) 
             "or name another folder with --data-dir"
         )
     _await_end_of_predecessor(folder.cluster)
-    account = launcher.account
-    if account is not None and folder.cluster.stat().st_uid != account.uid:
-        _take_over(folder, launcher, binaries)
-        _log.warning("embedded_postgres_account_changed", extra={"folder": folder.path, "account": account.name})
-
-
-def _take_over(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
-    """Moves a cluster from a shared account to PostgreSQL's own account, with a new password.
-
-    INVARIANT: the owner changes last, so that an interrupted move is repeated as a whole.
-    """
-    # The shared account itself makes the change: another account would keep the cluster if this ended here.
-    maker = launcher.for_making(SHARED)
-    maker.own(folder.cluster)
-    _change_password(folder, maker, binaries)
-    launcher.own(folder.cluster)
-
-
-def _change_password(folder: DataFolder, maker: Launcher, binaries: Binaries) -> None:
-    statement = f"ALTER ROLE {USER} PASSWORD '{folder.new_password()}'"
-    _in_single_user_mode("changing the password", statement, folder.cluster, maker, binaries)
-    folder.keep_new_password()
 
 
 def _initialize(folder: DataFolder, launcher: Launcher, binaries: Binaries) -> None:
@@ -98,16 +73,12 @@ def _sync(path: Path) -> None:
 
 
 def _create_database(path: Path, maker: Launcher, binaries: Binaries) -> None:
-    what = f"making the database `{DATABASE}`"
-    _in_single_user_mode(what, f"CREATE DATABASE {DATABASE}", path, maker, binaries)
-
-
-def _in_single_user_mode(what: str, statement: str, path: Path, maker: Launcher, binaries: Binaries) -> None:
     with maker.reach(path) as (cluster, descriptors):
         command = [binaries.program("postgres"), "--single", "-D", cluster, "postgres"]
-        done = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=descriptors, text_in=f"{statement};\n")
+        statement = f"CREATE DATABASE {DATABASE};\n"
+        done = maker.run(command, timeout_s=_INITDB_TIMEOUT_S, descriptors=descriptors, text_in=statement)
     if done.returncode != 0 or "ERROR:" in done.stderr:
-        raise EmbeddedPostgresError(f"{what} failed in `{path}`: {_gist(done.stderr)}")
+        raise EmbeddedPostgresError(f"making the database `{DATABASE}` failed in `{path}`: {_gist(done.stderr)}")
 
 
 def _gist(stderr: str) -> str:

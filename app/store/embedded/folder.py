@@ -36,7 +36,7 @@ class DataFolder:
         self.cluster = self.path / "postgres"
         self.password_file = self.path / "password"
         self._lock: IO[str] | None = None
-        self._ours = ("lock", "password", "password.new", "port", "postgresql.log", "postgresql.log.1")
+        self._ours = ("lock", "password", "port", "postgresql.log", "postgresql.log.1")
         self._log_start = 0
 
     def hold(self) -> None:
@@ -72,15 +72,12 @@ class DataFolder:
             self._lock = None
 
     def make_password(self) -> None:
-        if not self.password():
-            self._write_password("password")
-
-    def new_password(self) -> str:
-        self._write_password("password.new")
-        return self._read("password.new").strip()
-
-    def keep_new_password(self) -> None:
-        (self.path / "password.new").replace(self.password_file)
+        if self.password():
+            return
+        with self._open_private("password", "w") as file:
+            file.write(f"{secrets.token_urlsafe(32)}\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def password(self) -> str:
         """Empty if there is none."""
@@ -133,20 +130,14 @@ class DataFolder:
                     f"`{path}` should be a {'file' if is_file else 'folder'}, and is {kind}; "
                     "remove it, or name another folder with --data-dir"
                 )
-            if name.startswith("password") and not os.geteuid():
-                # Earlier versions gave the file to PostgreSQL's account, and so does an interrupted first start.
+            if name == "password" and not os.geteuid():
+                # An interrupted first start has given the file to the account that made the cluster.
                 os.chown(path, 0, 0, follow_symlinks=False)
             elif is_file and facts.st_uid != os.geteuid():
                 raise EmbeddedPostgresError(
                     f"`{path}` belongs to user id {facts.st_uid}, not to {os.geteuid()}, which runs Klamm; "
                     "give it to that user, or name another folder with --data-dir"
                 )
-
-    def _write_password(self, name: str) -> None:
-        with self._open_private(name, "w") as file:
-            file.write(f"{secrets.token_urlsafe(32)}\n")
-            file.flush()
-            os.fsync(file.fileno())
 
     def _read(self, name: str) -> str:
         with self._open_private(name, "r") as file:

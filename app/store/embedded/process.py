@@ -19,9 +19,6 @@ _PR_SET_PDEATHSIG = 1
 UNPRIVILEGED = ("nobody", "postgres", "daemon")
 """PostgreSQL refuses to run as root, and initdb needs a user id that has a name. Nearly every system has one of these
 accounts."""
-SHARED = ("nobody",)
-"""Accounts that other programs use as well. Earlier versions kept their data under one of them."""
-
 OWN_IDS = range(60_706, 61_184)
 """User ids that neither distributions nor systemd assign. They are below 65,536, as containers map no others."""
 
@@ -44,7 +41,7 @@ class Account:
     def choose(cls, cluster: Path) -> Self | None:
         """The owner of the cluster if it exists, else a free user id; None if Klamm does not run as root.
 
-        A cluster that belongs to `nobody`, as in earlier versions, gets a new owner. Raises EmbeddedPostgresError.
+        Raises EmbeddedPostgresError.
         """
         owner = cluster.stat().st_uid if cluster.exists() else None
         if os.geteuid() != 0:
@@ -54,20 +51,19 @@ class Account:
                     "run Klamm as that user or as root, or name another folder with --data-dir"
                 )
             return None
-        shared = {entry.pw_uid for entry in _entries(SHARED)}
-        return cls._owner(owner, cluster) if owner and owner not in shared else cls._own()
+        return cls._owner(owner, cluster) if owner else cls._own()
 
     @classmethod
-    def for_making(cls, names: Sequence[str] = UNPRIVILEGED) -> Self:
+    def for_making(cls) -> Self:
         """An account with a name, which initdb needs; one without running processes if there is one.
 
         Raises EmbeddedPostgresError.
         """
-        accounts = [cls(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in _entries(names)]
+        accounts = [cls(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in _entries()]
         if not accounts:
             raise EmbeddedPostgresError(
-                f"PostgreSQL can't run as root, and there is no account {' or '.join(names)} to make its data; "
-                f"{_INSTEAD}"
+                f"PostgreSQL can't run as root, and there is no account {' or '.join(UNPRIVILEGED)} to make its "
+                f"data; {_INSTEAD}"
             )
         at_work = _ids_at_work()
         return next((each for each in accounts if each.uid not in at_work), accounts[0])
@@ -98,8 +94,8 @@ class Account:
         return cls(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
-def _entries(names: Sequence[str]) -> Iterator[pwd.struct_passwd]:
-    for name in names:
+def _entries() -> Iterator[pwd.struct_passwd]:
+    for name in UNPRIVILEGED:
         with suppress(KeyError):
             yield pwd.getpwnam(name)
 
@@ -119,8 +115,8 @@ def _ids_at_work() -> set[int]:
 class Launcher:
     account: Account | None
 
-    def for_making(self, names: Sequence[str] = UNPRIVILEGED) -> "Launcher":
-        return self if self.account is None else Launcher(Account.for_making(names))
+    def for_making(self) -> "Launcher":
+        return self if self.account is None else Launcher(Account.for_making())
 
     @contextmanager
     def reach(self, path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:

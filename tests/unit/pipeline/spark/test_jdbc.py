@@ -127,17 +127,15 @@ def test_without_a_url_the_service_is_asked_and_without_a_service_it_is_said() -
 
 def test_a_database_that_nobody_serves_is_told_before_spark_starts_and_without_its_url() -> None:
     for host in ("127.0.0.1:1", "no-such-host.invalid:5432", "127.0.0.1:1,[::1]:1"):
-        asked = argparse.Namespace(**vars(_arguments(f"jdbc:postgresql://{host}/klamm")), remote=None)
+        asked = argparse.Namespace(**vars(_arguments(f"jdbc:postgresql://{host}/klamm")))
         with pytest.raises(PipelineError, match=r"^PostgreSQL can't be reached: .*; look at host and port") as fault:
             check_reachable(asked, {})
         assert fault.value.exit_code == 3
         assert "127.0.0.1" not in str(fault.value)
-        check_reachable(argparse.Namespace(**{**vars(asked), "remote": "sc://h"}), {})
-        check_reachable(asked, {"SPARK_REMOTE": "sc://h"})
 
 
 def test_one_host_that_answers_is_enough_and_a_socket_factory_finds_its_own_way() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for url in (f"127.0.0.1:1,127.0.0.1:{port}/klamm", "127.0.0.1:1/klamm?socketFactory=a.B"):
-            check_reachable(argparse.Namespace(**vars(_arguments(f"jdbc:postgresql://{url}")), remote=None), {})
+            check_reachable(argparse.Namespace(**vars(_arguments(f"jdbc:postgresql://{url}"))), {})

@@ -49,9 +49,8 @@ def test_where_spark_submit_starts_spark_nothing_is_said_of_its_machine() -> Non
 @pytest.mark.parametrize(
     ("arguments", "environ", "said"),
     [
-        (("--remote", "sc://h/;token=geheim"), {}, "--remote: Klamm's jobs do not run on Spark Connect"),
-        (("--master", "sc://h/;token=geheim"), {}, "--master: Klamm's jobs do not run on Spark Connect"),
-        ((), {"SPARK_REMOTE": "sc://h/;token=geheim"}, "SPARK_REMOTE: Klamm's jobs do not run on Spark Connect"),
+        (("--master", "sc://h/;token=geheim"), {}, "Klamm's jobs do not run on Spark Connect"),
+        ((), {"SPARK_REMOTE": "sc://h/;token=geheim"}, "Klamm's jobs do not run on Spark Connect"),
         (("--conf", "spark.master=spark://h:7077"), {}, "--conf spark.master: give --master instead"),
         (("--master", "local[2]"), SUBMITTED, "--master is spark-submit's"),
         (("--driver-memory", "2 GB"), {}, "--driver-memory: expected a size such as 512m"),

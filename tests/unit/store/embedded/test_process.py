@@ -88,14 +88,6 @@ def test_root_without_any_unprivileged_account_is_told_the_way_out(monkeypatch: 
 
 
 @as_root
-def test_data_of_a_shared_account_gets_an_id_of_its_own(tmp_path: Path) -> None:
-    os.chown(tmp_path, NOBODY.pw_uid, -1)
-    account = Account.choose(tmp_path)
-    assert account is not None
-    assert account.uid in OWN_IDS
-
-
-@as_root
 def test_data_of_an_id_of_its_own_keeps_it(tmp_path: Path) -> None:
     os.chown(tmp_path, OWN_IDS[7], OWN_IDS[7])
     assert Account.choose(tmp_path) == Account(f"user id {OWN_IDS[7]}", OWN_IDS[7], OWN_IDS[7])

@@ -135,7 +135,7 @@ def test_another_group_may_not(tmp_path: Path) -> None:
     assert "others may write to" in refused(tmp_path / "home" / "data")
 
 
-@pytest.mark.parametrize("name", ["lock", "password", "password.new", "port", "postgresql.log", "postgresql.log.1"])
+@pytest.mark.parametrize("name", ["lock", "password", "port", "postgresql.log", "postgresql.log.1"])
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_link_in_a_file_s_place_is_refused(tmp_path: Path, name: str, is_there: bool) -> None:  # noqa: FBT001 - a case
     data = held(tmp_path / "data")
