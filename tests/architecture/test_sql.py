@@ -23,10 +23,6 @@ COMPOSED: Mapping[tuple[str, str], str] = {
         "app/store/embedded/cluster.py",
         "_create_database",
     ): "the constant name of the embedded database, for postgres --single",
-    (
-        "app/store/embedded/cluster.py",
-        "_change_password",
-    ): "a constant name and letters and digits drawn at random, for postgres --single, which binds nothing",
 }
 """Functions that may put SQL together from constants, and of what."""
 
