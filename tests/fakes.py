@@ -47,7 +47,7 @@ from app.core.records import (
 )
 from app.core.token import Token
 
-_BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
+BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 
 Step = Literal["begin", "write", "poll", "history", "snapshot", "slice", "wait", "close"]
 
@@ -105,7 +105,7 @@ class Tables:
         if isinstance(mutation, DeleteAcls):
             return self._delete(mutation)
         changed = [(name, value) for name, value in mutation.changes if self.configs.get(name) != value]
-        frame = (_BIRTH, mutation.actor, b"", mutation.comment)
+        frame = (BIRTH, mutation.actor, b"", mutation.comment)
         return AlterConfigsOutcome(), [ConfigRecord(0, 0, name, value, *frame) for name, value in changed]
 
     def _create(self, mutation: CreateAcls) -> tuple[Outcome | ApiException, list[Record]]:
@@ -113,7 +113,7 @@ class Tables:
         results: list[CreatedAcl | ApiException] = []
         written: list[StandardAcl] = []
         for new in mutation.acls:
-            refusal = new.expiry_refusal(_BIRTH)
+            refusal = new.expiry_refusal(BIRTH)
             if refusal is not None:
                 results.append(refusal)
                 continue
@@ -125,7 +125,7 @@ class Tables:
                 written.append(acl)
         if len(written) > MAX_RECORDS_PER_USER_OP:
             return PolicyViolationException("Unable to perform excessively large batch operation."), []
-        frame = (_BIRTH, mutation.actor, b"", mutation.comment)
+        frame = (BIRTH, mutation.actor, b"", mutation.comment)
         return CreateAclsOutcome(results), [AccessControlEntryRecord(0, 0, acl, *frame) for acl in written]
 
     def _delete(self, mutation: DeleteAcls) -> tuple[Outcome | ApiException, list[Record]]:
@@ -135,7 +135,7 @@ class Tables:
             refusal = "Cannot remove more than 10000 acls in a single delete operation."
             return InvalidRequestException(refusal), []
         gone = {acl.id: acl for some in matches for acl in some}
-        frame = (_BIRTH, mutation.actor, b"", mutation.comment)
+        frame = (BIRTH, mutation.actor, b"", mutation.comment)
         return DeleteAclsOutcome(matches), [RemoveAccessControlEntryRecord(0, 0, acl, *frame) for acl in gone.values()]
 
 
@@ -191,6 +191,7 @@ class FakeStore:
         self.group_fault: Callable[[Mutation], Exception | None] = lambda _: None
         """What a group fails with because of this mutation."""
         self.poll_fault: Exception | None = None
+        self.clock_ahead = timedelta(0)
         self.wrong_hash: bytes | None = None
         """What every record's hash is said to be, against the head's and the snapshot's word."""
         self._gates: dict[str, asyncio.Event] = {}
@@ -239,7 +240,7 @@ class FakeStore:
 
     def begin_epoch(self, *known: UUID) -> None:
         """Tokens are of another epoch from now on, later than these too."""
-        self.epoch = next_epoch(_BIRTH, (self.epoch, *known), uuid4())
+        self.epoch = next_epoch(BIRTH, (self.epoch, *known), uuid4())
 
     def prove(self, known: KnownHistory) -> None:
         """What a writer does first, under the head's lock."""
@@ -274,7 +275,7 @@ class FakeStore:
         tables, tx_last, previous = self.tables, self.tables.last_offset + len(drafts), self.tables.hash
         records = []
         for offset, draft in enumerate(drafts, tables.last_offset + 1):
-            at = _BIRTH + timedelta(microseconds=tx_last)
+            at = BIRTH + timedelta(microseconds=tx_last)
             record = replace(draft, offset=offset, tx_last=tx_last, recorded_at=at)
             previous = record_hash(previous, record)
             records.append(replace(record, hash=previous))
@@ -333,7 +334,7 @@ class FakeStore:
         self.prove(known)
         kept = {key: self.tables.acls[key] for key in acls if key in self.tables.acls}
         came = {record.acl.id: record.offset for record in self.tables.records if not isinstance(record, ConfigRecord)}
-        new = [AccessControlEntryRecord(0, 0, acl, _BIRTH, actor, b"") for key, acl in acls.items() if key not in kept]
+        new = [AccessControlEntryRecord(0, 0, acl, BIRTH, actor, b"") for key, acl in acls.items() if key not in kept]
         before = self.tables.last_offset
         if self.commit_unknown != "lost" and new:
             self.append(self.chained(new))
@@ -358,6 +359,10 @@ class FakeStore:
 
     async def wait(self, timeout_s: float) -> None:
         await self.feed.wait(timeout_s)
+
+    def now(self) -> datetime:
+        """The store's clock: at its birth when the loop's is at 0."""
+        return BIRTH + timedelta(seconds=asyncio.get_running_loop().time()) + self.clock_ahead
 
     @property
     def head(self) -> FeedHead:
@@ -405,7 +410,7 @@ class FakeFeed:
         for record in records:
             if record.offset == store.poisoned_offset:
                 raise PoisonedRecordException(record.offset, "the record can't be read")
-        return FeedPoll(store.head, hash_at, records)
+        return FeedPoll(store.head, hash_at, records, store.now())
 
     async def history(self, offset: int, limit: int) -> FeedPoll:
         await self.store.reach("history")

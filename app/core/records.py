@@ -82,11 +82,13 @@ class FeedPoll:
     `hash_at` is the hash of the record at the offset asked about: the head's own hash if the offset is the head's,
     GENESIS_HASH for offset 0, None if there is no such record (trimmed, or never written here).
     `records` begin at the offset after it and end with a whole transaction.
+    `store_time` is a time that the store's clock had not passed when the poll was asked for; None: nobody knows one.
     """
 
     head: FeedHead
     hash_at: bytes | None
     records: Sequence[Record]
+    store_time: datetime | None = None
 
 
 def hash_version(record: Record) -> int:

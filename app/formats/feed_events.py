@@ -74,6 +74,7 @@ class Snapshot(msgspec.Struct, tag_field="type", tag="snapshot", gc=False):
     cluster_id: str | None
     acl_count: int
     config_count: int
+    store_time: _Moment | None = None
 
 
 class Acls(msgspec.Struct, tag_field="type", tag="acls", gc=False):
@@ -88,6 +89,7 @@ class Synced(msgspec.Struct, tag_field="type", tag="synced", gc=False):
     token: str
     hash: str
     digest: str | None
+    store_time: _Moment | None = None
 
 
 class Transaction(msgspec.Struct, tag_field="type", tag="transaction", omit_defaults=True, gc=False):
@@ -105,6 +107,7 @@ class Bookmark(msgspec.Struct, tag_field="type", tag="bookmark", gc=False):
     hash: str
     digest: str | None
     age_ms: int
+    store_time: _Moment | None = None
 
 
 class End(msgspec.Struct, tag_field="type", tag="end", gc=False):
@@ -242,17 +245,17 @@ def chained_records(event: Transaction, previous: bytes) -> list[Record]:
     return records
 
 
-def snapshot_of(image: AuthorizerImage) -> Snapshot:
+def snapshot_of(image: AuthorizerImage, store_time: datetime | None = None) -> Snapshot:
     counts = len(image.index), len(image.overrides)
-    return Snapshot(str(image.token), image.hash.hex(), digest_of(image.digest), image.cluster_id, *counts)
+    return Snapshot(str(image.token), image.hash.hex(), digest_of(image.digest), image.cluster_id, *counts, store_time)
 
 
 def configs_of(image: AuthorizerImage) -> Configs:
     return Configs(dict(image.overrides))
 
 
-def synced_of(image: AuthorizerImage) -> Synced:
-    return Synced(str(image.token), image.hash.hex(), digest_of(image.digest))
+def synced_of(image: AuthorizerImage, store_time: datetime | None = None) -> Synced:
+    return Synced(str(image.token), image.hash.hex(), digest_of(image.digest), store_time)
 
 
 def digest_of(digest: int | None) -> str | None:

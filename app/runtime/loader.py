@@ -55,6 +55,7 @@ class Loader:
         self._startup = startup
         self._watchers = watchers
         self._readiness = watchers.readiness
+        self._store_time = watchers.store_time
         self._purgatory = purgatory
         self._metrics = metrics
         self._options = options
@@ -146,6 +147,7 @@ class Loader:
     async def _poll(self, image: AuthorizerImage) -> FeedPoll:
         self._metrics.feed_polls += 1
         known, options = self._still_known(), self._options
+        asked_at = options.clock()
         try:
             poll = await bounded(self._feed.poll(image.offset, options.poll_records), options.poll_timeout_s)
         except PoisonedRecordException as poison:
@@ -154,6 +156,8 @@ class Loader:
                 raise
             # Whole transactions up to the poisoned record can still be applied.
             poll = await bounded(self._feed.poll(image.offset, good), options.poll_timeout_s)
+        if poll.store_time is not None:
+            self._store_time.looked(poll.store_time, asked_at)
         self._metrics.feed_high_watermark = poll.head.last_offset
         lost, mismatch = lost_history(known, self._still_known(), image, poll), mismatch_of(image, poll)
         if lost is not None:

@@ -5,11 +5,16 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+
+COUNTING_CLOCK = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
-    """Times in seconds. `clock` is monotonic; `jitter` draws a number between two others."""
+    """Times in seconds. `clock` is monotonic, and counts on while the machine is suspended where its system has such a
+    clock; `jitter` draws a number between two others.
+    """
 
     enabled: bool = True
     """authorizer.enabled: without it every action is allowed and the ACL calls answer SECURITY_DISABLED."""
@@ -46,5 +51,5 @@ class RuntimeOptions:
     first_turn_s: float = 300.0
     reload_turn_s: float = 5.0
     """What a load waits for its turn; not long if an image is served meanwhile that the store has left."""
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = COUNTING_CLOCK
     jitter: Callable[[float, float], float] = random.uniform

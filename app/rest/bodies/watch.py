@@ -78,7 +78,14 @@ _TRANSACTION = {
     "hash": _HASH,
     "records": [_RECORD],
 }
-_BOOKMARK = {"type": "bookmark", "token": f"{EPOCH}:349", "hash": _HASH, "digest": _DIGEST, "age_ms": 312}
+_BOOKMARK = {
+    "type": "bookmark",
+    "token": f"{EPOCH}:349",
+    "hash": _HASH,
+    "digest": _DIGEST,
+    "age_ms": 312,
+    "store_time": "2026-11-23T05:07:03.456789Z",
+}
 
 WATCH_EXAMPLE = Example(
     parameters={"after": f"{EPOCH}:348"},

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from app.core.image import AuthorizerImage
@@ -33,8 +34,14 @@ class ImageParts:
     reached, or gets other terms there, is kept aside as it was, and what comes there is left out.
     """
 
-    def __init__(self, image: AuthorizerImage, acl_filter: AclBindingFilter | None) -> None:
+    def __init__(
+        self,
+        image: AuthorizerImage,
+        acl_filter: AclBindingFilter | None,
+        store_time: Callable[[], datetime | None] = lambda: None,
+    ) -> None:
         self.image = image
+        self._store_time = store_time
         self._filter = acl_filter or AclBindingFilter()
         self._at: SortKey | None = None
         self._kept: dict[UUID, StandardAcl] = {}
@@ -63,7 +70,7 @@ class ImageParts:
     async def lines(self, is_in_use: Callable[[], bool]) -> AsyncGenerator[Line, None]:
         """Raises ImageLeftException."""
         image, pace = self.image, Pace()
-        yield Line("snapshot", None, encode(snapshot_of(image)))
+        yield Line("snapshot", None, encode(snapshot_of(image, self._store_time())))
         # INVARIANT: what has passed is noted before each step of the search.
         await self._catch_up(pace)
         part: list[StandardAcl] = []
@@ -86,7 +93,7 @@ class ImageParts:
             yield self._part(part[start : start + MAX_ACLS])
             await asyncio.sleep(0)
         yield Line("configs", None, encode(configs_of(image)))
-        yield Line("synced", str(image.token), encode(synced_of(image)))
+        yield Line("synced", str(image.token), encode(synced_of(image, self._store_time())))
 
     def _part(self, acls: Sequence[StandardAcl]) -> Line:
         return Line("acls", None, encode(Acls([acl_fields(each) for each in acls])))

@@ -111,7 +111,7 @@ class _Reader:
             # In one step of the loop: the parts hear of every transaction from the image on.
             image = watchers.loaded_image()
             self._epoch = image.epoch
-            parts = ImageParts(image, self._request.acl_filter)
+            parts = ImageParts(image, self._request.acl_filter, watchers.store_time_now)
             with watchers.hearing(parts):
                 try:
                     async with aclosing(parts.lines(lambda: watchers.serves(image))) as lines:
@@ -158,7 +158,8 @@ class _Reader:
             return []
         self._bookmark_at = self._clock() + self._request.bookmark_s
         (chained, digest), age_ms = self._state, round(self._watchers.readiness.age_s * 1000)
-        event = Bookmark(self.token, chained.hex(), digest_of(digest), age_ms)
+        store_time = self._watchers.store_time_now()
+        event = Bookmark(self.token, chained.hex(), digest_of(digest), age_ms, store_time)
         return [Line("bookmark", self.token, encode(event))]
 
     async def _line(self, records: Sequence[Record]) -> Line | None:

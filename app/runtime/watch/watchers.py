@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
 
 from app.core.image import AuthorizerImage
 from app.core.kafka.errors import AuthorizerNotReadyException, OverloadedException
 from app.core.records import AccessControlEntryRecord, FeedPoll, Record
+from app.core.store_time import StoreTime
 from app.formats.feed_events import EndReason
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import bounded, stop
@@ -40,6 +42,7 @@ class Watchers:
         """The newest one that holds a store's state."""
         self._feed = feed
         self.readiness = readiness
+        self.store_time = StoreTime()
         self.metrics = metrics
         self.catching_up = asyncio.Semaphore(_CATCHING_UP)
         """How many read older transactions from the store at once."""
@@ -99,6 +102,10 @@ class Watchers:
         if self.image is None:
             raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
         return self.image
+
+    def store_time_now(self) -> datetime | None:
+        """What time it is in the store, at most; None before the first look."""
+        return self.store_time.shown(self.options.clock())
 
     def serves(self, image: AuthorizerImage) -> bool:
         """Whether this image, or a later one on the same index, is in use."""

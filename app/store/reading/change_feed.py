@@ -98,6 +98,7 @@ _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.l
     CASE h.digest_offset WHEN h.last_offset THEN h.digest END AS digest,
     CASE $1::bigint WHEN h.last_offset THEN h.hash WHEN 0 THEN $3::bytea
         ELSE (SELECT hash FROM acl_record WHERE "offset" = $1) END AS hash_at,
+    clock_timestamp() AS store_time,
     r.*
 FROM acl_head AS h
 LEFT JOIN LATERAL (
@@ -168,12 +169,13 @@ class PostgresChangeFeed:
                 if not found:
                     raise NotMigratedError
                 rows: list[Row] = [*found, *await _rest_of_transaction(connection, found[-1])]
-            head, hash_at = head_of(rows[0]), rows[0]["hash_at"]
+            poll = FeedPoll(head_of(rows[0]), rows[0]["hash_at"], (), rows[0]["store_time"])
+            head = poll.head
             if applied_offset + 1 < head.log_start_offset:
-                return FeedPoll(head, hash_at, ())
+                return poll
             # The head comes alone, with an empty record beside it, if there is nothing after the offset.
             records = [] if rows[0]["offset"] is None else rows
-            return FeedPoll(head, hash_at, await _records(records, OrderCheck(applied_offset, head.last_offset)))
+            return replace(poll, records=await _records(records, OrderCheck(applied_offset, head.last_offset)))
 
     async def renounce(self, lost: FeedPosition) -> None:
         async with self._connected("epoch") as connection:

@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -18,7 +19,7 @@ from app.core.kafka.errors import (
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigs, CreateAcls
 from app.core.token import Token
-from app.formats.feed_events import Bookmark, Transaction
+from app.formats.feed_events import Bookmark, Snapshot, Synced, Transaction
 from app.runtime.authorizer import Authorizer
 from app.runtime.watch import image_parts, recent
 from app.runtime.watch.reader import WatchRequest, watch
@@ -110,6 +111,22 @@ async def test_bookmarks_come_at_the_head_and_in_time_also_to_a_reader_that_is_s
         assert 9 <= len(marks) <= 12
         assert Token.parse(marks[-1].token).offset >= 90
         assert not any(isinstance(each, Transaction) for each in it.seen.events)
+
+
+@in_virtual_time
+async def test_events_say_what_time_it_is_in_the_store_at_most() -> None:
+    store = FakeStore()
+    store.clock_ahead = timedelta(hours=-1)
+    async with serving(store) as authorizer, reading(authorizer, replace(SNAPSHOT, bookmark_s=1.0)) as it:
+        await asyncio.sleep(60)
+        store.unreachable = True
+        await asyncio.sleep(60)
+        said = [each.store_time for each in it.seen.events if isinstance(each, Snapshot | Synced | Bookmark)]
+        assert len(said) > 100
+        assert None not in said
+        last = said[-1]
+        assert last is not None
+        assert timedelta(0) <= last - (store.now() - timedelta(seconds=1)) < timedelta(seconds=2)
 
 
 @in_virtual_time

@@ -1,0 +1,73 @@
+"""What time it is in the store, at most: never behind its clock, whatever answers and clocks did."""
+
+from datetime import UTC, datetime, timedelta
+from math import inf, isclose
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.store_time import StoreTime
+
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+seconds = st.floats(0, 100_000)
+answers = st.floats(0, 10)
+speeds = st.floats(0.9995, 1.0005)
+
+
+def later(by: float) -> datetime:
+    return NOON + timedelta(seconds=by)
+
+
+def test_before_the_first_look_it_may_be_any_time() -> None:
+    time = StoreTime()
+    assert time.at_most(0.0) == inf
+    assert time.shown(5.0) is None
+    time.heard(NOON, 7.0)
+    assert time.at_most(7.0) == inf
+
+
+def test_it_counts_from_when_the_question_was_asked() -> None:
+    time = StoreTime()
+    time.looked(NOON, 100.0)
+    assert time.shown(100.0) == NOON
+    assert later(60) <= (time.shown(160.0) or NOON) < later(60.1)
+
+
+@given(st.lists(st.tuples(seconds, answers, answers), min_size=1, max_size=5), seconds, speeds)
+def test_it_is_never_behind_the_store(looks: list[tuple[float, float, float]], waited: float, speed: float) -> None:
+    """Each look: how long after the last one, and how long its two ways take."""
+    time, clock = StoreTime(), 0.0
+    for rest, there, back in looks:
+        clock += rest
+        asked_at = clock
+        clock += there
+        time.looked(later(clock * speed), asked_at)
+        clock += back
+        assert time.at_most(clock) >= later(clock * speed).timestamp() - 1e-5
+    clock += waited
+    at_most, truth = time.at_most(clock), later(clock * speed).timestamp()
+    assert truth - 1e-5 <= at_most
+    # It is ahead by the last answer's ways, and by what the clocks may differ.
+    _, there, back = looks[-1]
+    assert at_most <= truth + there + back + 0.0011 * (waited + there + back) + 1e-5
+
+
+@given(seconds, st.lists(st.tuples(seconds, seconds), max_size=5))
+def test_what_a_stream_says_never_takes_the_time_back(asked_at: float, heard: list[tuple[float, float]]) -> None:
+    time = StoreTime()
+    time.looked(later(asked_at), asked_at)
+    clock = asked_at
+    for rest, delay in heard:
+        clock += rest
+        before = time.at_most(clock)
+        time.heard(later(clock - delay), clock)
+        assert isclose(time.at_most(clock), max(before, later(clock - delay).timestamp()), abs_tol=1e-5)
+
+
+@given(seconds, seconds)
+def test_the_clock_reaches_a_second_when_the_time_does(asked_at: float, ahead: float) -> None:
+    time = StoreTime()
+    time.looked(NOON, asked_at)
+    end = NOON.timestamp() + ahead
+    assert isclose(time.at_most(time.clock_at(end)), end, abs_tol=1e-4)
