@@ -1,6 +1,7 @@
 """`klamm pipeline` as a process of its own, on the database of a `klamm serve`."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -52,8 +53,11 @@ def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_job_reads_the_services_own_database(data_dir: Path, tmp_path: Path) -> None:
-    ended = _run("export", "--data-dir", str(data_dir), "--metrics-file", "k.prom", *LOCAL, folder=tmp_path)
+    # Java's own warnings go to standard output, too.
+    noisy = ["--conf", "spark.driver.extraJavaOptions=-Xlog:gc*:stdout"]
+    ended = _run("export", "--data-dir", str(data_dir), "--metrics-file", "k.prom", *noisy, *LOCAL, folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
+    assert re.fullmatch(r"(base of .*\n)?(exported offsets|nothing new since) .*\n", ended.stdout)
     steps = ended.stderr.splitlines()
     assert steps[0].startswith("export    starting Spark (local[2], Java ")
     assert steps[-1].startswith("export    done in ")
@@ -72,8 +76,11 @@ def test_a_first_night_without_a_decision_ends_well_and_its_mends_reach_the_serv
     log = tmp_path / "log"
     log.mkdir()
     (log / "_decisions-20261122T001403.123456Z-4711-1.jsonl").write_text("")
-    ended = _run("nightly", "--data-dir", str(data_dir), "--decisions", str(log), *LOCAL, folder=tmp_path)
+    metrics = ["--metrics-file", "k.prom"]
+    ended = _run("nightly", "--data-dir", str(data_dir), "--decisions", str(log), *metrics, *LOCAL, folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
+    succeeded = re.findall(r'klamm_pipeline_success{job="(.*)"} 1', (tmp_path / "k.prom").read_text())
+    assert succeeded == ["nightly", "export", "ingest", "snapshot", "hygiene"]
     left_out = [line.split()[0] for line in ended.stderr.splitlines() if "left out tonight" in line]
     assert left_out == ["effective", "report"]
     assert "failed" not in ended.stderr

@@ -14,11 +14,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS
+from app.pipeline.spark.checkpoint import checkpointed
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import JdbcSource
 
 # Records that one connection reads, in a transaction of a few seconds.
 ROWS_PER_RANGE = 250_000
+
+_TABLE_READINGS = 3
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -31,13 +34,15 @@ _RECORDS = """SELECT "offset", tx_last, kind, acl_id::text AS acl_id, resource_t
 FROM acl_record_v2"""
 
 # INVARIANT: one statement, so one snapshot of the database: the head belongs to all its rows.
-_TABLE = """SELECT 'head' AS what, epoch::text AS key, cluster_id AS value, last_offset, log_start_offset, hash,
-    statement_timestamp() AS read_at, NULL::text AS resource_type, NULL::text AS resource_name,
-    NULL::text AS pattern_type, NULL::text AS principal, NULL::text AS host, NULL::text AS operation,
-    NULL::text AS permission_type
+_TABLE = """SELECT statement_timestamp() AS read_at, 'head' AS what, epoch::text AS key, cluster_id AS value,
+    last_offset, log_start_offset, hash, 1 + (SELECT count(*) FROM config_v1) + (SELECT count(*) FROM acl_v1) AS rows,
+    NULL::text AS resource_type, NULL::text AS resource_name, NULL::text AS pattern_type, NULL::text AS principal,
+    NULL::text AS host, NULL::text AS operation, NULL::text AS permission_type
 FROM acl_head_v1
-UNION ALL SELECT 'config', name, value, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM config_v1
-UNION ALL SELECT 'acl', id::text, NULL, NULL, NULL, NULL, NULL,
+UNION ALL SELECT statement_timestamp(), 'config', name, value, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM config_v1
+UNION ALL SELECT statement_timestamp(), 'acl', id::text, NULL, NULL, NULL, NULL, NULL,
     resource_type, resource_name, pattern_type, principal, host, operation, permission_type
 FROM acl_v1"""
 
@@ -100,8 +105,7 @@ def read_records(spark: SparkSession, source: JdbcSource, parts: Sequence[tuple[
 
 def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
     """ACLs, configuration and head at one moment, kept by Spark for as long as they are used."""
-    # INVARIANT: a lost checkpoint fails the job; reading a part of it again would mix two moments.
-    rows = _query(spark, source, _TABLE).repartition("key").localCheckpoint()
+    rows = _read_at_once(spark, source)
     others = rows.where("what <> 'acl'").withColumn("read_micros", sf.unix_micros("read_at")).collect()
     heads = [row for row in others if row["what"] == "head"]
     if not heads:
@@ -111,6 +115,16 @@ def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
     configs = {row["key"]: row["value"] for row in others if row["what"] == "config"}
     acls = rows.where("what = 'acl'").select(sf.col("key").alias("id"), *BINDING_FIELDS)
     return TableReading(head, configs, acls, moment(row["read_micros"]))
+
+
+def _read_at_once(spark: SparkSession, source: JdbcSource) -> DataFrame:
+    for _ in range(_TABLE_READINGS):
+        rows = checkpointed(_query(spark, source, _TABLE).repartition("key"))
+        # INVARIANT: all rows are of one reading. Spark reads again what a lost executor had, at another moment.
+        read = rows.agg(sf.count("*"), sf.max("rows"), sf.count_distinct("read_at")).first()
+        if read is None or read[1] is None or (read[0] == read[1] and read[2] == 1):
+            return rows
+    raise PipelineError("executors were lost whenever the tables were read; run this again when the cluster is well")
 
 
 def tell_exported(spark: SparkSession, source: JdbcSource, exporter: str, epoch: str, through: int) -> None:

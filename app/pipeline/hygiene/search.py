@@ -21,6 +21,7 @@ from app.pipeline.hygiene.evidence import Log, left_out, names_of
 from app.pipeline.hygiene.findings import DETACHED, REDUNDANT, UNUSED, HygieneFindings, going, save_findings
 from app.pipeline.hygiene.shadowed import shadowed, with_reading
 from app.pipeline.hygiene.usage import broad_acls, closed_without_acl, detached, narrowed, over_broad, unused
+from app.pipeline.spark.checkpoint import checkpointed
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Search:
             logged = [] if log is None else [log.words]
             yield detached(acls, names.of_listed_types, " and ".join([self.arguments.resources, *logged]))
         if log is not None and log.judged is not None and names.seen is not None:
-            judged = log.judged.select(sf.col("acl_id").alias("id")).localCheckpoint()
+            judged = checkpointed(log.judged.select(sf.col("acl_id").alias("id")))
             yield detached(acls.join(judged, "id", "left_semi"), names.of_other_types(names.seen), log.words)
             yield from self._by_use(log, judged, names.known(names.seen), saved)
         if names.seen is not None:
@@ -68,18 +69,18 @@ class Search:
         # INVARIANT: all findings may be mended together. An ACL that decided nothing because a narrower one did may be
         # what makes the narrower one redundant. So the replay uses only the ACLs that earlier findings leave in place.
         # Each append to the files that `left` is read from would drop Spark's cache, and the replay would run twice.
-        left = _without(self.snapshot.acls, saved().select(sf.col("acl_id").alias("id"))).localCheckpoint()
+        left = checkpointed(_without(self.snapshot.acls, saved().select(sf.col("acl_id").alias("id"))))
         # Whoever was a super user may not be one tomorrow, and without an authorizer everybody is logged as one.
         every = questions(log.decisions.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value))).persist()
         replayed = replay(left, every, allow_everyone=is_open, buckets=self.arguments.buckets).persist()
-        logged = log.decisions.select("acl_id").distinct().localCheckpoint()
+        logged = checkpointed(log.decisions.select("acl_id").distinct())
         yield unused(left, replayed, logged, log=log.words, allow_everyone=is_open, judged=judged)
         # An ACL that is UNUSED must not be counted on to keep a resource closed: it may be gone by then.
-        needed = _without(left, _ids(saved(), UNUSED)).localCheckpoint()
+        needed = checkpointed(_without(left, _ids(saved(), UNUSED)))
         nodes = nodes_of(known, masks_of(broad_acls(needed)))
         broad = over_broad(needed, replayed, nodes, allow_everyone=is_open)
-        broad = broad.join(judged, "id", "left_semi").localCheckpoint()
-        back = self._back(saved(), broad).localCheckpoint()
+        broad = checkpointed(broad.join(judged, "id", "left_semi"))
+        back = checkpointed(self._back(saved(), broad))
         if back.isEmpty():
             yield narrowed(broad, replayed, log.words)
         else:
@@ -132,7 +133,7 @@ def _kept(kept: DataFrame, others: DataFrame, saved: Callable[[], DataFrame]) ->
 
     The rest is named, but has to stay if the wider ACL goes.
     """
-    kept = kept.localCheckpoint()
+    kept = checkpointed(kept)
     allowing = sf.col("permission_type") == AclPermissionType.ALLOW.name
     read = with_reading(others.unionByName(kept).where(allowing)).persist()
     yield shadowed(read, read.join(kept.select("id"), "id", "left_semi"))

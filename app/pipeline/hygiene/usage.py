@@ -17,6 +17,7 @@ from app.pipeline.access.patterns import LITERAL, PATTERN, PREFIXED, RESOURCE, c
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FOUND
 from app.pipeline.hygiene.findings import DETACHED, OVER_BROAD, UNUSED, found_in
 from app.pipeline.spark.arrow import batch_of
+from app.pipeline.spark.checkpoint import checkpointed
 
 _ALLOW = AclPermissionType.ALLOW.name
 
@@ -93,7 +94,7 @@ def over_broad(acls: DataFrame, replayed: DataFrame, nodes: DataFrame, *, allow_
         (sf.col("covered") >= _LEAST_COVERED) & (sf.col("used") < sf.lit(_USED_SHARE) * sf.col("covered"))
     )
     # There are few of them, and they are read several times.
-    suspects = suspects.localCheckpoint()
+    suspects = checkpointed(suspects)
     if allow_everyone:
         suspects = suspects.join(_opening(acls, replayed, suspects), "id", "left_anti")
     return suspects.select(*ACLS.fieldNames(), "covered", "used")

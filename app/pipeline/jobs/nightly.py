@@ -102,7 +102,8 @@ def run_in_turn(orders: Sequence[tuple[Job, list[str]]], context: JobContext, ar
             status = step.run(own, _parsed(step, options, arguments))
         except NotYetError as missing:
             own.console.note(f"left out tonight: {missing}")
-            own.metrics.end(0)
+            # Nothing was done: neither a success nor a failure.
+            context.runs.remove(own.metrics)
             continue
         except BaseException as fault:
             own.metrics.end(explain(fault, os.environ)[1])

@@ -56,6 +56,8 @@ _GONE = (
     "restore the file, or run the job that wrote it"
 )
 
+_LOST = "executors were lost with rows that only they had; run it again: what was written before is kept"
+
 # By a pattern anywhere in what Java printed.
 _HINTS_OF_ALL = (
     ("PYTHON_VERSION_MISMATCH|Cannot run program", _PYTHON_OF_EXECUTORS),
@@ -66,6 +68,7 @@ _HINTS_OF_ALL = (
     ("Read-only file system", "name a --home that can be written"),
     ("Permission denied", "name a --home that this user may write, or let this user"),
     ("ChecksumException|not a Parquet file", _DAMAGED),
+    ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block", _LOST),
     ("unresolved dependency", "without a way to Maven Central, name PostgreSQL's JDBC driver with --jdbc-jar"),
     ("NoSuchBucket", "look at the bucket that --home names, or make it"),
     (r"PATH_NOT_FOUND|FileNotFoundException|\bFile \S+ does not exist", _GONE),

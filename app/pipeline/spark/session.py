@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -33,7 +33,7 @@ _CLASS = re.compile(r'^(Exception in thread "[^"]*" )?((?:[\w$]+\.)+[\w$]*(?:Exc
 # An update of Spark's progress bar, or the blanks that erase it.
 _BAR = re.compile(r"\r?\[Stage (\d+):[=> ]*\((\d+) \+ \d+\) / (\d+)\][^\r\n]*|\r +\r")
 _MEANINGFUL = re.compile(r"(Error|Exception|[Uu]nresolved|[Ii]nvalid|[Uu]nrecognized|not found|refused)")
-_STDERR = 2
+_STDOUT, _STDERR = 1, 2
 _LONGEST_LINE = 10_000
 _READ_S = 2.0
 
@@ -117,9 +117,7 @@ def _of_this_machine(options: SessionOptions) -> dict[str, str]:
 def _started(builder: SparkSession.Builder, options: SessionOptions) -> SparkSession:
     output = _JvmOutput(options.on_stage)
     try:
-        if not options.quiet:
-            return builder.getOrCreate()
-        with output.taken():
+        with output.taken() if options.quiet else _instead_of(_STDERR, (_STDOUT,)):
             return builder.getOrCreate()
     except PySparkException as fault:
         if "JAVA_GATEWAY_EXITED" not in str(fault):
@@ -127,8 +125,25 @@ def _started(builder: SparkSession.Builder, options: SessionOptions) -> SparkSes
         raise PipelineError(f"Spark does not start: {output.last_words() or 'see above'}") from None
 
 
+@contextmanager
+def _instead_of(descriptor: int, ours: Sequence[int]) -> Iterator[None]:
+    """Processes that are started in here write to this descriptor what they would write to `ours`."""
+    # INVARIANT: a job's standard output holds its results alone. Java warns there, too.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(each) for each in ours]
+    for each in ours:
+        os.dup2(descriptor, each)
+    try:
+        yield
+    finally:
+        for each, before in zip(ours, kept, strict=True):
+            os.dup2(before, each)
+            os.close(before)
+
+
 class _JvmOutput:
-    """The standard error of a JVM, kept in case it fails to start. Its progress bar goes to `on_stage`."""
+    """What a JVM prints, kept in case it fails to start. Its progress bar goes to `on_stage`."""
 
     def __init__(self, on_stage: Callable[[str], None] | None = None) -> None:
         self._on_stage = on_stage
@@ -137,19 +152,15 @@ class _JvmOutput:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Processes that are started in here write to a pipe instead of this process' standard error."""
-        sys.stderr.flush()
-        ours = os.dup(_STDERR)
+        """Processes that are started in here write to a pipe."""
         reading, writing = os.pipe()
         self._reader = threading.Thread(target=self._read, args=(reading,), name="klamm-jvm", daemon=True)
         self._reader.start()
-        os.dup2(writing, _STDERR)
-        os.close(writing)
         try:
-            yield
+            with _instead_of(writing, (_STDOUT, _STDERR)):
+                yield
         finally:
-            os.dup2(ours, _STDERR)
-            os.close(ours)
+            os.close(writing)
 
     def last_words(self) -> str:
         """The line that most likely says why the JVM did not start, or nothing. Call it after its end."""

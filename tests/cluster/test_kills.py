@@ -1,0 +1,96 @@
+"""SIGKILL to an executor, to a worker and to the driver while each job writes: nothing is lost, nothing is double.
+
+A job that fails of it is run again, as an operator would. In the end all is as a run has made it that nobody disturbed.
+"""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.cluster.nights import BUSY_PATIENCE_S, Company, Undisturbed, assert_equal, ended, started, steps_of
+from tests.cluster.standalone import Cluster, driver_environment
+
+_WELL = {"export": 0, "ingest": 0, "snapshot": 0, "effective": 0, "hygiene": 0, "what-if": 1, "reconcile": 0}
+"""The exit codes of jobs that nothing hinders; the change flips something."""
+
+_RUNS = 3
+"""A job may fail of a kill that takes what only one executor had."""
+
+_STEP = re.compile(r"^([a-z-]+) +\S.* \.\.\. ", re.MULTILINE)
+_DONE = re.compile(r"^([a-z-]+) +done in ([\d.]+) s", re.MULTILINE)
+
+
+@pytest.mark.parametrize("whom", ["executor", "worker"])
+def test_killed_under_each_job(whom: str, cluster: Cluster, company: Company, undisturbed: Undisturbed) -> None:
+    home, draw, workers = cluster.shared / f"{whom}-killed", Random(whom), cycle((1, 2))
+    jobs, lasts = [*company.writing().values(), company.reconcile], _durations(steps_of(company, undisturbed.home))
+    left = set(_WELL)
+
+    def kill() -> None:
+        if whom == "executor":
+            cluster.kill_an_executor()
+        else:
+            number = next(workers)
+            cluster.kill_worker(number)
+            cluster.start_worker(number)
+
+    for _ in range(_RUNS):
+        with started(company, home, jobs, cluster.arguments, driver_environment(cluster)) as driver:
+            for job in _jobs_seen(driver.poll, steps_of(company, home)):
+                if job in left:
+                    time.sleep(draw.uniform(0, lasts[job]))
+                    kill()
+                    left.remove(job)
+            statuses = {each["job"]: each["status"] for each in ended(driver)[1:]}
+        cluster.await_workers()
+        print(f"{whom} killed under all jobs but {sorted(left)}; exit codes {statuses}")
+        if statuses == _WELL:
+            break
+    assert (statuses, left) == (_WELL, set())
+    assert_equal(home, undisturbed.home)
+
+
+def test_the_driver_killed_under_each_job(cluster: Cluster, company: Company, undisturbed: Undisturbed) -> None:
+    home, draw, lasts = cluster.shared / "driver-killed", Random(4), _durations(steps_of(company, undisturbed.home))
+    writing, before = company.writing(), list[list[str]]()
+    for number, (job, words) in enumerate(writing.items()):
+        # The job that was killed before is run to its end first.
+        jobs = [*before, words]
+        with started(company, home, jobs, cluster.arguments, driver_environment(cluster)) as driver:
+            for seen in _jobs_seen(driver.poll, steps_of(company, home)):
+                if seen == job:
+                    time.sleep(draw.uniform(0, lasts[job]))
+                    # Python alone, whose JVM then ends by itself, or both at once.
+                    (os.kill if number % 2 else os.killpg)(driver.pid, signal.SIGKILL)
+            driver.communicate(timeout=BUSY_PATIENCE_S)
+        assert driver.returncode == -signal.SIGKILL, f"{job} was over before"
+        before = [words]
+    with started(company, home, [*before, company.reconcile], cluster.arguments, driver_environment(cluster)) as driver:
+        statuses = {each["job"]: each["status"] for each in ended(driver)[1:]}
+    assert statuses == {"what-if": 1, "reconcile": 0}
+    assert_equal(home, undisturbed.home)
+
+
+def _jobs_seen(ended_with: Callable[[], int | None], steps: Path) -> Iterator[str]:
+    """Each job once, as its first step is told; until the driver has ended."""
+    before, seen = steps.stat().st_size, set[str]()
+    deadline = time.monotonic() + BUSY_PATIENCE_S
+    while ended_with() is None:
+        assert time.monotonic() < deadline
+        for job in _STEP.findall(steps.read_bytes()[before:].decode()):
+            if job not in seen:
+                seen.add(job)
+                yield job
+        time.sleep(0.05)
+
+
+def _durations(steps: Path) -> dict[str, float]:
+    """Of each job in seconds, as it has told last."""
+    return {job: float(seconds) for job, seconds in _DONE.findall(steps.read_text())}
