@@ -15,16 +15,16 @@ from app.core.kafka.hosts import parse_address
 from tests.images import image_of, numbered
 
 _NAMES = ("a", "ab", "abc", "abcd", "b", "*", "**", "*a", "h", "é", "!a", "😀", "kafka-cluster", "a:b,c|d\n")
-_ASKED_NAMES = (*_NAMES, "", "abce", "ba", "A", "zz", "abx", "*b", "x", "kafka")
+ASKED_NAMES = (*_NAMES, "", "abce", "ba", "A", "zz", "abx", "*b", "x", "kafka")
 _PRINCIPALS = ("User:alice", "User:bob", "User:*", "Group:*", "User:root", "User:")
-_ASKED_PRINCIPALS = (*_PRINCIPALS, "Robot:x", "User:somebody-else")
+ASKED_PRINCIPALS = (*_PRINCIPALS, "Robot:x", "User:somebody-else")
 _HOSTS = (
     *("*", "*", "*", "*"),
     *("10.0.0.1", "10.0.0.2", "10.0.0.3/32", "10.0.0.0/31", "10.0.0.5/8", "0.0.0.0/1", "128.0.0.0/1", "0.0.0.0/0"),
     *("0:0:0:0:0:0:0:1", "0:0:0:0:0:0:0:1%eth0", "::1/128", "::1/127", "::/0", "2001:db8::/32", "::/80"),
     *("10.0.0/8", "10.0.0.1/33", "::1", "localhost"),
 )
-_ASKED_ADDRESSES = (
+ASKED_ADDRESSES = (
     *("10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.255.0.1", "9.9.9.9", "200.1.1.1", "255.255.255.255"),
     *("::", "::1", "::1%eth0", "::1%other", "2001:db8::7", "fe80::1", "::ffff:10.0.0.1"),
 )
@@ -32,7 +32,7 @@ _OPERATIONS = (
     *(AclOperation.READ, AclOperation.READ, AclOperation.WRITE, AclOperation.ALL, AclOperation.DESCRIBE),
     *(AclOperation.ALTER_CONFIGS, AclOperation.CLUSTER_ACTION),
 )
-_ASKED_OPERATIONS = (
+ASKED_OPERATIONS = (
     *(AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.ALTER_CONFIGS),
     *(AclOperation.DESCRIBE_CONFIGS, AclOperation.CLUSTER_ACTION, AclOperation.TWO_PHASE_COMMIT),
 )
@@ -127,12 +127,12 @@ def _flips(change: Change, diff: AccessDiff) -> Iterator[tuple[Point, Flip]]:
     """Core's answers before and after, over the grid and the diff's own witnesses."""
     images = [image_of(numbered(acls), change.config) for acls in (change.before, change.after)]
     witnesses = [row.witness for row in diff.changes]
-    principals = {*_ASKED_PRINCIPALS, *(each.principal for each in witnesses)}
-    addresses = {*_ASKED_ADDRESSES, *(each.client_address for each in witnesses)}
-    names = {*_ASKED_NAMES, *(each.resource_name for each in witnesses)}
+    principals = {*ASKED_PRINCIPALS, *(each.principal for each in witnesses)}
+    addresses = {*ASKED_ADDRESSES, *(each.client_address for each in witnesses)}
+    names = {*ASKED_NAMES, *(each.resource_name for each in witnesses)}
     for principal, address in product(principals, addresses):
         old, new = (Authorization(image, principal, parse_address(address)) for image in images)
-        for resource_type, operation, name in product(set(_TYPES), _ASKED_OPERATIONS, names):
+        for resource_type, operation, name in product(set(_TYPES), ASKED_OPERATIONS, names):
             was = old.decide(operation, resource_type, name).allowed
             is_ = new.decide(operation, resource_type, name).allowed
             yield Point(principal, address, operation, resource_type, name), None if was is is_ else is_

@@ -23,6 +23,8 @@ OPERATIONS = (
     "authorizeByResourceType",
     "listGroups",
     "explain",
+    "whoCan",
+    "whatCan",
     "opaAuthorize",
     "createAcls",
     "deleteAcls",

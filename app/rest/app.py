@@ -28,7 +28,7 @@ from app.rest.http.protocol import Answer, nothing_at_once
 from app.rest.http.services import Services
 from app.rest.http.target import asks_opa
 from app.rest.pages.routes import pages_routes
-from app.rest.routes import acls, decisions, explain, health, opa, service, watch
+from app.rest.routes import access, acls, decisions, explain, health, opa, service, watch
 from app.rest.routes.at_once import AtOnce
 from app.runtime.authorizer import Authorizer
 
@@ -36,6 +36,7 @@ ROUTES: tuple[Route, ...] = (
     *decisions.routes,
     *explain.routes,
     *acls.routes,
+    *access.routes,
     *opa.routes,
     *service.routes,
     *watch.routes,

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from app.core.access.what import Holding, WhatQuestion
+from app.core.access.who import Holder, WhoQuestion
 from app.core.authorize import Authorization, Verdict
 from app.core.context import Reader, RequestContext, RoleGrant
 from app.core.explain.misses import Question
@@ -29,6 +32,7 @@ from app.core.kafka.validation import check_comment
 from app.core.mutations import CreatedAcl
 from app.core.token import Token
 from app.metrics.declared import Metrics
+from app.runtime.access import AccessPage, what_can, who_can
 from app.runtime.deciding import A, Q, by_resource_type, decide_each
 from app.runtime.explaining import explain_all
 from app.runtime.listing import AclPage, list_acls
@@ -240,6 +244,18 @@ class Authorizer:
     ) -> AclPage:
         self._check_cluster_right(context, AclOperation.DESCRIBE)
         return await list_acls(self._loader, acl_filter, limit, cursor)
+
+    async def who_can(
+        self, context: RequestContext, question: WhoQuestion, limit: int, cursor: str | None
+    ) -> AccessPage[Holder]:
+        permission = partial(self._check_cluster_right, context, AclOperation.DESCRIBE)
+        return await who_can(self._loader, permission, question, limit, cursor)
+
+    async def what_can(
+        self, context: RequestContext, question: WhatQuestion, limit: int, cursor: str | None
+    ) -> AccessPage[Holding]:
+        permission = partial(self._check_cluster_right, context, AclOperation.DESCRIBE)
+        return await what_can(self._loader, permission, question, limit, cursor)
 
     def get_acl(self, reader: Reader, acl_id: UUID) -> StandardAcl:
         if not isinstance(reader, RoleGrant):

@@ -26,6 +26,14 @@ BODIES: dict[str, Json] = {
     "/v1/acls": {"context": _CALLER, "bindings": [binding("orders", pattern_type="LITERAL", host="*")]},
     "/v1/acls/delete": {"context": _CALLER, "filters": [{"resource_name": "nobody made this", "resource_type": "ANY"}]},
     "/v1/acls/search": {"context": _CALLER, "filter": {"resource_name": "orders"}, "limit": 10},
+    "/v1/who-can": {
+        "context": _CALLER,
+        "resource": {"resource_type": "TOPIC", "resource_name": "orders"},
+        "operations": ["READ"],
+        "host": "10.1.2.3",
+        "limit": 10,
+    },
+    "/v1/what-can": {"context": _CALLER, "principal": "User:bob", "host": "10.1.2.3", "limit": 10},
     "/v1/start": {"broker_id": 1, "endpoints": [ENDPOINT], "wait_ms": 0},
     "/v1/configs": {"context": _CALLER, "configs": [{"name": "audit.level", "value": "INFO"}]},
 }

@@ -51,6 +51,8 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "createAcls": _RIGHT_ON_THE_CLUSTER,
         "deleteAcls": _RIGHT_ON_THE_CLUSTER,
         "acls": _RIGHT_ON_THE_CLUSTER,
+        "whoCan": _RIGHT_ON_THE_CLUSTER,
+        "whatCan": _RIGHT_ON_THE_CLUSTER,
         "alterConfigs": _RIGHT_ON_THE_CLUSTER,
         "explain": (*_UNKNOWN, 403, 403, 200, 403, 200, 403),
         "getAcl": _RIGHT_ON_THE_CLUSTER,
@@ -91,6 +93,8 @@ def body_of(operation: str, principal: str) -> Json:
         "createAcls": {"bindings": [binding("made-by-callers")]},
         "deleteAcls": {"filters": [{"resource_name": "made-by-callers"}]},
         "acls": {"filter": {}},
+        "whoCan": {"resource": {"resource_type": "TOPIC", "resource_name": "orders"}},
+        "whatCan": {"principal": ALICE},
         "explain": {"actions": [action("orders")]},
         "alterConfigs": {"configs": [{"name": "audit.level", "value": None}]},
     }

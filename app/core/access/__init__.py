@@ -1,4 +1,4 @@
-"""core/access: who gains and who loses what, if the ACLs change?
+"""core/access: who can do what, and who gains and who loses what if the ACLs change?
 
-Names and hosts as regions that nest, each region decided once. May import: core. Called by: client and pipeline.
+Names and hosts as regions that nest, each region decided once. May import: core. Called by: runtime, client, pipeline.
 """

@@ -60,6 +60,19 @@ def host_of(key: str) -> str:
     return f"{IPv6Address(first)}/{length}"
 
 
+def addresses_in(key: str) -> int:
+    """How many addresses the hosts with this key cover; none for an exact IPv6 one, beside which there are its zones.
+
+    What IPv4-mapped addresses would be is counted as IPv4, as clients at them are.
+    """
+    if key == EVERYTHING:
+        return addresses_in("4") + addresses_in("6")
+    if key.endswith(END) or key.startswith(_MAPPED):
+        return 0
+    mapped = addresses_in("4") if _MAPPED.startswith(key) else 0
+    return (1 << 1 + _BITS[int(key[0])] - len(key)) - mapped
+
+
 def address_within(region: Region) -> ClientAddress | None:
     key, holes = region.key, region.holes
     if key.endswith(END):

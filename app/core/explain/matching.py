@@ -29,10 +29,12 @@ _STEP = 100
 _ALLOW, _DENY = int(AclPermissionType.ALLOW), int(AclPermissionType.DENY)
 
 
-def listed(acls: Iterable[StandardAcl]) -> tuple[StandardAcl, ...]:
+def listed(
+    acls: Iterable[StandardAcl], most: int = MAX_LISTED, most_text: int = MAX_LISTED_TEXT
+) -> tuple[StandardAcl, ...]:
     found: list[StandardAcl] = []
-    left = MAX_LISTED_TEXT
-    for acl in islice(acls, MAX_LISTED):
+    left = most_text
+    for acl in islice(acls, most):
         left -= len(acl.binding.resource_name) + len(acl.binding.principal) + len(acl.binding.host)
         if left < 0 and found:
             break

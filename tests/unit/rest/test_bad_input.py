@@ -30,6 +30,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/acls": {"context": ADMIN, "bindings": [BINDING]},
     "/v1/acls/delete": {"context": ADMIN, "filters": [{"resource_name": "orders"}]},
     "/v1/acls/search": {"context": ADMIN, "filter": {"resource_name": "orders"}},
+    "/v1/who-can": {"context": ADMIN, "resource": {"resource_type": "TOPIC", "resource_name": "orders"}},
+    "/v1/what-can": {"context": ADMIN, "principal": "User:bob"},
     "/v1/start": {"broker_id": 1, "endpoints": [ENDPOINT]},
     "/v1/configs": {"context": ADMIN, "configs": [{"name": "audit.level", "value": "INFO"}]},
 }

@@ -40,7 +40,7 @@ from app.rest.errors import problem_response
 from app.rest.http.correlation import mark_of_headers
 from app.rest.http.framing import BadLineError, Framing, HeadTooLargeError
 from app.rest.http.target import asks_opa, path_of, target_in
-from app.runtime.listing import decode_cursor
+from app.runtime.listing import CURSORS
 from tests.linear import is_linear
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, connected, request
 
@@ -302,7 +302,7 @@ TABLE: dict[str, Row] = {
         100_000,
     ),
     "cursors": (
-        decode_cursor,
+        CURSORS.decode,
         {
             **texts("A", "=", "W1tb", "é", "-_"),
             "brackets": lambda n: base64.urlsafe_b64encode(b"[" * n).decode(),

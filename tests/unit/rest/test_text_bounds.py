@@ -57,6 +57,13 @@ async def test_whom_an_explanation_is_about_has_the_bound_too(service: Service, 
     assert REFUSED in error["detail"]
 
 
+async def test_whom_what_can_is_about_has_the_bound_too(service: Service) -> None:
+    body = {"context": ADMIN, "principal": of_bytes(LONGEST + 1)}
+    [error] = check_problem(await service.post("/v1/what-can", body), 400)["errors"]
+    assert error["pointer"] == "/principal"
+    assert REFUSED in error["detail"]
+
+
 @pytest.mark.parametrize(
     ("changes", "where"),
     [

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.core.index.table import SortKey
 from app.core.kafka.errors import InvalidRequestException
-from app.runtime.listing import decode_cursor, encode_cursor
+from app.runtime.listing import CURSORS
 
 codes = st.integers(0, 127)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
@@ -15,7 +15,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
 
 @given(st.tuples(codes, texts, codes, texts, texts, codes, codes))
 def test_a_cursor_leads_back_to_its_place(key: SortKey) -> None:
-    assert decode_cursor(encode_cursor(key)) == key
+    assert CURSORS.decode(CURSORS.encode(key)) == key
 
 
 def packed(value: object) -> str:
@@ -48,10 +48,10 @@ def packed(value: object) -> str:
 )
 def test_anything_else_is_refused(garbage: str) -> None:
     with pytest.raises(InvalidRequestException, match="`cursor`"):
-        decode_cursor(garbage)
+        CURSORS.decode(garbage)
 
 
 @given(st.text(max_size=200))
 def test_no_text_at_all_makes_another_fault(text: str) -> None:
     with pytest.raises(InvalidRequestException):
-        decode_cursor(text)
+        CURSORS.decode(text)

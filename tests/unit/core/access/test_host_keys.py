@@ -1,8 +1,10 @@
 from itertools import product
+from random import Random
 
 import pytest
 
-from app.core.access.host_keys import NOBODY, client_key, host_key
+from app.core.access.host_keys import END, NOBODY, address_within, addresses_in, client_key, host_key
+from app.core.access.regions import tree
 from app.core.index.masks import host_matches
 from app.core.kafka.hosts import parse_address
 from tests.strategies import ADDRESSES, HOSTS
@@ -21,6 +23,10 @@ MORE_HOSTS = (
     "!",
 )
 MORE_ADDRESSES = (*ADDRESSES, "fe80::1", "fe80::1%eth0", "fe80::1%eth01", "255.255.255.255", "10.0.0.0")
+
+_HALVES = ("*", "0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/1", "::/0", "::/1", "8000::/1", "10.0.0.0/31")
+_SMALL = ("10.0.0.0", "10.0.0.1", "10.0.0.1/32", "::/80", "::1/127", "::1/128", "0:0:0:0:0:0:0:1", "::0/128")
+_MAPPED = ("::fffe:0:0/95", "::fffe:0:0/96")
 
 
 def test_a_key_begins_a_clients_key_exactly_if_core_says_that_the_host_matches() -> None:
@@ -46,3 +52,11 @@ def test_texts_of_one_range_have_one_key() -> None:
     assert host_key("10.0.0.5/8") == host_key("10.9.9.9/08") == "4" + "00001010"
     assert host_key("10.0.0.1") == host_key("10.0.0.1/32")
     assert host_key("*") == ""
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_region_has_a_client_if_its_addresses_are_more_than_its_holes(seed: int) -> None:
+    hosts = Random(seed).sample([*_HALVES, *_SMALL, *_MAPPED], 8)
+    for node in tree({host_key(each) for each in hosts} - {NOBODY}):
+        left = addresses_in(node.key) - sum(map(addresses_in, node.below))
+        assert (address_within(node.region) is not None) is (left > 0 or node.key.endswith(END))

@@ -1,0 +1,226 @@
+"""Who can do what on one resource: its principals, with the hosts, after DENYs and what `User:*` has (KIP-11, KIP-290).
+
+A principal is told if ACLs of its own speak of the operations asked about; all others have what `User:*` has. Of a
+principal's rows the one whose host is the most specific that matches a client says what it can do from there; where
+none matches, the rows of `User:*` do.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from app.core.access.holdings import Listed, after_denies, first_end, first_listed, sorted_in_steps
+from app.core.access.host_keys import END, NOBODY, addresses_in, client_key, host_key
+from app.core.image import AuthorizerImage
+from app.core.index.holders import Holders, RankedRow
+from app.core.index.masks import DENY_SHIFT, PACKED_MASKS
+from app.core.index.packing import operation_in, permission_type_in
+from app.core.index.table import SortKey
+from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclPermissionType, ResourceType
+from app.core.kafka.hosts import ClientAddress
+
+_STEP = 100
+_OWN = 1 << 2 * DENY_SHIFT
+"""Marks that a principal's own ACLs have a part in a mask."""
+_DENY = int(AclPermissionType.DENY)
+_END = "~"
+"""Behind the keys of all hosts."""
+
+Place = tuple[str, str | None]
+"""A principal, and the key of the host after which to go on; None: this principal is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhoQuestion:
+    """`operations` are bits, and `address` is a client's if only that one is asked about."""
+
+    resource_type: ResourceType
+    resource_name: str
+    operations: int
+    address: ClientAddress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What a principal's clients can do from a host, but for those of a narrower host that has a row of its own.
+
+    `denied` are operations that a DENY forbids. `listed` are the ACLs that give and deny them: DENYs before ALLOWs,
+    the most specific pattern first. `ends_at` is when the first of the operations is lost.
+    """
+
+    principal: str
+    host: str
+    operations: int
+    denied: int
+    listed: Listed
+    ends_at: datetime | None
+    key: str
+    """The host's (`core.access.host_keys`)."""
+
+
+@dataclass(slots=True)
+class _Host:
+    """The ACLs of one principal with hosts of one key."""
+
+    text: str
+    mask: int = 0
+    rows: list[RankedRow] = field(default_factory=list)
+
+
+_Hosts = dict[str, _Host]
+_Found = tuple[int, int, int]
+"""A row, the place of its pattern, and whether it is an ACL of `User:*`."""
+
+
+@dataclass(slots=True)
+class _Region:
+    """The clients of a key, without those of the keys below it. `mask` is that of all ACLs which match them."""
+
+    key: str
+    mask: int
+    parent: "_Region | None"
+    left: int
+    """How many addresses the keys below leave."""
+
+
+class WhoCan:
+    """The rows after `after`, in order: `User:*` first, then by principal, then by host, the wider before the narrower.
+
+    Run `steps` until there are enough `rows`, or to the end. INVARIANT: none is taken after a change of the image.
+    """
+
+    def __init__(self, image: AuthorizerImage, question: WhoQuestion, after: Place | None = None) -> None:
+        self.rows: list[Holder] = []
+        self.done: Place | None = after
+        """All rows up to here are found."""
+        self._question = question
+        self._wanted = question.operations | question.operations << DENY_SHIFT
+        self._client = None if question.address is None else client_key(question.address)
+        self._after = after
+        self._is_open = image.config.allow_everyone_if_no_acl_found
+        self._super_users = image.config.super_users
+        self._table = image.index.table
+        self._has_terms = len(image.index.table.terms) > 0
+        self._holders = Holders(image.index, question.resource_type, question.resource_name)
+        self._everyone: _Hosts = {}
+
+    def place_of(self, row: Holder) -> Place:
+        return row.principal, row.key
+
+    @property
+    def allowed_by_default(self) -> bool:
+        """Whether no ACL is on the resource and everybody may do everything; once a principal is done."""
+        return self._is_open and not self._holders.is_covered
+
+    def steps(self) -> Iterator[None]:
+        yield from self._holders.steps()
+        self._everyone = yield from self._hosts_of(WILDCARD_PRINCIPAL)
+        after = self._after
+        if after is None or after[0] == WILDCARD_PRINCIPAL:
+            yield from self._principal(WILDCARD_PRINCIPAL, self._everyone, {})
+            after = None
+        for some in self._holders.principals(None if after is None else after[0]):
+            for principal in some:
+                if principal != WILDCARD_PRINCIPAL and principal not in self._super_users:
+                    own = yield from self._hosts_of(principal)
+                    yield from self._principal(principal, own, self._everyone)
+            yield
+
+    def _principal(self, principal: str, own: _Hosts, everyone: _Hosts) -> Iterator[None]:
+        after = None
+        if self._after is not None and self._after[0] == principal:
+            after = _END if self._after[1] is None else self._after[1]
+        found = yield from self._regions(own, everyone)
+        for number, region in enumerate(found, 1):
+            if (after is None or region.key > after) and self._is_told(region, own):
+                self.rows.append(self._row(principal, region, own, everyone))
+                self.done = principal, region.key
+                yield
+            elif not number % _STEP:
+                yield
+        self.done = principal, None
+
+    def _hosts_of(self, principal: str) -> Generator[None, None, _Hosts]:
+        table, wanted, client = self._table, self._wanted, self._client
+        hosts: _Hosts = {}
+        rows = yield from self._holders.rows_of(principal)
+        for number, ranked in enumerate(rows, 1):
+            row = ranked[1]
+            codes = table.codes[row]
+            mask = PACKED_MASKS[operation_in(codes), permission_type_in(codes)] & wanted
+            if mask:
+                text = table.hosts[row]
+                key = host_key(text)
+                if key != NOBODY and (client is None or client.startswith(key)):
+                    host = hosts.get(key)
+                    if host is None:
+                        host = hosts[key] = _Host(text)
+                    host.text = min(host.text, text)
+                    host.mask |= mask
+                    host.rows.append(ranked)
+            if not number % _STEP:
+                yield
+        return hosts
+
+    def _regions(self, own: _Hosts, everyone: _Hosts) -> Generator[None, None, Sequence[_Region]]:
+        found: list[_Region] = []
+        if not own:
+            return found
+        above: _Region | None = None
+        keys = yield from sorted_in_steps({*own, *everyone})
+        for number, key in enumerate(keys, 1):
+            while above is not None and not key.startswith(above.key):
+                above = above.parent
+            mask = 0 if above is None else above.mask
+            mask |= own[key].mask | _OWN if key in own else 0
+            mask |= everyone[key].mask if key in everyone else 0
+            addresses = addresses_in(key)
+            if above is not None:
+                above.left -= addresses
+            above = _Region(key, mask, above, addresses)
+            found.append(above)
+            if not number % _STEP:
+                yield
+        # All that match one client nest, and the narrowest says what it can do.
+        return found if self._client is None else found[-1:]
+
+    def _is_told(self, region: _Region, own: _Hosts) -> bool:
+        if not region.mask & _OWN:
+            return False
+        if self._client is not None:
+            return True
+        is_new = region.key in own or region.parent is None or self._answer(region) != self._answer(region.parent)
+        return is_new and (region.left > 0 or region.key.endswith(END))
+
+    def _answer(self, region: _Region) -> tuple[int, int]:
+        return after_denies(region.mask, self._question.operations)
+
+    def _row(self, principal: str, region: _Region, own: _Hosts, everyone: _Hosts) -> Holder:
+        operations, denied = self._answer(region)
+        speaking = operations | denied << DENY_SHIFT
+        found: list[_Found] = []
+        at: _Region | None = region
+        while at is not None:
+            for is_shared, hosts in enumerate((own, everyone)):
+                rows = hosts[at.key].rows if at.key in hosts else ()
+                found += [(row, rank, is_shared) for rank, row in rows if self._mask(row) & speaking]
+            at = at.parent
+        table, host = self._table, own.get(region.key) or everyone[region.key]
+        ends = self._ends_of([row for row, *_ in found], operations)
+        acls = first_listed(found, self._order, lambda each: table.acl(each[0]))
+        return Holder(principal, host.text, operations, denied, acls, ends, region.key)
+
+    def _mask(self, row: int) -> int:
+        codes = self._table.codes[row]
+        return PACKED_MASKS[operation_in(codes), permission_type_in(codes)]
+
+    def _order(self, found: _Found) -> tuple[bool, int, int, SortKey]:
+        row, rank, is_shared = found
+        is_allow = permission_type_in(self._table.codes[row]) != _DENY
+        return is_allow, rank, is_shared, self._table.key(row)
+
+    def _ends_of(self, rows: list[int], operations: int) -> datetime | None:
+        if not self._has_terms:
+            return None
+        acls = map(self._table.acl, rows)
+        return first_end(operations, [(self._mask(row), acl.expires_at) for row, acl in zip(rows, acls, strict=True)])

@@ -1,0 +1,101 @@
+"""Who has ACLs on the patterns that cover one resource: principals in order, and the rows of each, in short steps.
+
+Rows of the table are held from step to step, so take none after a change of the image.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Generator, Iterator
+
+from app.core.index.buckets import Bucket, HotBucket, unpack
+from app.core.index.tree import AclIndex
+from app.core.kafka.codes import WILDCARD
+
+_STEP = 100
+_CHUNK = 64
+
+RankedRow = tuple[int, int]
+"""The pattern's place, the most specific being 0, and the ACL's row in the table."""
+
+
+class Holders:
+    """First every step of `steps`."""
+
+    def __init__(self, index: AclIndex, resource_type: int, resource_name: str) -> None:
+        self._index = index
+        self._name = resource_name
+        self._type = resource_type
+        self._hot: list[tuple[int, HotBucket]] = []
+        self._cold: defaultdict[str, list[RankedRow]] = defaultdict(list)
+        self._cold_principals: list[str] = []
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether any ACL is on the resource."""
+        return bool(self._hot or self._cold)
+
+    def steps(self) -> Iterator[None]:
+        principals = self._index.table.principals
+        for rank, bucket in enumerate(self._covering()):
+            if isinstance(bucket, HotBucket):
+                self._hot.append((rank, bucket))
+                continue
+            for row in unpack(bucket):
+                self._cold[principals[row]].append((rank, row))
+            yield
+        self._cold_principals = sorted(self._cold)
+        yield
+
+    def principals(self, from_one: str | None) -> Iterator[list[str]]:
+        """Every principal with an ACL here, in order and in chunks, from one of them on."""
+        last, including = from_one, True
+        while True:
+            some, most = set[str](), None
+            for _, bucket in self._hot:
+                chunk = bucket.principals.first(_CHUNK, last, including=including)
+                some.update(chunk)
+                if len(chunk) == _CHUNK:
+                    most = chunk[-1] if most is None else min(most, chunk[-1])
+            cold, at = self._cold_principals, 0
+            if last is not None:
+                at = bisect_right(cold, last)
+                at -= including and cold[at - 1 : at] == [last]
+            chunk = cold[at : at + _CHUNK]
+            some.update(chunk)
+            if len(chunk) == _CHUNK:
+                most = chunk[-1] if most is None else min(most, chunk[-1])
+            if not some:
+                return
+            ready = sorted(each for each in some if most is None or each <= most)
+            yield ready
+            last, including = ready[-1], False
+
+    def rows_of(self, principal: str) -> Generator[None, None, list[RankedRow]]:
+        found = list(self._cold.get(principal, ()))
+        looked = 0
+        for rank, bucket in self._hot:
+            rows = bucket.by_principal.get(principal)
+            if rows is None:
+                continue
+            for pack in (rows,) if isinstance(rows, bytes) else rows.values():
+                found += [(rank, row) for row in unpack(pack)]
+                looked += 1
+                if not looked % _STEP:
+                    yield
+        return found
+
+    def _covering(self) -> Iterator[Bucket]:
+        """The rows on each pattern that covers the resource, most specific first."""
+        names = self._index.types[self._type]
+        if names is None:
+            return
+        literal = names.literals.get(self._name)
+        if literal is not None:
+            yield literal
+        for prefix in names.prefixes_of(self._name):
+            bucket = names.prefixes.get(prefix)
+            if bucket is not None:
+                yield bucket
+        wildcard = names.literals.get(WILDCARD) if self._name != WILDCARD else None
+        if wildcard is not None:
+            yield wildcard

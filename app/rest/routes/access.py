@@ -1,0 +1,128 @@
+"""whoCan and whatCan: who has access to a resource, and what a principal has access to. Reads: no decisions."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from app.core.access.holdings import Listed
+from app.core.access.what import Holding, WhatQuestion
+from app.core.access.who import Holder, WhoQuestion
+from app.core.kafka.codes import AclOperation, ResourceType
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.hosts import ClientAddress, parse_address
+from app.core.kafka.operations import from_bit_field, supported_operations, to_bit_field
+from app.rest.bodies import access as bodies
+from app.rest.bodies.acls import Acl
+from app.rest.bodies.fields import Reply, Text, check_words, given
+from app.rest.callers.roles import check_principal
+from app.rest.errors import invalid_field
+from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, Routes
+from app.rest.routes.acls import acl_reply
+from app.runtime.access import AccessPage
+from app.runtime.pace import Pace
+
+R = TypeVar("R")
+
+routes = Routes("acls")
+
+_post_question = partial(routes.post, pool="lists", may_refuse=(409,))
+
+_OPERATIONS = [each.name for each in AclOperation if each > AclOperation.ALL]
+_NO_SINGLE_ONES = (AclOperation.ANY.name, AclOperation.ALL.name)
+_TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
+_TO_JSON = msgspec.json.Encoder().encode
+
+
+@_post_question("/v1/who-can", name="whoCan", reply=bodies.WhoCanResponse, example=bodies.WHO_CAN_EXAMPLE)
+async def who_can(body: Body[bodies.WhoCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+    """Tell who can do what on a resource, from where and by which ACLs, in pages; needs DESCRIBE on the cluster."""
+    page = await authorizer.who_can(context, _who_question(body), body.limit, given(body.cursor))
+    return await _reply(page, _holder, {"super_users": sorted(page.image.config.super_users)})
+
+
+@_post_question("/v1/what-can", name="whatCan", reply=bodies.WhatCanResponse, example=bodies.WHAT_CAN_EXAMPLE)
+async def what_can(body: Body[bodies.WhatCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+    """Tell what a principal can do, on which patterns and by which ACLs, in pages; needs DESCRIBE on the cluster."""
+    check_principal(body.principal, "")
+    question = WhatQuestion(body.principal, _address(body.host))
+    page = await authorizer.what_can(context, question, body.limit, given(body.cursor))
+    return await _reply(page, _holding, {"super_user": body.principal in page.image.config.super_users})
+
+
+def _who_question(body: bodies.WhoCanRequest) -> WhoQuestion:
+    resource, operations = body.resource, given(body.operations) or []
+    for at, word in enumerate(operations):
+        if word in _NO_SINGLE_ONES:
+            raise invalid_field(f"/operations/{at}", f"{word} is no single operation; send no `operations` for all")
+    check_words(
+        ("/resource/resource_type", resource.resource_type, _TYPES),
+        *((f"/operations/{at}", word, _OPERATIONS) for at, word in enumerate(operations)),
+    )
+    resource_type = ResourceType[resource.resource_type]
+    asked = [AclOperation[word] for word in operations] or supported_operations(resource_type)
+    return WhoQuestion(resource_type, resource.resource_name, to_bit_field(asked), _address(body.host))
+
+
+def _address(host: Text) -> ClientAddress | None:
+    text = given(host)
+    if text is None:
+        return None
+    try:
+        return parse_address(text)
+    except InvalidRequestException:
+        raise invalid_field(
+            "/host", f"`{text[:100]}` is no IP address; send a client's, such as `10.1.2.3`, or null for all hosts"
+        ) from None
+
+
+def _holder(row: Holder) -> bodies.WhoCanRow:
+    return bodies.WhoCanRow(
+        principal=row.principal,
+        host=row.host,
+        operations=_words(row.operations),
+        denied=_words(row.denied),
+        expires_at=row.ends_at,
+        acls=_acls(row.listed),
+        acl_count=row.listed.count,
+    )
+
+
+def _holding(row: Holding) -> bodies.WhatCanRow:
+    return bodies.WhatCanRow(
+        resource_type=row.resource_type.name,
+        resource_name=row.resource_name,
+        pattern_type=row.pattern_type.name,
+        host=row.host,
+        operations=_words(row.operations),
+        denied=_words(row.denied),
+        expires_at=row.ends_at,
+        acls=_acls(row.listed),
+        acl_count=row.listed.count,
+        cut_out=_acls(row.cut_out),
+        cut_out_count=row.cut_out.count,
+    )
+
+
+def _words(bits: int) -> list[str]:
+    return [each.name for each in from_bit_field(bits)]
+
+
+def _acls(listed: Listed) -> list[Acl]:
+    return list(map(acl_reply, listed.acls))
+
+
+async def _reply(page: AccessPage[R], body_of: Callable[[R], Reply], rest: Mapping[str, object]) -> bytes:
+    """A test holds it to the documented models."""
+    pace, rows = Pace(), list[bytes]()
+    for row in page.rows:
+        rows.append(_TO_JSON(body_of(row)))
+        await pace.breathe()
+    rest = {
+        **rest,
+        "allowed_by_default": page.allowed_by_default,
+        "next_cursor": page.next_cursor,
+        "token": str(page.image.token),
+    }
+    return b'{"rows":[%b],%b' % (b",".join(rows), _TO_JSON(rest)[1:])

@@ -1,0 +1,85 @@
+"""What a principal can do: what the rows say is what a plain scan decides, request by request."""
+
+from random import Random
+
+import pytest
+
+from app.core.access.what import Holding, WhatCan, WhatQuestion
+from app.core.image import AuthorizerImage
+from app.core.index.masks import host_matches
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import PatternType, ResourceType
+from app.core.kafka.hosts import ClientAddress, parse_address
+from app.core.kafka.operations import DENY_MASK, supported_operations
+from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_PRINCIPALS, random_acl
+from tests.images import image_of, numbered
+from tests.reference import Reference
+
+SEEDS = 8
+MANY_SEEDS = 200
+
+
+def rows_of(image: AuthorizerImage, principal: str, address: ClientAddress | None = None) -> list[Holding]:
+    found = WhatCan(image, WhatQuestion(principal, address))
+    for _ in found.steps():
+        pass
+    return found.rows
+
+
+def covers(pattern_type: PatternType, pattern: str, name: str) -> bool:
+    if pattern_type is PatternType.PREFIXED:
+        return name.startswith(pattern)
+    return pattern in ("*", name)
+
+
+def meets(acl: AclBinding, name: str, address: ClientAddress) -> bool:
+    return covers(acl.pattern_type, acl.resource_name, name) and host_matches(acl.host, address)
+
+
+def allows(rows: list[Holding], resource_type: ResourceType, name: str, operation: int, address: str) -> bool:
+    """Whether it is allowed, read as a reader reads the rows."""
+    client = parse_address(address)
+    return any(
+        row.resource_type is resource_type
+        and row.operations >> operation & 1
+        and covers(row.pattern_type, row.resource_name, name)
+        and host_matches(row.host, client)
+        and not any(
+            DENY_MASK[acl.binding.operation] >> operation & 1 and meets(acl.binding, name, client)
+            for acl in row.cut_out.acls
+        )
+        for row in rows
+    )
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_the_rows_say_what_a_plain_scan_decides(seed: int) -> None:
+    assert questions_asked(seed) > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(SEEDS, MANY_SEEDS, 48))
+def test_the_rows_say_what_a_plain_scan_decides_thoroughly(first: int) -> None:
+    assert sum(map(questions_asked, range(first, first + 48))) > 50_000
+
+
+def questions_asked(seed: int) -> int:
+    """How many were asked of a random store, and answered alike."""
+    count = 0
+    drawn = Random(seed)
+    acls = numbered(random_acl(drawn) for _ in range(drawn.choice((0, 3, 10, 40))))
+    image, scan = image_of(acls), Reference([acl.binding for acl in acls])
+    names = drawn.sample(ASKED_NAMES, 6)
+    for principal in ASKED_PRINCIPALS:
+        rows = rows_of(image, principal)
+        for address in drawn.sample(ASKED_ADDRESSES, 3):
+            client = parse_address(address)
+            here = rows_of(image, principal, client)
+            for resource_type in (ResourceType.TOPIC, ResourceType.GROUP):
+                for operation in supported_operations(resource_type):
+                    for name in names:
+                        count += 1
+                        expected = scan.authorize(principal, client.text, operation, resource_type, name)
+                        assert allows(rows, resource_type, name, operation, address) is expected
+                        assert allows(here, resource_type, name, operation, address) is expected
+    return count
