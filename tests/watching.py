@@ -29,6 +29,8 @@ class Folded:
 
     filtered: bool = False
     """Whether transactions may be missing that the reader's filter lets nothing of through."""
+    keeps_all: bool = True
+    """Whether `records` and `events` are kept; a million of them need gigabytes."""
     token: str | None = None
     hash: bytes | None = None
     """None until a snapshot or a bookmark has said it."""
@@ -48,7 +50,8 @@ class Folded:
 
     def take(self, event: Event) -> None:  # noqa: C901 - a case an event
         assert self.ended is None, "something came after the end"
-        self.events.append(event)
+        if self.keeps_all:
+            self.events.append(event)
         match event:
             case Snapshot():
                 assert self.token is None
@@ -116,7 +119,8 @@ class Folded:
             self._proof.check_at(Token.parse(token).offset, self.hash, None if digest is None else int(digest, 16))
 
     def _fold(self, record: Record) -> None:
-        self.records.append(record)
+        if self.keeps_all:
+            self.records.append(record)
         if isinstance(record, ConfigRecord):
             self.configs.pop(record.name, None)
             if record.value is not None:

@@ -1,0 +1,118 @@
+"""Services of a story that are killed and started again on the port that they had, and readers of their feeds."""
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+import httpx
+
+from app.formats.feed_events import decode
+from tests.e2e.service import Service, eventually
+from tests.watching import Folded
+
+_AGAIN_S = 0.1
+_READ_TIMEOUT_S = 30.0
+
+
+class Member:
+    """One service, by its name; `replica` names its present life."""
+
+    def __init__(self, name: str, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.lives = 0
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._environment = environment
+        self._service: Service | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._service is not None:
+            self._service.stop(signal.SIGINT)
+
+    @property
+    def replica(self) -> str:
+        return f"{self.name}, life {self.lives}"
+
+    @property
+    def service(self) -> Service:
+        assert self._service is not None
+        return self._service
+
+    def start(self) -> None:
+        self.lives += 1
+        self._service = Service(["--port", str(self.port)], self._environment)
+
+    def kill(self) -> None:
+        """By SIGKILL; whoever asks it meanwhile is not answered."""
+        self.lives += 1
+        self.service.stop(signal.SIGKILL)
+        self._service = None
+
+
+class Reader:
+    """Follows one member's feed over every death of it, and believes nothing: `fault` is what can't be true."""
+
+    def __init__(self, member: Member) -> None:
+        self.seen = Folded(keeps_all=False)
+        self.fault: str | None = None
+        self.streams = 0
+        self._member = member
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(_READ_TIMEOUT_S * 2)
+
+    def until(self, token: str, within_s: float) -> None:
+        eventually(lambda: self.seen.token == token or self.fault is not None, f"a reader sees {token}", within_s)
+        assert self.fault is None, self.fault
+
+    def _run(self) -> None:
+        while not self._over.is_set() and self.fault is None:
+            try:
+                for line in self._lines():
+                    event = decode(line)
+                    assert event is not None, line
+                    self.seen.take(event)
+                    if self._over.is_set():
+                        return
+            except (httpx.TransportError, ConnectionError):
+                pass  # it was killed
+            except Exception as fault:  # noqa: BLE001 - whatever the stream made of the fold is the story's to tell
+                self.fault = f"{self._member.replica}: {fault!r}"
+            self._over.wait(_AGAIN_S)
+
+    def _lines(self) -> Iterator[bytes]:
+        """Of one stream, from the state on that was seen last. A snapshot that was cut begins anew."""
+        if self.seen.token is None:
+            self.seen = Folded(keeps_all=False)
+        self.seen.ended = None
+        query = "snapshot=true" if self.seen.token is None else f"after={self.seen.token}"
+        with contextlib.ExitStack() as stack:
+            http = stack.enter_context(httpx.Client(base_url=self._member.url, timeout=_READ_TIMEOUT_S))
+            reply = stack.enter_context(http.stream("GET", f"/v1/watch?{query}"))
+            if reply.status_code in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS):
+                return
+            assert reply.status_code == httpx.codes.OK, reply.read()
+            self.streams += 1
+            for line in reply.iter_lines():
+                yield line.encode()
+
+
+def now() -> float:
+    return time.monotonic()
