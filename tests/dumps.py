@@ -61,6 +61,7 @@ def _entry(entry: Entry) -> Any:  # noqa: ANN401 (a number, or the parts of a Ho
             bits: {network: dict(texts) for network, texts in networks.items()}
             for bits, networks in entry.ranges.items()
         },
+        dict(entry.ending or {}),
     )
 
 

@@ -98,28 +98,28 @@ class Tables:
             self.digest += acl_digest(record.acl)
         self.digest %= MODULUS
 
-    def draft(self, mutation: Mutation) -> tuple[Outcome | ApiException, list[Record]]:
+    def draft(self, mutation: Mutation, now: datetime) -> tuple[Outcome | ApiException, list[Record]]:
         """What the mutation answers, and its records, still without transaction and hash."""
         if isinstance(mutation, CreateAcls):
-            return self._create(mutation)
+            return self._create(mutation, now)
         if isinstance(mutation, DeleteAcls):
             return self._delete(mutation)
         changed = [(name, value) for name, value in mutation.changes if self.configs.get(name) != value]
         frame = (BIRTH, mutation.actor, b"", mutation.comment)
         return AlterConfigsOutcome(), [ConfigRecord(0, 0, name, value, *frame) for name, value in changed]
 
-    def _create(self, mutation: CreateAcls) -> tuple[Outcome | ApiException, list[Record]]:
-        now = dict(self.acls)
+    def _create(self, mutation: CreateAcls, now: datetime) -> tuple[Outcome | ApiException, list[Record]]:
+        there = dict(self.acls)
         results: list[CreatedAcl | ApiException] = []
         written: list[StandardAcl] = []
         for new in mutation.acls:
-            refusal = new.expiry_refusal(BIRTH)
+            refusal = new.expiry_refusal(now)
             if refusal is not None:
                 results.append(refusal)
                 continue
             key = new.binding.natural_key
-            known = now.get(key)
-            acl = now[key] = new.over(known or StandardAcl(uuid4(), new.binding))
+            known = there.get(key)
+            acl = there[key] = new.over(known or StandardAcl(uuid4(), new.binding))
             results.append(CreatedAcl(acl.id, created=known is None))
             if acl is not known:
                 written.append(acl)
@@ -192,6 +192,7 @@ class FakeStore:
         """What a group fails with because of this mutation."""
         self.poll_fault: Exception | None = None
         self.clock_ahead = timedelta(0)
+        self.says_no_time = False
         self.wrong_hash: bytes | None = None
         """What every record's hash is said to be, against the head's and the snapshot's word."""
         self._gates: dict[str, asyncio.Event] = {}
@@ -309,7 +310,7 @@ class FakeStore:
             if refusal is not None:
                 outcomes.append(refusal)
                 continue
-            outcome, some = within.draft(mutation)
+            outcome, some = within.draft(mutation, self.now())
             for draft in some:
                 within.replay(draft)
             drafts += some
@@ -362,7 +363,11 @@ class FakeStore:
 
     def now(self) -> datetime:
         """The store's clock: at its birth when the loop's is at 0."""
-        return BIRTH + timedelta(seconds=asyncio.get_running_loop().time()) + self.clock_ahead
+        try:
+            passed = asyncio.get_running_loop().time()
+        except RuntimeError:
+            passed = 0.0
+        return BIRTH + timedelta(seconds=passed) + self.clock_ahead
 
     @property
     def head(self) -> FeedHead:
@@ -410,7 +415,7 @@ class FakeFeed:
         for record in records:
             if record.offset == store.poisoned_offset:
                 raise PoisonedRecordException(record.offset, "the record can't be read")
-        return FeedPoll(store.head, hash_at, records, store.now())
+        return FeedPoll(store.head, hash_at, records, None if store.says_no_time else store.now())
 
     async def history(self, offset: int, limit: int) -> FeedPoll:
         await self.store.reach("history")

@@ -6,11 +6,12 @@ from uuid import UUID
 
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.index.tree import AclIndex
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import NO_TERMS, AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import GENESIS_HASH, FeedHead
+from tests.fakes import slice_of
 
 EPOCH = UUID("5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")
 HEAD = FeedHead(cluster_id="klamm-test", epoch=EPOCH, last_offset=0, hash=GENESIS_HASH, log_start_offset=1)
@@ -55,7 +56,10 @@ def numbered(bindings: Iterable[AclBinding]) -> list[StandardAcl]:
 def image_of(acls: Iterable[StandardAcl], config: AuthorizerConfig | None = None) -> AuthorizerImage:
     """A loaded image of these ACLs."""
     builder = ImageBuilder(config or AuthorizerConfig())
-    builder.add_rows([acl.row for acl in acls])
+    stored = list(acls)
+    builder.add_rows([acl.row for acl in stored])
+    if any(acl.terms != NO_TERMS for acl in stored):
+        builder.add_terms(slice_of(stored))
     return builder.build(HEAD)
 
 

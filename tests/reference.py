@@ -25,6 +25,7 @@ _FIRST_PROBE = "hardcode"
 class Reference:
     """One authorizer: its ACLs and its configuration.
 
+    `ended` are ALLOWs that have ended and are still there: they stand on their resources, and allow nothing.
     `zero_is_nowhere` brings back Kafka 4.4.0's slip that no CIDR range holds 0.0.0.0 (authorize_quirks, quirk 4).
     """
 
@@ -32,6 +33,7 @@ class Reference:
     super_users: frozenset[str] = frozenset()
     allow_everyone: bool = False
     zero_is_nowhere: bool = False
+    ended: Sequence[AclBinding] = ()
 
     def authorize(
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
@@ -39,13 +41,14 @@ class Reference:
         """Whether it is allowed; `host` is Java's form of the client address."""
         if principal in self.super_users:
             return True
-        on_resource = [acl for acl in self.acls if acl.resource_type is resource_type and _covers(acl, name)]
+        on_resource = [acl for acl in self.acls if _is_on(acl, resource_type, name)]
         of_caller = [acl for acl in on_resource if self._speaks_of(acl, principal, host)]
         if any(_denies(acl, operation) for acl in of_caller):
             return False
         if any(_allows(acl, operation) for acl in of_caller):
             return True
-        return self.allow_everyone and not on_resource
+        stands_on_it = on_resource or any(_is_on(acl, resource_type, name) for acl in self.ended)
+        return self.allow_everyone and not stands_on_it
 
     def authorize_by_resource_type(
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
@@ -90,6 +93,10 @@ class Reference:
             return ip_address(host) in ip_network(acl_host, strict=False)
         except ValueError:
             return False
+
+
+def _is_on(acl: AclBinding, resource_type: ResourceType, name: str) -> bool:
+    return acl.resource_type is resource_type and _covers(acl, name)
 
 
 def _covers(acl: AclBinding, name: str) -> bool:

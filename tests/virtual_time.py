@@ -38,6 +38,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._virtual.now
 
+    def stand_still(self, seconds: float) -> None:
+        self._virtual.now += seconds
+
 
 def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """Run an asynchronous test in a loop of its own; faults that nobody looked at fail it."""
@@ -55,3 +58,10 @@ def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
 def now() -> float:
     """Seconds since the test began."""
     return asyncio.get_running_loop().time()
+
+
+def freeze(seconds: float) -> None:
+    """The process stands still for so long, as after SIGSTOP: nothing of it runs, and its clocks go on."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    loop.stand_still(seconds)

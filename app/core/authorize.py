@@ -101,7 +101,9 @@ class Authorization:
             # INVARIANT: nobody but a super user is ever decided on from an image that holds no store's state.
             raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
         self._image = image
-        self._address = address
+        # INVARIANT: masks are asked for an address as of the image's time. Where nothing is left to end, all has ended
+        # that ever does, and an address without a time sees nothing of it.
+        self._address = image.asker(address) if image.index.ends else address
         self._own = image.index.principal(principal)
         self._first_texts: dict[tuple[int, int], str] | None = None
 
@@ -205,13 +207,19 @@ class Authorization:
             found.append((everyone.principal, node))
         return found
 
+    def has_ended(self, row: int) -> bool:
+        """Whether it is an ALLOW that has ended, and whose removal has not come yet."""
+        ends_at = self._image.index.table.ends.get(row)
+        return ends_at is not None and ends_at <= self._address.asked_at
+
     def _rows_that_say(self, verdict: Verdict, operation: int, rows: list[int]) -> list[int]:
         table = self._image.index.table
         permission, covers = (_ALLOW, ALLOW_MASK) if verdict.allowed else (_DENY, DENY_MASK)
         found = []
         for row in rows:
             codes = table.codes[row]
-            if permission_type_in(codes) == permission and covers[operation_in(codes)] >> operation & 1:
+            says = permission_type_in(codes) == permission and covers[operation_in(codes)] >> operation & 1
+            if says and not self.has_ended(row):
                 found.append(row)
         return found
 

@@ -6,6 +6,7 @@ An image is one value, replaced by assignment: a reader that takes the reference
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import inf
 from uuid import UUID
 
 from app.core.digest import MODULUS, acl_digest, config_digest
@@ -16,6 +17,7 @@ from app.core.kafka.bindings import AclBinding, AclRow, AclSlice, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig, effective_config, validate_config
 from app.core.kafka.errors import InvalidRequestException, PoisonedRecordException
+from app.core.kafka.hosts import ClientAddress
 from app.core.records import (
     GENESIS_HASH,
     AccessControlEntryRecord,
@@ -28,6 +30,7 @@ from app.core.records import (
 from app.core.token import Token
 
 _AT_ONCE = 25
+_MOST_ASKERS = 4_096
 _DAMAGED = (
     "the tables `acl` and `config` are not what the digest in `acl_head` was kept of: rows were lost or changed behind "
     "Klamm's back; `klamm verify` tells more, and docs/feed.md how to go on"
@@ -61,6 +64,12 @@ class AuthorizerImage:
     hash: bytes = GENESIS_HASH
     digest: int | None = None
     """The order-free digest of the ACLs and `overrides`; None for an image that is of no store's snapshot."""
+    now: float = inf
+    """What time it is in the store, at most, in seconds since 1970: an ALLOW that has ended by then is not seen.
+
+    INVARIANT: as long as nobody has said `as_of` when, all ALLOWs that ever end have ended.
+    """
+    _askers: dict[str, ClientAddress] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def empty(startup: AuthorizerConfig) -> "AuthorizerImage":
@@ -80,6 +89,19 @@ class AuthorizerImage:
     def acl_count(self) -> int:
         """How many ACLs there are; -1 until loaded (KIP-504)."""
         return len(self.index) if self.loading_complete else -1
+
+    def as_of(self, now: float) -> "AuthorizerImage":
+        """The same ACLs as they stand at this time."""
+        return self if now == self.now else replace(self, now=now, _askers={})
+
+    def asker(self, address: ClientAddress) -> ClientAddress:
+        """The address as of this image's time; the same object each time, for masks remember whom they answered."""
+        asker = self._askers.get(address.text)
+        if asker is None:
+            if len(self._askers) >= _MOST_ASKERS:
+                self._askers.clear()
+            asker = self._askers[address.text] = replace(address, asked_at=self.now)
+        return asker
 
     def apply(self, transaction: Sequence[Record]) -> "AuthorizerImage":
         """The image after one whole transaction of the feed. The index is changed in place.
@@ -152,8 +174,11 @@ class ImageBuilder:
 
     def add_terms(self, some: AclSlice) -> None:
         """Add what a slice holds beside its rows."""
-        for acl_id, terms in some.terms.items():
-            self._index.table.set_terms(acl_id, terms)
+        if some.terms:
+            for row in some.rows:
+                terms = some.terms.get(row[0])
+                if terms is not None:
+                    self._index.set_terms(StandardAcl.from_row(row).binding, terms)
         self._digest = (self._digest or 0) + some.digest
 
     def set_configs(self, overrides: Mapping[str, str]) -> None:
@@ -250,7 +275,7 @@ def _take(index: AclIndex, record: Record, replacing: Container[int]) -> None:
             index.add(acl.row)
         # Most ACLs have no terms, neither before nor now.
         if record.offset in replacing or acl.expires_at is not None or acl.owner is not None:
-            index.table.set_terms(acl.id.bytes, acl.terms)
+            index.set_terms(acl.binding, acl.terms)
     elif isinstance(record, RemoveAccessControlEntryRecord):
         index.remove(record.acl.binding)
 

@@ -21,6 +21,10 @@ class StoreTime:
         self._seconds = inf
         self._at = 0.0
 
+    @property
+    def is_known(self) -> bool:
+        return self._seconds < inf
+
     def looked(self, store_time: datetime, asked_at: float) -> None:
         """The answer to a question that was asked when `clock` was `asked_at`."""
         self._seconds, self._at = store_time.timestamp(), asked_at
@@ -40,5 +44,4 @@ class StoreTime:
 
     def shown(self, clock: float) -> datetime | None:
         """The same as `at_most`; None before the first look."""
-        seconds = self.at_most(clock)
-        return None if seconds == inf else datetime.fromtimestamp(seconds, UTC)
+        return datetime.fromtimestamp(self.at_most(clock), UTC) if self.is_known else None

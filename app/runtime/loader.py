@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 
 from app.core.backoff import Backoff
 from app.core.continuity import FeedPosition, KnownHistory
@@ -38,7 +39,7 @@ class _FeedMismatchException(Exception): ...
 
 
 class Loader:
-    """Owns `image`, the one reference that decisions read; it is replaced by assignment, in one event-loop step."""
+    """Owns the one reference that decisions read; it is replaced by assignment, in one event-loop step."""
 
     def __init__(
         self,
@@ -49,7 +50,8 @@ class Loader:
         metrics: Metrics,
         options: RuntimeOptions,
     ) -> None:
-        self.image = AuthorizerImage.empty(startup)
+        self._image = AuthorizerImage.empty(startup)
+        self._ends_at: float | None = None  # when the next ALLOW ends, by this process's clock
         self.known = KnownHistory()
         self._feed = feed
         self._startup = startup
@@ -70,6 +72,29 @@ class Loader:
         self._trouble: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._freeing: set[asyncio.Task[None]] = set()
+
+    @property
+    def image(self) -> AuthorizerImage:
+        """The image in use, as of now: another object once an ALLOW of it has ended."""
+        # INVARIANT: nobody gets an image in any other way, so that the clock is looked at before each decision, also
+        # in a process that was frozen.
+        if self._ends_at is not None and self._options.clock() >= self._ends_at:
+            self._pass_ends(self._image.index.ends.first or 0)
+        return self._image
+
+    def _pass_ends(self, reached: float = 0.0) -> None:
+        """`reached` has passed by the clock, whatever rounding says."""
+        image, now = self._image, max(reached, self._store_time.at_most(self._options.clock()))
+        if now < inf:
+            # On one index the time never goes back: what has passed there is not looked for again.
+            now = max(now, image.now) if image.now < inf else now
+            image.index.ends.passed(now)
+        self._image = image.as_of(now)
+        self._find_next_end()
+
+    def _find_next_end(self) -> None:
+        first = self._image.index.ends.first
+        self._ends_at = None if first is None else self._store_time.clock_at(first)
 
     def open(self) -> None:
         self._readiness.loading()
@@ -158,6 +183,9 @@ class Loader:
             poll = await bounded(self._feed.poll(image.offset, good), options.poll_timeout_s)
         if poll.store_time is not None:
             self._store_time.looked(poll.store_time, asked_at)
+            if self._image.now == inf:
+                self._pass_ends()
+            self._find_next_end()
         self._metrics.feed_high_watermark = poll.head.last_offset
         lost, mismatch = lost_history(known, self._still_known(), image, poll), mismatch_of(image, poll)
         if lost is not None:
@@ -253,7 +281,8 @@ class Loader:
         task.add_done_callback(self._freeing.discard)
 
     def _publish(self, image: AuthorizerImage) -> None:
-        self.image = image
+        self._image = image.as_of(self._image.now) if image.index is self._image.index else image
+        self._pass_ends()
         position = position_of(image)
         if position is not None:
             self.known.saw(position)

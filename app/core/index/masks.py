@@ -21,6 +21,7 @@ _PLAIN_BITS: dict[int, int] = {
 }
 _BITS = {4: 32, 6: 128}
 _NO_RANGE: dict[str, int] = {}
+_NOTHING_ENDS: dict[str, tuple["EndingMask", ...]] = {}
 _FEW = 4
 """Up to this many lengths of ranges, or spellings of one range, a look-up is cheaper than remembering its result."""
 
@@ -55,16 +56,22 @@ Texts = MutableMapping[str, int]
 Networks = MutableMapping[int, Texts]
 """The ranges of one prefix length, by their network without the bits behind it."""
 
+EndingMask = tuple[int, int]
+"""When an ALLOW ends (seconds since 1970), and its packed mask."""
+
 
 class HostMasks:
-    """Packed masks by client host: for every host, for exact ones, and for CIDR ranges (KIP-1276)."""
+    """Packed masks by client host: for every host, for exact ones, and for CIDR ranges (KIP-1276).
 
-    __slots__ = ("any_host", "asked", "asked_mask", "costly", "exact", "ranges")
+    ALLOWs that end stand apart, by the text of their host, which has a mask of 0 if nothing else is there.
+    """
+
+    __slots__ = ("any_host", "asked", "asked_mask", "costly", "ending", "exact", "ranges")
 
     def __init__(self, any_host: int) -> None:
         self.any_host = any_host
         # A request has one address for all its names, so an expensive result is remembered.
-        # INVARIANT: every change forgets it.
+        # INVARIANT: every change forgets it; an address of another time is another object.
         self.asked: ClientAddress | None = None
         self.asked_mask = 0
         self.costly = False
@@ -72,6 +79,7 @@ class HostMasks:
         # (IP version, bits to drop) -> network without them -> mask by the text of the range: one look-up a prefix
         # length, however many ranges. Several texts may mean one range.
         self.ranges: MutableMapping[tuple[int, int], Networks] = {}
+        self.ending: MutableMapping[str, tuple[EndingMask, ...]] | None = None
 
     def at(self, address: ClientAddress) -> int:
         if self.asked is address:
@@ -81,6 +89,9 @@ class HostMasks:
             if version == address.version:
                 for each in networks.get(address.value >> drop, _NO_RANGE).values():
                     mask |= each
+        if self.ending:
+            for text in self.texts_at(address):
+                mask |= self._ending_mask(text, address)
         if self.costly:
             self.asked, self.asked_mask = address, mask
         return mask
@@ -91,6 +102,13 @@ class HostMasks:
             self.asked_mask = self.at(address)
             self.asked = address
         return self.asked_mask
+
+    def _ending_mask(self, text: str, address: ClientAddress) -> int:
+        mask = 0
+        for ends_at, each in (self.ending or _NOTHING_ENDS).get(text, ()):
+            if ends_at > address.asked_at:
+                mask |= each
+        return mask
 
     def texts_at(self, address: ClientAddress) -> list[str]:
         """The hosts of ACLs that match this client, as they are spelled; `*` and the address in any case."""
@@ -103,26 +121,29 @@ class HostMasks:
     def first_text_at(self, address: ClientAddress, bit: int) -> str:
         """Of `texts_at` the first in list order whose mask has this bit, as `at` has it."""
         masks = {WILDCARD: self.any_host, address.text: self.exact.get(address.text, 0)}
-        found = [text for text, mask in masks.items() if mask & bit]
         for (version, drop), networks in self.ranges.items():
             if version == address.version:
-                ranges = networks.get(address.value >> drop, _NO_RANGE)
-                found += [text for text, mask in ranges.items() if mask & bit]
-        return min(found)
+                masks.update(networks.get(address.value >> drop, _NO_RANGE))
+        return min(text for text, mask in masks.items() if (mask | self._ending_mask(text, address)) & bit)
 
-    def put(self, host: str, mask: int) -> None:
+    def put(self, host: str, mask: int, ending: tuple[EndingMask, ...] = ()) -> None:
         self.asked = None
+        if ending:
+            self.ending = {} if self.ending is None else self.ending
+            self.ending[host] = ending
+        elif self.ending:
+            self.ending.pop(host, None)
         cidr = _range(host) if "/" in host else None
         if host == WILDCARD:
             self.any_host = mask
         elif cidr is None:
             # Also what is no range for all its slash: no address is spelled like that, so it matches nobody.
-            _put(self.exact, host, mask)
+            _put(self.exact, host, mask, is_there=bool(mask or ending))
         else:
             drop = _BITS[cidr.version] - cidr.prefix_length
             networks = self.ranges.setdefault((cidr.version, drop), {})
             texts = networks.setdefault(cidr.network >> drop, {})
-            _put(texts, host, mask)
+            _put(texts, host, mask, is_there=bool(mask or ending))
             self.costly = self.costly or len(texts) > _FEW or len(self.ranges) > _FEW
             if not texts:
                 del networks[cidr.network >> drop]
@@ -134,17 +155,17 @@ Entry = int | HostMasks
 """The packed mask of a principal on a pattern: one number where every ACL is for every host."""
 
 
-def with_host(entry: Entry | None, host: str, mask: int) -> Entry | None:
-    """The entry in which the ACLs with this host bring this mask together (0: there are none any more).
+def with_host(entry: Entry | None, host: str, mask: int, ending: tuple[EndingMask, ...] = ()) -> Entry | None:
+    """The entry in which the ACLs with this host bring this mask together, beside ALLOWs that end.
 
     None if the entry is left without any ACL.
     """
-    if host == WILDCARD and not isinstance(entry, HostMasks):
+    if host == WILDCARD and not isinstance(entry, HostMasks) and not ending:
         return mask or None
     if not isinstance(entry, HostMasks):
         entry = HostMasks(entry or 0)
-    entry.put(host, mask)
-    return entry if entry.exact or entry.ranges else entry.any_host or None
+    entry.put(host, mask, ending)
+    return entry if entry.exact or entry.ranges or entry.ending else entry.any_host or None
 
 
 def host_matches(host: str, address: ClientAddress) -> bool:
@@ -162,8 +183,8 @@ def _range(host: str) -> Cidr | None:
         return None
 
 
-def _put(masks: MutableMapping[str, int], host: str, mask: int) -> None:
-    if mask:
+def _put(masks: MutableMapping[str, int], host: str, mask: int, *, is_there: bool) -> None:
+    if is_there:
         masks[host] = mask
     else:
         masks.pop(host, None)

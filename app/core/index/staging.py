@@ -28,8 +28,8 @@ class StagedIndex(AclIndex):
         self.principals = OverlayShards(base.principals, changes, _OverlayPrincipal)
         self.everyone = _OverlayPrincipal(base.everyone, changes)
         self.principals.put(WILDCARD_PRINCIPAL, self.everyone)
-        # A mask that is known before its time does no harm.
-        self.masks = base.masks
+        # A mask, or an end, that is known before its time does no harm.
+        self.masks, self.ends = base.masks, base.ends
 
     def settle(self) -> Iterator[None]:
         return self._changes.settle()
@@ -58,6 +58,7 @@ class _OverlayTable(Overlay, AclTable):
         self.free_rows = base.free_rows
         self.by_id = OverlaySlots(base.by_id, changes, _copied)
         self.terms = OverlayShards(base.terms, changes)
+        self.ends = OverlayShards(base.ends, changes)
         self.count = base.count
         self._taken: list[int] = []
         self._removed: list[int] = []
@@ -176,6 +177,7 @@ class _OverlayMasks(Overlay, HostMasks):
         self.base: HostMasks = base
         self.any_host, self.asked, self.costly = base.any_host, None, base.costly
         self.exact = OverlayDict(base.exact, changes)
+        self.ending = None if base.ending is None else OverlayDict(base.ending, changes)
         self.ranges = OverlayDict(base.ranges, changes, _over_networks)
         changes.expect(self)
 
@@ -183,6 +185,7 @@ class _OverlayMasks(Overlay, HostMasks):
         changes.attribute(self.base, "any_host", self.any_host)
         changes.attribute(self.base, "asked", None)
         changes.attribute(self.base, "costly", self.costly)
+        changes.attribute(self.base, "ending", beneath(self.ending))
 
 
 def _over_names(names: TypeNames | None, changes: Changes) -> TypeNames | None:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from sys import intern
 from uuid import UUID
 
+from app.core.digest import seconds_of
 from app.core.index.containers import ShardedDict, Slots
-from app.core.index.packing import pack_codes, unpack_codes
+from app.core.index.packing import pack_codes, permission_type_in, unpack_codes
 from app.core.kafka.bindings import NO_TERMS, AclBinding, AclRow, AclTerms, StandardAcl
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 
@@ -35,7 +36,7 @@ def sort_key(binding: AclBinding) -> SortKey:
 class AclTable:
     """ACLs by row number. Row numbers of removed ACLs are used again."""
 
-    __slots__ = ("by_id", "codes", "count", "free_rows", "hosts", "ids", "names", "principals", "terms")
+    __slots__ = ("by_id", "codes", "count", "ends", "free_rows", "hosts", "ids", "names", "principals", "terms")
 
     def __init__(self) -> None:
         self.ids = bytearray()
@@ -48,6 +49,8 @@ class AclTable:
         self.by_id: Slots[array[int] | None] = by_id
         self.terms: ShardedDict[bytes, AclTerms] = ShardedDict()
         """By id, of those ACLs that have any."""
+        self.ends: ShardedDict[int, int] = ShardedDict()
+        """By row: the seconds since 1970 at which ALLOWs end, of those that do."""
         self.count = 0
 
     def __len__(self) -> int:
@@ -80,17 +83,27 @@ class AclTable:
 
     def remove(self, at: int) -> None:
         acl_id = bytes(self.ids[16 * at : 16 * at + 16])
-        self.set_terms(acl_id, NO_TERMS)
+        self.set_terms(at, NO_TERMS)
         shard = _shard(acl_id)
         (self.by_id[shard] or array("I")).remove(at)
         self.count -= 1
         self.release(at)
 
-    def set_terms(self, acl_id: bytes, terms: AclTerms) -> None:
+    def set_terms(self, at: int, terms: AclTerms) -> bool:
+        """Whether it is an ALLOW and ends at another time now, or no more."""
+        acl_id = bytes(self.ids[16 * at : 16 * at + 16])
         if terms != NO_TERMS:
             self.terms.put(acl_id, terms)
         elif self.terms.get(acl_id) is not None:
             self.terms.remove(acl_id)
+        before, ends_at = self.ends.get(at), None
+        if terms.expires_at is not None and permission_type_in(self.codes[at]) == AclPermissionType.ALLOW:
+            ends_at = seconds_of(terms.expires_at)
+        if ends_at is not None:
+            self.ends.put(at, ends_at)
+        elif before is not None:
+            self.ends.remove(at)
+        return ends_at != before
 
     def release(self, at: int) -> None:
         self.codes[at] = 0
@@ -124,6 +137,7 @@ class AclTable:
 
     def dismantle(self) -> Iterator[None]:
         yield from self.terms.dismantle()
+        yield from self.ends.dismantle()
         for column in (self.names, self.principals, self.hosts):
             while column:
                 del column[-_FREE_AT_ONCE:]

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, MutableMapping
 
 from app.core.index.buckets import Bucket, first_row, rows_at, with_row, without_row
 from app.core.index.containers import ShardedDict, Slots, SortedNames
-from app.core.index.masks import ANY_DENIED, PACKED_MASKS, Entry, HostMasks, with_host
+from app.core.index.ends import Ends
+from app.core.index.masks import ANY_DENIED, PACKED_MASKS, EndingMask, Entry, HostMasks, with_host
 from app.core.index.packing import operation_in, pack_codes, permission_type_in
 from app.core.index.prefixes import PrefixSet
 from app.core.index.table import AclTable
-from app.core.kafka.bindings import AclBinding, AclRow, StandardAcl
+from app.core.kafka.bindings import AclBinding, AclRow, AclTerms, StandardAcl
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, PatternType, ResourceType
 from app.core.kafka.hosts import ClientAddress
 
@@ -160,7 +161,7 @@ class TypeNames(PrefixSet):
 class AclIndex:
     """All ACLs of an image, to be decided on, found and listed."""
 
-    __slots__ = ("everyone", "masks", "principals", "table", "types")
+    __slots__ = ("ends", "everyone", "masks", "principals", "table", "types")
 
     def __init__(self) -> None:
         self.table = AclTable()
@@ -169,6 +170,7 @@ class AclIndex:
         self.principals: ShardedDict[str, PrincipalNode] = ShardedDict()
         self.principals.put(WILDCARD_PRINCIPAL, self.everyone)
         self.masks: dict[int, int] = {}
+        self.ends = Ends()
 
     def __len__(self) -> int:
         return len(self.table)
@@ -203,6 +205,17 @@ class AclIndex:
         if types is None:
             types = node.types[resource_type] = TypeNode()
         self._compile(types, pattern_type, name, host, rows_at(bucket, principal, host, self.table))
+
+    def set_terms(self, binding: AclBinding, terms: AclTerms) -> None:
+        """Give an ACL that is there these terms. Raises KeyError if it is not."""
+        at, node = self._find(binding), self.principals.get(binding.principal)
+        types = None if node is None else node.types[binding.resource_type]
+        if at is None or types is None:
+            raise KeyError(binding)
+        if self.table.set_terms(at, terms):
+            pattern_type, name, host = int(binding.pattern_type), binding.resource_name, binding.host
+            pattern = (int(binding.resource_type), pattern_type, name)
+            self._compile(types, pattern_type, name, host, self.rows_at(pattern, binding.principal, host))
 
     def remove(self, binding: AclBinding) -> None:
         """Remove an ACL that is there, and recompile its principal's entry on that pattern only."""
@@ -258,11 +271,16 @@ class AclIndex:
         return None
 
     def _compile(self, types: TypeNode, pattern_type: int, name: str, host: str, rows: Iterable[int]) -> None:
-        mask = 0
+        mask, ending = 0, list[EndingMask]()
         for at in rows:
-            codes = self.table.codes[at]
-            mask |= PACKED_MASKS[operation_in(codes), permission_type_in(codes)]
-        entry = with_host(types.entries(pattern_type).get(name), host, mask)
+            codes, ends_at = self.table.codes[at], self.table.ends.get(at)
+            packed = PACKED_MASKS[operation_in(codes), permission_type_in(codes)]
+            if ends_at is None:
+                mask |= packed
+            else:
+                ending.append((ends_at, packed))
+                self.ends.add(ends_at)
+        entry = with_host(types.entries(pattern_type).get(name), host, mask, tuple(sorted(ending)))
         types.put(pattern_type, name, None if entry is None else self.share(entry))
 
     def share(self, entry: Entry) -> Entry:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address, ip_address
+from math import inf
 
 from app.core.kafka.errors import InvalidRequestException
 
@@ -26,16 +27,20 @@ _LEADING_ZEROS = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
 
 @dataclass(frozen=True, slots=True)
 class ClientAddress:
-    """Where a client connects from.
+    """Where a client connects from, and when it asks.
 
     `text` is what Java's `InetAddress.getHostAddress()` makes of it, and what ACL hosts are compared with: dotted
     IPv4, or IPv6 uncompressed in lower case, a zone kept after `%`. `value` is the address as a number (without the
     zone), `version` is 4 or 6.
+
+    INVARIANT: an ALLOW that has ended by `asked_at` (seconds since 1970, by the store's clock) is not seen from here.
+    Who does not say when it asks sees none that ever ends.
     """
 
     text: str
     value: int
     version: int
+    asked_at: float = inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from app.core.kafka.codes import AclOperation
 from app.runtime import applying, pace
 from app.runtime.authorizer import Authorizer
 from app.runtime.readiness import State
-from tests.fakes import FakeStore
+from tests.fakes import BIRTH, FakeStore
 from tests.unit.runtime.world import (
     ALICE,
     create,
@@ -163,7 +163,9 @@ async def test_a_poisoned_record_at_its_end_leaves_nothing_of_it() -> None:
     store.commit([create("x")])
     async with serving(store) as authorizer:
         store.poisoned_snapshot = True
-        drafts = store.tables.copy().draft(create(*FIRST, "x"))[1] + store.tables.copy().draft(create("y"))[1]
+        drafts = (
+            store.tables.copy().draft(create(*FIRST, "x"), BIRTH)[1] + store.tables.copy().draft(create("y"), BIRTH)[1]
+        )
         again = store.tables.records[0]
         store.append(store.chained([*drafts, again]))
         await until(lambda: "is there already" in str(authorizer.readiness.checks()))

@@ -1,0 +1,215 @@
+"""ALLOWs that end: at any time an image answers as a plain scan of the ACLs that are alive then."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import product
+from math import inf
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.authorize import Authorization, Verdict
+from app.core.image import AuthorizerImage
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.hosts import parse_address
+from app.core.kafka.operations import from_bit_field, supported_operations
+from app.core.records import AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord
+from tests.chains import ACTOR, WHEN, transaction
+from tests.dumps import dump
+from tests.images import image_of, numbered
+from tests.reference import Reference
+from tests.staged import in_steps
+from tests.strategies import ASKED_NAMES, LAW, THOROUGH, binding_lists, callers, configs
+from tests.updates import topic
+
+BEGAN = 1_700_000_000
+READ, TOPIC = AclOperation.READ, ResourceType.TOPIC
+Caller = tuple[str, str]
+
+ends = st.none() | st.integers(0, 6)
+"""Seconds after `BEGAN`; times are asked about in the same range."""
+
+changes = st.lists(st.tuples(st.integers(0, 30), st.sampled_from(("go", "end")), ends), max_size=12)
+"""Of which ACL (by its place), and what happens to it: it goes or comes back, or ends at another time."""
+
+NESTED = [
+    replace(topic("a" * length, pattern_type=PatternType.PREFIXED), host=host, operation=operation)
+    for length in range(1, 200, 7)
+    for host, operation in (("*", READ), ("10.0.0.0/8", AclOperation.WRITE), ("10.0.0.1", AclOperation.ALL))
+]
+"""More prefixes of one name than are looked up one by one: what a name meets on the way is remembered."""
+SPELLED = [replace(topic("a"), host=f"10.{n}.0.0/8") for n in range(12)]
+"""One range in many spellings, whose result is remembered for an address."""
+
+
+def at(second: float) -> float:
+    return BEGAN + second
+
+
+def ending(acl: StandardAcl, second: int | None) -> StandardAcl:
+    return replace(acl, expires_at=None if second is None else datetime.fromtimestamp(at(second), UTC))
+
+
+def is_alive(acl: StandardAcl, now: float) -> bool:
+    denies = acl.binding.permission_type is AclPermissionType.DENY
+    return denies or acl.expires_at is None or acl.expires_at.timestamp() > now
+
+
+def assert_equals_plain_scan(
+    image: AuthorizerImage, there: Iterable[StandardAcl], caller: Caller, names: Sequence[str] = ASKED_NAMES
+) -> None:
+    stored, config = list(there), image.config
+    alive = [acl for acl in stored if is_alive(acl, image.now)]
+    reference = Reference(
+        [acl.binding for acl in alive],
+        config.super_users,
+        config.allow_everyone_if_no_acl_found,
+        ended=[acl.binding for acl in stored if acl not in alive],
+    )
+    principal, host = caller[0], parse_address(caller[1]).text
+    asked = Authorization(image, principal, parse_address(caller[1]))
+    for operation, name in product((READ, AclOperation.WRITE, AclOperation.DESCRIBE), names):
+        allowed = reference.authorize(principal, host, operation, TOPIC, name)
+        decision = asked.decision(operation, TOPIC, name)
+        assert decision.verdict.allowed is allowed, (operation, name)
+        if decision.verdict in (Verdict.ALLOWED_BY_ACL, Verdict.DENIED_BY_ACL):
+            assert decision.acl in alive
+    for operation in (READ, AclOperation.DESCRIBE):
+        allowed = reference.authorize_by_resource_type(principal, host, operation, TOPIC)
+        assert asked.authorize_by_resource_type(operation, TOPIC).allowed is allowed
+    for name in names:
+        supported = supported_operations(TOPIC)
+        wanted = reference.authorized_operations(principal, host, (TOPIC, name), supported)
+        assert list(from_bit_field(asked.authorized_operations(TOPIC, name))) == wanted
+
+
+def assert_alive_alone_decide(
+    acls: Sequence[AclBinding], seconds: Sequence[int | None], config: AuthorizerConfig, caller: Caller
+) -> None:
+    stored = [ending(acl, second) for acl, second in zip(numbered(acls), seconds, strict=False)]
+    image = image_of(stored, config)
+    for second in (-1, 0, 0.5, 1, 2, 3, 4, 5, 6):
+        image = image.as_of(at(second))
+        assert_equals_plain_scan(image, stored, caller)
+
+
+@given(binding_lists, st.lists(ends, min_size=25, max_size=25), configs, callers)
+@LAW
+def test_at_any_time_those_decide_that_are_alive(
+    acls: list[AclBinding], seconds: list[int | None], config: AuthorizerConfig, caller: Caller
+) -> None:
+    assert_alive_alone_decide(acls, seconds, config, caller)
+
+
+@pytest.mark.slow
+@given(binding_lists, st.lists(ends, min_size=25, max_size=25), configs, callers)
+@THOROUGH
+def test_at_any_time_those_decide_that_are_alive_thoroughly(
+    acls: list[AclBinding], seconds: list[int | None], config: AuthorizerConfig, caller: Caller
+) -> None:
+    assert_alive_alone_decide(acls, seconds, config, caller)
+
+
+class Changing:
+    """ACLs that change by records, with the image that follows them."""
+
+    def __init__(self, acls: Sequence[StandardAcl]) -> None:
+        self._acls = list(acls)
+        self.there = {acl.binding: acl for acl in acls}
+        self.image = image_of(acls, AuthorizerConfig(allow_everyone_if_no_acl_found=True))
+
+    def change(self, wanted: Sequence[tuple[int, str, int | None]], *, staged: bool) -> None:
+        drafts = [draft for each in wanted if self._acls for draft in self._draft(*each)]
+        if drafts:
+            records = transaction(self.image.offset, self.image.hash, drafts)
+            self.image = in_steps(self.image, records) if staged else self.image.apply(records)
+
+    def _draft(self, place: int, what: str, second: int | None) -> list[Record]:
+        acl = self._acls[place % len(self._acls)]
+        known = self.there.get(acl.binding)
+        if what == "go" and known is not None:
+            del self.there[acl.binding]
+            return [RemoveAccessControlEntryRecord(0, 0, known, WHEN, ACTOR, b"")]
+        changed = ending(acl, second)
+        if changed == known:
+            return []
+        self.there[acl.binding] = changed
+        return [AccessControlEntryRecord(0, 0, changed, WHEN, ACTOR, b"")]
+
+
+@given(binding_lists, st.lists(ends, min_size=25, max_size=25), st.lists(changes, max_size=4), callers, st.booleans())
+@settings(LAW, max_examples=60)
+def test_changes_come_in_between(
+    acls: list[AclBinding],
+    seconds: list[int | None],
+    wanted: list[list[tuple[int, str, int | None]]],
+    caller: Caller,
+    staged: bool,  # noqa: FBT001 - hypothesis draws it
+) -> None:
+    changing = Changing([ending(acl, second) for acl, second in zip(numbered(acls), seconds, strict=False)])
+    for second, some in enumerate(wanted):
+        changing.image = changing.image.as_of(at(second + 0.5))
+        assert_equals_plain_scan(changing.image, changing.there.values(), caller)
+        changing.change(some, staged=staged)
+        assert_equals_plain_scan(changing.image, changing.there.values(), caller)
+    assert dump(changing.image.index) == dump(image_of(changing.there.values()).index)
+
+
+@pytest.mark.parametrize("acls", [NESTED, SPELLED, [*NESTED, *SPELLED]], ids=["nested", "spelled", "both"])
+@pytest.mark.parametrize("caller", [("User:alice", "10.0.0.1"), ("User:alice", "11.0.0.1")])
+def test_what_masks_remember_of_an_address_ends_too(acls: list[AclBinding], caller: Caller) -> None:
+    stored = [ending(acl, number % 5) for number, acl in enumerate(numbered(acls))]
+    image = image_of(stored)
+    names = ["a" * length for length in (1, 2, 64, 65, 128, 200)]
+    for second in (-1, 0, 1, 2, 3, 4):
+        image = image.as_of(at(second))
+        for _ in range(2):
+            assert_equals_plain_scan(image, stored, caller, names)
+
+
+def test_an_acl_ends_at_its_second_and_not_before() -> None:
+    image = image_of([ending(acl, 5) for acl in numbered([topic("a")])])
+
+    def may_read(second: float) -> bool:
+        asked = Authorization(image.as_of(at(second)), "User:alice", parse_address("10.0.0.1"))
+        return asked.decide(READ, TOPIC, "a").allowed
+
+    assert [may_read(each) for each in (0, 4.999, 5, 5.001, inf)] == [True, True, False, False, False]
+
+
+def test_an_image_whose_time_nobody_has_said_allows_nothing_that_ends() -> None:
+    stored = [ending(acl, 5) for acl in numbered([topic("a"), replace(topic("a"), principal="User:bob")])]
+    stored[1] = replace(stored[1], expires_at=None)
+    image = image_of(stored)
+    assert image.now == inf
+    verdicts = [
+        Authorization(image, each, parse_address("10.0.0.1")).decide(READ, TOPIC, "a")
+        for each in ("User:alice", "User:bob")
+    ]
+    assert verdicts == [Verdict.DEFAULT_DENY, Verdict.ALLOWED_BY_ACL]
+
+
+def test_a_deny_holds_beyond_its_end() -> None:
+    deny = replace(topic("a"), permission_type=AclPermissionType.DENY)
+    stored = [StandardAcl(UUID(int=1), topic("a")), ending(StandardAcl(UUID(int=2), deny), 1)]
+    image = image_of(stored).as_of(at(100))
+    assert Authorization(image, "User:alice", parse_address("10.0.0.1")).decide(READ, TOPIC, "a") is (
+        Verdict.DENIED_BY_ACL
+    )
+
+
+def test_ten_thousand_acls_that_end_at_once_cost_nothing_when_they_do() -> None:
+    stored = [ending(acl, n % 3) for n, acl in enumerate(numbered(topic(f"t{n}") for n in range(10_000)))]
+    image = image_of(stored).as_of(at(-1))
+    assert image.index.ends.first == at(0)
+    image.index.ends.passed(at(1))
+    assert image.index.ends.first == at(2)
+    image = image.as_of(at(1))
+    asked = Authorization(image, "User:alice", parse_address("10.0.0.1"))
+    allowed = [asked.decide(READ, TOPIC, f"t{n}").allowed for n in range(10_000)]
+    assert allowed == [n % 3 == 2 for n in range(10_000)]
