@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from app import __version__
 from app.cli.credentials import callers_of, certificate_of
 from app.cli.server import ServerOptions, serve
+from app.cli.state_file import state_of
 from app.logs.audit import AuditLog
 from app.logs.decision_files import DecisionFiles, FileBounds
 from app.logs.decision_log import DecisionLog
@@ -41,7 +42,8 @@ def create_app(
 ) -> "Replica":
     """A replica, which loads when its ASGI lifespan starts. `siblings` are the other workers of the service.
 
-    Raises ValueError without a database URL, UsageError if the files of tokens or certificates can't be used.
+    Raises ValueError without a database URL, UsageError if the files of tokens, certificates or the key of the state
+    file can't be used.
     """
     if settings.database_url is None:
         raise ValueError("a replica needs a database URL")
@@ -50,6 +52,7 @@ def create_app(
         request_timeout_s=settings.request_timeout_ms / 1000,
         poll_s=settings.feed_poll_ms / 1000,
         load_turn=nullcontext if siblings is None else siblings.load_turn,
+        state=state_of(settings),
     )
     feed = PostgresChangeFeed(settings.database_url)
     metrics = Metrics()

@@ -17,6 +17,7 @@ from app.cli.database import EachSecond, database, settings_of
 from app.cli.example import Example, read_example, show_example
 from app.cli.main import create_app
 from app.cli.server import ServerOptions
+from app.cli.state_file import state_folder_held
 from app.core.doubts import doubts_of_principal
 from app.formats.command_errors import UsageError
 from app.formats.database_url import DatabaseUrl
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         _check(settings)
         example = _example(arguments.example, settings)
         _log.info("settings", extra=settings.redacted() if settings.log_format == "JSON" else settings.given())
-        with _listener_and_database(settings) as (listener, database_url, each_second):
+        with state_folder_held(settings), _listener_and_database(settings) as (listener, database_url, each_second):
             complete = settings.model_copy(update={"database_url": database_url})
             _serve(complete, listener, each_second, partial(_started, settings, listener, example, out))
             # What is left is bounded in time; a second signal must not leave it half done.

@@ -28,7 +28,7 @@ MAX_ACLS = 1_000
 
 EndReason = Literal["draining", "slow", "reload", "caller"]
 
-_MAX_LINE_BYTES = 64 << 20
+MAX_LINE_BYTES = 64 << 20
 
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -108,6 +108,8 @@ class Bookmark(msgspec.Struct, tag_field="type", tag="bookmark", gc=False):
     digest: str | None
     age_ms: int
     store_time: _Moment | None = None
+    at: _Moment | UnsetType = UNSET
+    """When it was written, by the clock of who keeps a file."""
 
 
 class End(msgspec.Struct, tag_field="type", tag="end", gc=False):
@@ -145,10 +147,10 @@ def decode(line: bytes) -> Event | None:
 def events_in(stream: IO[bytes]) -> Iterator[tuple[int, Event]]:
     """The events of a file that this version knows, with the numbers of their lines. Raises NoEventError."""
     number = 0
-    while line := stream.readline(_MAX_LINE_BYTES):
+    while line := stream.readline(MAX_LINE_BYTES):
         number += 1
-        if len(line) == _MAX_LINE_BYTES and not line.endswith(b"\n"):
-            raise NoEventError(f"line {number} is longer than {_MAX_LINE_BYTES} bytes, which no event is")
+        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+            raise NoEventError(f"line {number} is longer than {MAX_LINE_BYTES} bytes, which no event is")
         if line.isspace():
             continue
         try:

@@ -214,6 +214,13 @@ class Metrics:
     feed_high_watermark: int = _gauge("Last offset of the store at the latest look at the feed; -1 before it.", -1)
     acls_being_loaded: int = _gauge("ACLs read so far by the load under way; 0 when there is none.")
     last_image_load_seconds: float = _gauge("How long the latest load of a snapshot took.", 0.0)
+    image_from_state_file: int = _gauge("1 while the image is that of the state file and the source was not seen yet.")
+    state_file_refusals: int = _counter("State files that a start could not use; the log says why.")
+    state_file_faults: int = _counter("Attempts to write the state file that failed.")
+    state_file_bytes: int = _gauge("Size of the state file that this process writes; 0 if another does, or none.")
+    state_file_timestamp_seconds: float = _gauge(
+        "When the state in the file that this process writes was last known to be the source's; 0 if it writes none."
+    )
     mutator_groups_written: int = _counter("Transactions that the writer has committed.")
     mutator_group_failures: int = _counter("Transactions of the writer that failed.")
     mutator_mutations_written: int = _counter("Updates that the writer has committed.")

@@ -42,6 +42,7 @@ from app.runtime.options import RuntimeOptions
 from app.runtime.ports import AclStore, ChangeFeed
 from app.runtime.purgatory import Purgatory
 from app.runtime.readiness import Readiness, StartRequest
+from app.runtime.state.keeping import StateKeeper
 from app.runtime.updates import ConfigChange, Updates
 from app.runtime.watch.watchers import Watchers
 
@@ -83,6 +84,7 @@ class Authorizer:
         self._purgatory = Purgatory(options.max_delayed_operations, self.metrics)
         self.watchers = Watchers(feed, self.readiness, self.metrics, options)
         self._loader = Loader(feed, startup, self.watchers, self._purgatory, self.metrics, options)
+        self._keeper = None if options.state is None else StateKeeper(self.watchers, options.state, self.metrics)
         self._mutator = Mutator(store, self._loader.known, self.metrics, options)
         self._updates = Updates(self._mutator, self._loader, self._purgatory, self.metrics, options)
 
@@ -95,6 +97,8 @@ class Authorizer:
         self.watchers.open()
         self._loader.open()
         self._mutator.open()
+        if self._keeper is not None:
+            self._keeper.open()
 
     async def start(self, request: StartRequest, wait_s: float) -> list[tuple[str, bool]]:
         """Each listener's readiness, once all are ready or the wait is over (KIP-504).
@@ -111,6 +115,8 @@ class Authorizer:
     async def close(self) -> None:
         self.readiness.draining()
         await self.watchers.close()
+        if self._keeper is not None:
+            await self._keeper.close()
         await self._mutator.close()
         await self._purgatory.drained(self._options.drain_timeout_s)
         self._purgatory.close()

@@ -26,6 +26,7 @@ from app.runtime.pace import run_through
 from app.runtime.ports import ChangeFeed
 from app.runtime.purgatory import Purgatory
 from app.runtime.snapshot import load_image
+from app.runtime.state.reading import restore
 from app.runtime.wakeup import WakeUp
 from app.runtime.watch.watchers import Watchers
 
@@ -61,6 +62,7 @@ class Loader:
         self._purgatory = purgatory
         self._metrics = metrics
         self._options = options
+        self._state = options.state
         self._wake_up = WakeUp(feed)
         self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
         self._poison_backoff = Backoff(options.first_backoff_s, options.max_poison_backoff_s, options.jitter)
@@ -136,7 +138,7 @@ class Loader:
             async with options.load_turn(
                 options.reload_turn_s if self.image.loading_complete else options.first_turn_s
             ):
-                await self._load()
+                await self._load_or_restore()
             return True
         try:
             return await self._follow()
@@ -253,6 +255,26 @@ class Loader:
         _logger.info("image_loaded", extra={"epoch": str(image.epoch), "offset": image.offset, "acls": image.acl_count})
         self._current(equal_at)
 
+    async def _load_or_restore(self) -> None:
+        """Once, while there is no image yet and the source is away, the state file's serves until the source is back.
+
+        The fault is raised all the same.
+        """
+        try:
+            await self._load()
+        except (StoreUnavailableException, TimeoutError):
+            state, self._state = self._state, None
+            if state is not None and not self.image.loading_complete:
+                restored = await restore(state, self._startup, self._metrics)
+                if restored is not None:
+                    self._reload = None
+                    self._readiness.restored(restored.age_s)
+                    self._replace(restored.image)
+                    self._metrics.image_from_state_file = 1
+                    extra = {"offset": self.image.offset, "acls": self.image.acl_count, "age_s": round(restored.age_s)}
+                    _logger.warning("started_from_state_file", extra=extra)
+            raise
+
     async def _caught_up(self, image: AuthorizerImage) -> tuple[AuthorizerImage, float]:
         """The image at the head as of when the snapshot was built, and the time of that poll: so a load that took long
         neither becomes ready with an old state nor takes the offset back.
@@ -325,6 +347,7 @@ class Loader:
         if self._trouble is not None:
             _logger.info("feed_recovered", extra={"offset": self.image.offset})
         self._trouble = None
+        self._metrics.image_from_state_file = 0
         self._readiness.current(at)
 
     def _poll_within_s(self) -> float:

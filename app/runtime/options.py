@@ -6,8 +6,33 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 COUNTING_CLOCK = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateOptions:
+    """The folder where a replica keeps its image, and how long that may be used without the source. Times in seconds.
+
+    `wall_clock` tells the time since 1970: no other clock goes on while nobody runs.
+    """
+
+    path: Path
+    max_age_s: float = 24 * 3_600.0
+    key: bytes | None = None
+    cluster_id: str | None = None
+    """Whose image alone may be used; None: any."""
+    clocks_differ_s: float = 60.0
+    """A file from further ahead is refused: one of the two times is wrong, so its age is not known."""
+    bookmark_s: float = 10.0
+    """How often the file says that the source was seen."""
+    least_tail_bytes: int = 4 * 1024 * 1024
+    """The file is made anew once more than this, and more than a quarter of its snapshot, stands behind that."""
+    rest_s: float = 10.0
+    rest_for_each: float = 10.0
+    """From one snapshot's end to the next one it is `rest_s`, or so many times what the last one took."""
+    wall_clock: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,5 +76,7 @@ class RuntimeOptions:
     first_turn_s: float = 300.0
     reload_turn_s: float = 5.0
     """What a load waits for its turn; not long if an image is served meanwhile that the store has left."""
+    state: StateOptions | None = None
+    """Without it the image is kept nowhere."""
     clock: Callable[[], float] = COUNTING_CLOCK
     jitter: Callable[[float, float], float] = random.uniform

@@ -25,10 +25,12 @@ class SnapshotReader(Protocol):
     def slices(self) -> AsyncIterator[AclSlice]: ...
 
 
-class ChangeFeed(Protocol):
-    """The ordered record of every change. A row that can't be read, or a hole, is a PoisonedRecordException."""
-
+class SnapshotSource(Protocol):
     def snapshot(self) -> AbstractAsyncContextManager[SnapshotReader]: ...
+
+
+class ChangeFeed(SnapshotSource, Protocol):
+    """The ordered record of every change. A row that can't be read, or a hole, is a PoisonedRecordException."""
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """The head, the hash at the offset, and whole transactions behind it: `limit` records or one transaction."""

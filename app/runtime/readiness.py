@@ -43,10 +43,11 @@ class StartRequest:
 
 
 class Readiness:
-    """`started` stays true once a load has been completed."""
+    """`started` stays true once there was an image. `is_from_state_file`: the source was not seen since the start."""
 
     def __init__(self, startup: AuthorizerConfig, clock: Callable[[], float]) -> None:
         self.started = False
+        self.is_from_state_file = False
         self._clock = clock
         self._config = startup
         self._equal_at = clock()
@@ -69,10 +70,16 @@ class Readiness:
         self.started = self.started or self._loaded
         self._tell()
 
+    def restored(self, age_s: float) -> None:
+        """What is published next is the state file's image, which equalled the head so long ago."""
+        self.is_from_state_file = True
+        self._equal_at = self._clock() - age_s
+
     def current(self, at: float) -> None:
         """The image was seen to equal the head; `at` is the clock's time before that poll."""
         self._equal_at = at
         self._trouble = None
+        self.is_from_state_file = False
         self._tell()
 
     def troubled(self, why: str) -> None:
@@ -123,6 +130,8 @@ class Readiness:
         trouble = self._trouble or "none"
         age = f"last known to equal the head {self.age_s:.1f} s ago"
         loaded = f"at offset {self._offset}" if self._loaded else f"not loaded; trouble: {trouble}"
+        if self.is_from_state_file:
+            loaded += ", from the state file: the source was not reached since the start"
         limit = self._config.max_staleness_ms
         checks = [
             ("initial-load", self._loaded, loaded),

@@ -13,7 +13,7 @@ from app.metrics.declared import Metrics
 from app.runtime.collection import collection_paused
 from app.runtime.deadlines import stop
 from app.runtime.pace import Pace, run_through
-from app.runtime.ports import ChangeFeed
+from app.runtime.ports import SnapshotSource
 
 _ROWS_AT_ONCE = 50
 _SLICES_AHEAD = 2
@@ -29,7 +29,7 @@ _Part = _Opening | AclSlice | FeedHead | Exception  # the head comes last
 
 
 async def load_image(
-    feed: ChangeFeed, startup: AuthorizerConfig, timeout_s: float, metrics: Metrics
+    feed: SnapshotSource, startup: AuthorizerConfig, timeout_s: float, metrics: Metrics
 ) -> AuthorizerImage:
     """The image at the head of a new snapshot. Each part of the snapshot may take `timeout_s`, else TimeoutError."""
     builder, pace = ImageBuilder(startup), Pace()
@@ -64,7 +64,7 @@ async def load_image(
     return image
 
 
-async def _read(feed: ChangeFeed, parts: asyncio.Queue[_Part]) -> None:
+async def _read(feed: SnapshotSource, parts: asyncio.Queue[_Part]) -> None:
     try:
         async with feed.snapshot() as reader:
             await parts.put(_Opening(reader.head, dict(reader.configs)))

@@ -139,6 +139,12 @@ class Settings(BaseSettings):
     decision_log_rotate_ms: Annotated[int, Given, Field(ge=100, le=86_400_000)] = 60_000
     decision_log_retention_bytes: Annotated[int, Given, Field(ge=4_096)] = 1024 * 1024 * 1024
     decision_log_buffer_bytes: Annotated[int, Given, Field(ge=65_536)] = 16 * 1024 * 1024
+    state_path: Annotated[Path | None, Given] = None
+    """Folder where the image is kept, to start from while the source is away; without it nothing is kept."""
+    state_max_age_ms: Annotated[int, Given, Field(ge=1_000)] = 24 * 3_600_000
+    """A start uses no file whose state was last known to be the source's longer ago than this."""
+    state_hmac_key_file: Annotated[Path | None, Given] = None
+    """A key of 32 to 4,096 bytes that seals the file, so that nobody else can write one."""
     tls_certificate: Annotated[Path | None, Given] = None
     """File of the certificate to serve with, and of its chain; without it HTTP is not encrypted."""
     tls_key: Annotated[Path | None, Given] = None
@@ -172,6 +178,8 @@ class Settings(BaseSettings):
                 "`decision.log.retention.bytes` is less than `decision.log.rotate.bytes`, so one file is too much; "
                 "raise the one or lower the other"
             )
+        if self.state_path is None and self.state_hmac_key_file is not None:
+            raise ValueError("`state.hmac.key.file` is given, but no `state.path` with a file that it could seal")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("`tls.certificate` and `tls.key` go together; give both or neither")
         if self.tls_client_ca is not None and self.tls_certificate is None:

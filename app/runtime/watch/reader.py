@@ -1,7 +1,7 @@
 """One reader of the feed: where it stands, what it gets next, and why it ends."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from app.core.token import Token
 from app.formats.feed_events import Bookmark, End, EndReason, digest_of, encode
 from app.runtime.continuity import transactions_of
 from app.runtime.watch.image_parts import ImageLeftException, ImageParts
-from app.runtime.watch.recent import Line, is_shown, transaction_line
+from app.runtime.watch.recent import MAX_BYTES, Line, is_shown, transaction_line
 from app.runtime.watch.watchers import Watchers
 
 Lines = Sequence[Line]
@@ -39,6 +39,8 @@ class WatchRequest:
     bookmark_s: float
     may_watch: Callable[[], Awaitable[None]]
     """Raises ApiException once the caller may not see what comes next."""
+    is_own: bool = False
+    """Of this very process: it is not counted as a reader, and cut only when what it needs has left the memory."""
 
 
 class _EndedError(Exception):
@@ -53,7 +55,7 @@ async def watch(watchers: Watchers, request: WatchRequest) -> AsyncGenerator[Lin
     Refusals come instead of the first lines: AuthorizerNotReadyException, OffsetOutOfRangeException,
     OverloadedException, StoreUnavailableException, and what `may_watch` raises.
     """
-    with watchers.counted():
+    with nullcontext() if request.is_own else watchers.counted():
         begun, seen = False, None if request.after is None else str(request.after)
         try:
             async with aclosing(_Reader(watchers, request).lines()) as batches:
@@ -66,7 +68,8 @@ async def watch(watchers: Watchers, request: WatchRequest) -> AsyncGenerator[Lin
             if not begun:
                 raise
             reason: EndReason = ended.reason if isinstance(ended, _EndedError) else "caller"
-            watchers.count_end(reason)
+            if not request.is_own:
+                watchers.count_end(reason)
             yield [Line("end", seen, encode(End(seen, reason)))]
 
 
@@ -81,6 +84,7 @@ class _Reader:
         self._state: tuple[bytes, int | None] | None = None
         """Hash and digest at the offset, once they are known."""
         self._bookmark_at = 0.0
+        self._max_behind = MAX_BYTES if request.is_own else _MAX_BEHIND
 
     @property
     def token(self) -> str | None:
@@ -100,7 +104,9 @@ class _Reader:
             if lines:
                 asked_at = self._clock()
                 yield lines
-                if self._clock() - asked_at > _SLOW_S and self._watchers.recent.is_behind(self._offset, _MAX_BEHIND):
+                if self._clock() - asked_at > _SLOW_S and self._watchers.recent.is_behind(
+                    self._offset, self._max_behind
+                ):
                     raise _EndedError("slow")
             elif self._offset == before:
                 await self._watchers.wait(max(_SHORTEST_WAIT_S, self._bookmark_at - self._clock()))

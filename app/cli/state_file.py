@@ -1,0 +1,64 @@
+"""What settings say about the state file: options for the runtime, and the folder that one service alone may have."""
+
+import errno
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from app.formats.command_errors import UsageError
+from app.formats.feed_seals import MAX_KEY_BYTES, MIN_KEY_BYTES
+from app.runtime.options import StateOptions
+from app.runtime.state.files import StateFolder
+from app.settings.model import Settings
+
+# With any other fault the replicas serve, and the file may still be read.
+_WRONG_PATH = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG})
+
+_log = logging.getLogger(__name__)
+
+
+def state_of(settings: Settings) -> StateOptions | None:
+    """Raises UsageError if the key can't be used."""
+    if settings.state_path is None:
+        return None
+    return StateOptions(
+        path=settings.state_path,
+        max_age_s=settings.state_max_age_ms / 1000,
+        key=None if settings.state_hmac_key_file is None else _key_in(settings.state_hmac_key_file),
+        cluster_id=settings.cluster_id,
+    )
+
+
+@contextmanager
+def state_folder_held(settings: Settings) -> Iterator[None]:
+    """The folder is this service's until the end. Raises UsageError if it is another's, or can't be a folder."""
+    state_of(settings)  # the key is looked at here, once, and not in each worker first
+    if settings.state_path is not None:
+        folder = StateFolder(settings.state_path)
+        try:
+            is_free = folder.lock_service()
+        except OSError as fault:
+            if fault.errno in _WRONG_PATH:
+                raise UsageError(
+                    f"state.path: `{folder.path}` can't be a folder ({fault.strerror}); name one whose parent exists"
+                ) from None
+            _log.warning("state_folder_unusable", extra={"folder": folder.path, "why": str(fault)})
+        else:
+            if not is_free:
+                raise UsageError(f"state.path: another service keeps its image in `{folder.path}`; name another folder")
+    yield
+
+
+def _key_in(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            key = file.read(MAX_KEY_BYTES + 2).removesuffix(b"\n").removesuffix(b"\r")
+    except OSError as fault:
+        raise UsageError(f"state.hmac.key.file: can't read `{path}` ({fault.strerror})") from None
+    if not MIN_KEY_BYTES <= len(key) <= MAX_KEY_BYTES:
+        raise UsageError(
+            f"state.hmac.key.file: `{path}` holds {len(key)} bytes, and a key has {MIN_KEY_BYTES} to {MAX_KEY_BYTES}; "
+            f"`openssl rand -hex 32` makes one"
+        )
+    return key

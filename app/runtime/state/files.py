@@ -1,0 +1,192 @@
+"""The folder of the state file, as the processes of one service share it.
+
+`image.ndjson` is the file that a start reads. It is made beside itself and renamed, then only appended to. One process
+writes at a time: whoever holds `writer.lock`. The service as a whole holds `service.lock`.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import IO
+
+_FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+_SYNC_BYTES = 8 * 1024 * 1024
+
+
+class NotOursError(Exception):
+    """The state file is not one that only this user can have written."""
+
+
+class StateFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._locks: dict[str, int] = {}
+
+    @property
+    def image(self) -> Path:
+        return self.path / "image.ndjson"
+
+    @property
+    def refused(self) -> Path:
+        return self.path / "image.ndjson.refused"
+
+    def make(self) -> None:
+        """Makes the folder if only it is missing. Raises OSError."""
+        self.path.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+
+    def lock_service(self) -> bool:
+        """Whether no other service holds the folder; this one holds it to its end. Raises OSError."""
+        return self._lock("service.lock")
+
+    def lock_writer(self) -> bool:
+        """Whether this process may write, among those of its service. Raises OSError."""
+        return self._lock("writer.lock")
+
+    def unlock_writer(self) -> None:
+        descriptor = self._locks.pop("writer.lock", None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _lock(self, name: str) -> bool:
+        if name in self._locks:
+            return True
+        self.make()
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.path / name, flags, _FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as fault:
+            os.close(descriptor)
+            if isinstance(fault, BlockingIOError):
+                return False
+            raise
+        self._locks[name] = descriptor
+        return True
+
+    def open_image(self, *, has_key: bool) -> IO[bytes]:
+        """The state file, to be read. Raises NotOursError, OSError.
+
+        With a key, its seals say who wrote it; without, owner and mode have to.
+        """
+        try:
+            # A pipe would keep whoever opens it waiting.
+            descriptor = os.open(self.image, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as fault:
+            if fault.errno != errno.ELOOP:
+                raise
+            raise NotOursError("it is a symbolic link") from None
+        stream = os.fdopen(descriptor, "rb", buffering=1024 * 1024)
+        facts = os.fstat(descriptor)
+        why = None
+        if not stat.S_ISREG(facts.st_mode):
+            why = "it is no file"
+        elif not has_key and facts.st_uid != os.geteuid():
+            why = "it belongs to another user"
+        elif not has_key and facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            why = "others may write to it: take that right away, or set state.hmac.key.file"
+        if why is not None:
+            stream.close()
+            raise NotOursError(why)
+        return stream
+
+    def set_aside(self, stream: IO[bytes]) -> bool:
+        """Takes the state file that was read out of the way, unless another has come in its place. Raises OSError."""
+        if not self.lock_writer() or not _is_at(self.image, stream.fileno()):
+            return False
+        self.image.replace(self.refused)
+        return True
+
+    def begin(self) -> "NewImage":
+        """Raises OSError. The caller holds the writer's lock."""
+        self.make()
+        fresh = self.path / "image.ndjson.new"
+        fresh.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
+        return NewImage(self.image, fresh, os.open(fresh, flags, _FILE_MODE))
+
+
+class NewImage:
+    """A state file while it is written, by one thread at a time. Its methods raise OSError, and then it is done for."""
+
+    def __init__(self, image: Path, fresh: Path, descriptor: int) -> None:
+        self.size = 0
+        self._image = image
+        self._fresh: Path | None = fresh
+        self._descriptor = descriptor
+        self._synced = 0
+        # A thread that is left behind must not write to what has got this descriptor's number meanwhile.
+        self._is_open = True
+        self._turn = Lock()
+
+    def append(self, lines: bytes) -> None:
+        with self._turn:
+            self._check()
+            rest = memoryview(lines)
+            try:
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(self._descriptor, self.size)
+                raise
+            self.size += len(lines)
+            if self._fresh is not None and self.size - self._synced >= _SYNC_BYTES:
+                # In parts, so that the last one does not take long.
+                self._sync()
+
+    def sync(self) -> None:
+        with self._turn:
+            self._check()
+            self._sync()
+
+    def show(self) -> None:
+        """From now on it is the state file, also after a power failure."""
+        with self._turn:
+            self._check()
+            if self._fresh is None:
+                return
+            self._sync()
+            self._fresh.replace(self._image)
+            self._fresh = None
+            _sync_folder(self._image.parent)
+
+    def close(self) -> None:
+        with self._turn:
+            if not self._is_open:
+                return
+            self._is_open = False
+            with suppress(OSError):
+                if self._fresh is not None:
+                    self._fresh.unlink(missing_ok=True)
+            with suppress(OSError):
+                os.close(self._descriptor)
+
+    def _check(self) -> None:
+        if not self._is_open:
+            raise OSError(errno.EBADF, "the file is closed", str(self._image))
+        if not _is_at(self._fresh or self._image, self._descriptor):
+            raise FileNotFoundError(errno.ENOENT, "the file was taken away", str(self._image))
+
+    def _sync(self) -> None:
+        os.fsync(self._descriptor)
+        self._synced = self.size
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        there = path.stat(follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))

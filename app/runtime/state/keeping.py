@@ -1,0 +1,199 @@
+"""Keeps the replica's image in a file: a recording of its own watch stream, so no decision waits for a disk.
+
+A snapshot goes into a new file, which takes the old one's place once it is whole and the source was seen since. The
+transactions follow there. When they have become many, or the image was replaced, it begins again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+from app.core.backoff import Backoff
+from app.core.kafka.errors import ApiException
+from app.formats.feed_events import Bookmark, decode, encode
+from app.formats.feed_seals import Seals
+from app.metrics.declared import Metrics
+from app.runtime.deadlines import stop
+from app.runtime.options import StateOptions
+from app.runtime.state.files import NewImage, StateFolder
+from app.runtime.watch.reader import WatchRequest, watch
+from app.runtime.watch.recent import Line
+from app.runtime.watch.watchers import Watchers
+
+_LOOK_S = 1.0
+_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 1.0, 60.0
+_AT_ONCE_BYTES = 1024 * 1024
+_LONGEST_TRANSACTION = 1024 * 1024
+"""In bytes. To read a longer one would hold up the loop, so a new snapshot brings it."""
+_SEEN_AGAIN_S = 0.01
+
+_log = logging.getLogger(__name__)
+
+
+class StateKeeper:
+    def __init__(self, watchers: Watchers, state: StateOptions, metrics: Metrics) -> None:
+        self._watchers = watchers
+        self._state = state
+        self._folder = StateFolder(state.path)
+        self._metrics = metrics
+        self._clock = watchers.options.clock
+        self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, watchers.options.jitter)
+        self._is_in_trouble = False
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="klamm-state")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            await stop(self._task)
+        self._folder.unlock_writer()
+
+    async def _run(self) -> None:
+        while not self._watchers.draining:
+            try:
+                rest_s = await self._keep() if self._may_begin() else _LOOK_S
+            except ApiException:
+                # Too many others are being sent snapshots, or the image has just left.
+                rest_s = self._backoff.next_s()
+            except OSError as fault:
+                rest_s = self._fault(fault)
+            except Exception as fault:  # noqa: BLE001 - logged with its cause; the task lives on
+                if not self._is_in_trouble:
+                    _log.exception("state_keeper_failed")
+                rest_s = self._fault(fault)
+            await asyncio.sleep(rest_s)
+
+    def _may_begin(self) -> bool:
+        """Not before the source has been seen, and only one process of the service. Raises OSError."""
+        if self._watchers.image is None or self._watchers.readiness.is_from_state_file:
+            return False
+        return self._folder.lock_writer()
+
+    async def _keep(self) -> float:
+        """One file, from its snapshot to the last transaction that it takes. Returns the rest that is due then.
+
+        Raises OSError, ApiException.
+        """
+        began_at, next_at = self._clock(), 0.0
+        request = WatchRequest(
+            after=None, acl_filter=None, bookmark_s=self._state.bookmark_s, may_watch=_anybody_may, is_own=True
+        )
+        recording = _Recording(await asyncio.to_thread(self._folder.begin), self._state, self._clock)
+        try:
+            async with aclosing(watch(self._watchers, request)) as batches:
+                async for lines in batches:
+                    goes_on = await recording.take(lines)
+                    self._metrics.state_file_bytes = recording.size
+                    self._metrics.state_file_timestamp_seconds = recording.equal_at
+                    if recording.is_shown and not next_at:
+                        next_at = self._next_at(began_at)
+                        self._shown(recording)
+                    if not goes_on or (recording.is_long and next_at and self._clock() >= next_at):
+                        break
+        finally:
+            await asyncio.to_thread(recording.close)
+        return max(0.0, (next_at or self._next_at(began_at)) - self._clock())
+
+    def _next_at(self, began_at: float) -> float:
+        """When the next snapshot may begin, as of the end of one: each costs the loop what decisions could have."""
+        took_s = self._clock() - began_at
+        return self._clock() + max(self._state.rest_s, self._state.rest_for_each * took_s)
+
+    def _shown(self, recording: "_Recording") -> None:
+        self._is_in_trouble = False
+        self._backoff.reset()
+        _log.info("state_file_written", extra={"file": self._folder.image, "bytes": recording.size})
+
+    def _fault(self, fault: Exception) -> float:
+        self._metrics.state_file_faults += 1
+        if not self._is_in_trouble:
+            extra = {"file": self._folder.image, "why": str(fault)}
+            _log.warning("state_file_not_written", extra=extra)
+        self._is_in_trouble = True
+        return self._backoff.next_s()
+
+
+class _Recording:
+    """What the stream sends, in one file; each time that it writes behind the snapshot, a seal follows."""
+
+    def __init__(self, file: NewImage, state: StateOptions, clock: Callable[[], float]) -> None:
+        self.is_shown = False
+        self.equal_at = 0.0
+        """When the file's state was last known to be the source's, by the wall clock."""
+        self._file = file
+        self._state = state
+        self._clock = clock
+        self._seals = Seals(state.key)
+        self._lines: list[bytes] = []
+        self._bytes = 0
+        self._is_synced = False
+        self._seen_at = float("-inf")
+        self._snapshot_bytes = 0
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    @property
+    def is_long(self) -> bool:
+        tail = self._file.size - self._snapshot_bytes
+        return self.is_shown and tail > max(self._state.least_tail_bytes, self._snapshot_bytes // 4)
+
+    async def take(self, lines: Sequence[Line]) -> bool:
+        """Whether the recording goes on. Raises OSError."""
+        goes_on, is_seen = True, False
+        for line in lines:
+            goes_on = line.event != "end" and (line.event != "transaction" or len(line.json) <= _LONGEST_TRANSACTION)
+            if not goes_on:
+                break
+            if line.event == "bookmark":
+                is_seen = self._take_bookmark(line.json) or is_seen
+            else:
+                self._is_synced = self._is_synced or line.event == "synced"
+                self._put(line.json)
+        if not self._is_synced and self._bytes >= _AT_ONCE_BYTES:
+            await asyncio.to_thread(self._write, is_sealed=False, is_seen=False)
+        elif is_seen or (self.is_shown and self._lines):
+            await asyncio.to_thread(self._write, is_sealed=True, is_seen=is_seen)
+            if not self.is_shown:
+                self.is_shown, self._snapshot_bytes = True, self._file.size
+        return goes_on
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _put(self, line: bytes) -> None:
+        self._lines += (line, b"\n")
+        self._bytes += len(line) + 1
+
+    def _take_bookmark(self, line: bytes) -> bool:
+        """Whether it says that the source was seen since the one before; else it is left out."""
+        event = decode(line)
+        if not isinstance(event, Bookmark):
+            return False
+        seen_at, now = self._clock() - event.age_ms / 1000, self._state.wall_clock()
+        if seen_at < self._seen_at + _SEEN_AGAIN_S:
+            return False
+        self._seen_at, self.equal_at = seen_at, now - event.age_ms / 1000
+        event.at = datetime.fromtimestamp(now, UTC)
+        self._put(encode(event))
+        return True
+
+    def _write(self, *, is_sealed: bool, is_seen: bool) -> None:
+        lines = b"".join(self._lines)
+        self._lines, self._bytes = [], 0
+        self._seals.cover(lines)
+        self._file.append(lines + self._seals.next() if is_sealed else lines)
+        if not is_seen:
+            return
+        # A power failure costs what came since the last bookmark.
+        if self.is_shown:
+            self._file.sync()
+        else:
+            self._file.show()
+
+
+async def _anybody_may() -> None: ...

@@ -1,0 +1,109 @@
+"""A service that starts while its PostgreSQL is away, from the file that it has kept."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.e2e.postgres import Store, sql
+from tests.e2e.probes import metric, status, verbose
+from tests.e2e.service import Service, action, binding, context, eventually, replica_on
+from tests.e2e.workers import ready, service_of
+
+TABLES = ("acl", "config", "acl_record", "acl_head")
+
+
+def kept(service: Service, folder: Path, name: str) -> None:
+    """Wait until the ACL with this resource name is in the file."""
+    file = folder / "image.ndjson"
+    eventually(lambda: file.exists() and f'"{name}"'.encode() in file.read_bytes(), f"{name} is kept")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert status(service, "/readyz") == 200
+
+
+@contextmanager
+def away(store: Store) -> Iterator[None]:
+    store.server.stop()
+    try:
+        yield
+    finally:
+        store.server.start()
+
+
+def follows(service: Service) -> None:
+    eventually(lambda: service.http.get("/readyz").text == "ok", "it follows again")
+    assert metric(service, "image_from_state_file") == 0
+
+
+def test_a_start_without_postgresql_and_its_return(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        service.ready().create(binding("orders"), binding("payments", permission_type="DENY", principal="User:*"))
+        service.create(binding("payments"))
+        kept(service, folder, "payments")
+        token = service.create(binding("late"))["token"]
+        kept(service, folder, "late")
+    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        service.ready()
+        assert "from the state file" in verbose(service)
+        assert metric(service, "image_from_state_file") == 1
+        asked = action("orders"), action("payments"), action("late"), action("other")
+        assert service.authorize("User:alice", *asked, at_least=token) == ["ALLOWED", "DENIED", "ALLOWED", "DENIED"]
+        assert any("started_from_state_file" in line for line in service.lines)
+        service.post("/v1/acls", {"context": context(), "bindings": [binding("no")]}, status=503)
+        store.server.start()
+        follows(service)
+        assert metric(service, "image_loads_total") == 0
+        service.create(binding("new"))
+        assert service.authorize("User:alice", action("new")) == ["ALLOWED"]
+
+
+def test_workers_all_start_from_the_file_that_one_of_them_writes(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with service_of(2, store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        ready(service, 2).create(binding("orders"))
+        kept(service, folder, "orders")
+    with away(store), service_of(2, store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        restored = re.compile(r'^klamm_image_from_state_file{worker="\d"} 1.0$', re.MULTILINE)
+        eventually(lambda: len(restored.findall(service.http.get("/metrics").text)) == 2, "both have started")
+        service.ready()
+        for _ in range(20):
+            assert service.authorize("User:alice", action("orders"), action("x")) == ["ALLOWED", "DENIED"]
+
+
+def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        token = service.ready().create(binding("orders"))["token"]
+        for table in TABLES:
+            sql(store.dsn, f"CREATE TABLE saved_{table} AS TABLE {table}")
+        service.create(binding("lost"))
+        kept(service, folder, "lost")
+    for table in TABLES:
+        sql(store.dsn, f"TRUNCATE {table} CASCADE")
+    for table in TABLES:
+        sql(store.dsn, f"INSERT INTO {table} TABLE saved_{table}")
+    with away(store), replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        service.ready()
+        assert service.authorize("User:alice", action("lost")) == ["ALLOWED"]
+        store.server.start()
+        follows(service)
+        assert service.authorize("User:alice", action("lost"), action("orders")) == ["DENIED", "ALLOWED"]
+        # The file's history was lost, so the store is of another epoch now.
+        asked = {"context": context(), "actions": [action("orders")], "at_least": token}
+        assert service.post("/v1/authorize", asked, status=409)["code"] == "TOKEN_EPOCH_MISMATCH"
+
+
+def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+        service.ready().create(binding("orders"))
+        kept(service, folder, "orders")
+    variables = {"KLAMM_STATE_PATH": str(folder), "KLAMM_STATE_MAX_AGE_MS": "1000"}
+    with away(store), replica_on(store.dsn, **variables) as service:
+        eventually(lambda: any("state_file_refused" in line for line in service.lines), "the log says so")
+        assert status(service, "/readyz") == 503
+        assert metric(service, "state_file_refusals_total") == 1
+        store.server.start()
+        service.ready()
+        assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]

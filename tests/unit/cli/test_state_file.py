@@ -1,0 +1,70 @@
+"""The folder of the state file at a service's start: one service's alone, and refused where it can't be one."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from app.cli.state_file import state_folder_held, state_of
+from app.formats.command_errors import UsageError
+from app.settings.model import Settings
+
+
+def settings(**values: object) -> Settings:
+    return Settings.model_validate({"database_url": "postgresql://a:b@localhost/c", **values})
+
+
+def test_two_services_can_not_have_one_folder(tmp_path: Path) -> None:
+    one = settings(state_path=tmp_path / "state")
+    with (
+        state_folder_held(one),
+        pytest.raises(UsageError, match="another service keeps its image"),
+        state_folder_held(one),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("folder", ["missing/state", "file", "file/state", "link"])
+def test_what_can_not_be_a_folder_is_refused(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("link")
+    with (
+        pytest.raises(UsageError, match=r"^state\.path: .*parent exists"),
+        state_folder_held(settings(state_path=tmp_path / folder)),
+    ):
+        pass
+
+
+def test_a_folder_that_can_not_be_written_to_is_no_reason_not_to_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with state_folder_held(settings(state_path=tmp_path / "state")):
+        assert "state_folder_unusable" in caplog.text
+
+
+def test_options_say_what_the_settings_say(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"k" * 32 + b"\n")
+    assert state_of(settings()) is None
+    state = state_of(
+        settings(state_path=tmp_path, state_max_age_ms=5_000, state_hmac_key_file=tmp_path / "key", cluster_id="c")
+    )
+    assert state is not None
+    assert (state.path, state.max_age_s, state.key, state.cluster_id) == (tmp_path, 5.0, b"k" * 32, "c")
+
+
+@pytest.mark.parametrize("key", [None, b"", b"k" * 31, b"k" * 4097])
+def test_a_key_that_is_none_is_refused(tmp_path: Path, key: bytes | None) -> None:
+    if key is not None:
+        (tmp_path / "key").write_bytes(key)
+    given = settings(state_path=tmp_path, state_hmac_key_file=tmp_path / "key")
+    with pytest.raises(UsageError, match=r"^state\.hmac\.key\.file: "), state_folder_held(given):
+        pass
+
+
+def test_a_key_without_a_file_to_seal_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no `state\.path`"):
+        settings(state_hmac_key_file=tmp_path / "key")

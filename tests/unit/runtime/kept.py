@@ -1,0 +1,61 @@
+"""Replicas that keep their image in a folder, on a store in memory and in virtual time."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from app.core.token import Token
+from app.formats.feed_events import Bookmark, decode
+from app.runtime.authorizer import Authorizer
+from app.runtime.options import StateOptions
+from tests.fakes import FakeStore
+from tests.unit.runtime.world import OPTIONS, replica
+from tests.virtual_time import now
+
+EPOCH_S = 1_800_000_000.0
+"""The wall clock's time when virtual time begins."""
+
+
+async def at_once(work: Callable[..., Any], *arguments: object, **named: object) -> object:
+    """In place of a thread, for which virtual time would not wait."""
+    await asyncio.sleep(0)
+    return work(*arguments, **named)
+
+
+def state_in(folder: Path, later_s: float = 0.0, **changes: Any) -> StateOptions:  # noqa: ANN401 - of StateOptions
+    """The wall clock goes with virtual time, `later_s` ahead of it."""
+    return StateOptions(path=folder / "state", wall_clock=lambda: EPOCH_S + later_s + now(), **changes)
+
+
+def keeping(store: FakeStore, state: StateOptions) -> Authorizer:
+    return replica(store, replace(OPTIONS, state=state))
+
+
+def file_of(folder: Path) -> Path:
+    return folder / "state" / "image.ndjson"
+
+
+def bookmarks_in(folder: Path) -> list[Bookmark]:
+    file = file_of(folder)
+    lines = file.read_bytes().splitlines() if file.exists() else []
+    return [each for each in map(decode, lines) if isinstance(each, Bookmark)]
+
+
+def kept_offset(folder: Path) -> int:
+    found = bookmarks_in(folder)
+    return Token.parse(found[-1].token).offset if found else -1
+
+
+async def until_true(condition: Callable[[], bool]) -> None:
+    """As `until`, for what takes seconds: it looks twice a second."""
+    for _ in range(240):
+        if condition():
+            return
+        await asyncio.sleep(0.5)
+    raise AssertionError("it never came true")
+
+
+async def until_kept(folder: Path, store: FakeStore) -> None:
+    await until_true(lambda: kept_offset(folder) == store.tables.last_offset)

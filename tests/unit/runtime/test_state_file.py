@@ -1,0 +1,308 @@
+"""A replica starts from its state file while the source is away, and from nothing else."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.core.mutations import AlterConfigs
+from app.runtime.readiness import State
+from app.runtime.state import keeping as keeping_module
+from tests.fakes import FakeStore
+from tests.unit.runtime.kept import (
+    at_once,
+    bookmarks_in,
+    file_of,
+    keeping,
+    kept_offset,
+    state_in,
+    until_kept,
+    until_true,
+)
+from tests.unit.runtime.world import create, delete, may_read, names_in, running, until, until_ready
+from tests.virtual_time import in_virtual_time
+
+KEY = b"k" * 32
+
+
+@pytest.fixture(autouse=True)
+def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
+
+
+async def keep(folder: Path, store: FakeStore, **changes: Any) -> None:  # noqa: ANN401 - of StateOptions
+    """A replica runs until the store's state is in the file, and ends."""
+    async with running(keeping(store, state_in(folder, **changes))) as authorizer:
+        await until_ready(authorizer)
+        await until_true(lambda: authorizer.metrics.state_file_timestamp_seconds > 0)
+        await until_kept(folder, store)
+
+
+def filled(*names: str) -> FakeStore:
+    store = FakeStore()
+    store.commit([create(*names), AlterConfigs([("audit.level", "WARN")], "User:root")])
+    return store
+
+
+@in_virtual_time
+async def test_without_its_source_a_replica_starts_from_the_file_and_goes_on_when_the_source_is_back(
+    tmp_path: Path,
+) -> None:
+    store = filled("a", "b")
+    await keep(tmp_path, store)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path, later_s=3_600))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert authorizer.readiness.state is State.LAGGING
+        assert authorizer.readiness.ready()
+        assert authorizer.metrics.image_from_state_file == 1
+        assert "from the state file" in authorizer.readiness.checks()[0][2]
+        assert 3_600 <= authorizer.readiness.age_s < 3_700
+        image = authorizer.image
+        assert (image.epoch, image.offset, image.hash) == (store.epoch, 3, store.tables.hash)
+        assert (image.digest, image.cluster_id) == (store.tables.digest, "fake-cluster")
+        assert image.overrides == {"audit.level": "WARN"}
+        assert may_read(authorizer, "a")
+        assert not may_read(authorizer, "c")
+        before = file_of(tmp_path).read_bytes()
+        await asyncio.sleep(60)
+        assert file_of(tmp_path).read_bytes() == before
+
+        store.unreachable = False
+        store.commit([create("c")])
+        await until_ready(authorizer)
+        await until(lambda: may_read(authorizer, "c"))
+        assert authorizer.metrics.image_loads == 0
+        assert authorizer.metrics.image_from_state_file == 0
+        assert authorizer.readiness.age_s < 60
+        await until_kept(tmp_path, store)
+
+
+@in_virtual_time
+async def test_transactions_behind_the_snapshot_are_in_the_file(tmp_path: Path) -> None:
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until_ready(authorizer)
+        await until_kept(tmp_path, store)
+        inode = file_of(tmp_path).stat().st_ino
+        for number in range(30):
+            store.commit([create(f"n{number}", f"m{number}"), delete("a")])
+        await until_kept(tmp_path, store)
+        assert file_of(tmp_path).stat().st_ino == inode
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert authorizer.image.hash == store.tables.hash
+        assert len(names_in(authorizer.image)) == 60
+
+
+@in_virtual_time
+async def test_where_the_source_is_there_the_file_is_not_used(tmp_path: Path) -> None:
+    store = filled("a")
+    await keep(tmp_path, store)
+    store.commit([delete("a")])
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert authorizer.image.offset == store.tables.last_offset
+        assert authorizer.metrics.image_from_state_file == 0
+
+
+async def _refused(folder: Path, store: FakeStore, **changes: Any) -> None:  # noqa: ANN401 - of StateOptions
+    """A start without the source is not ready, and becomes so by the source."""
+    store.unreachable = True
+    async with running(keeping(store, state_in(folder, **changes))) as authorizer:
+        await until_true(lambda: authorizer.metrics.image_load_failures > 3)
+        assert authorizer.readiness.state is State.LOADING
+        assert authorizer.metrics.state_file_refusals <= 1
+        store.unreachable = False
+        await until_ready(authorizer)
+        assert names_in(authorizer.image) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"later_s": 90_000},
+        {"later_s": -90},
+        {"cluster_id": "another"},
+        {"key": KEY},
+        {"max_age_s": 10.0, "later_s": 30},
+    ],
+)
+@in_virtual_time
+async def test_a_file_too_old_or_of_another_kind_is_not_used_and_stays(tmp_path: Path, changes: dict[str, Any]) -> None:
+    store = filled("a")
+    await keep(tmp_path, store)
+    await _refused(tmp_path, store, **changes)
+
+
+@in_virtual_time
+async def test_a_key_makes_the_file_worth_nothing_to_who_has_another(tmp_path: Path) -> None:
+    store = filled("a")
+    await keep(tmp_path, store, key=KEY)
+    await _refused(tmp_path, store, key=b"x" * 32)
+    await keep(tmp_path, store, key=KEY)
+    await _refused(tmp_path, store)
+    await keep(tmp_path, store, key=KEY)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path, key=KEY))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+
+
+@in_virtual_time
+async def test_no_file_is_no_trouble(tmp_path: Path) -> None:
+    await _refused(tmp_path, filled("a"))
+
+
+@in_virtual_time
+async def test_a_store_that_was_put_back_meanwhile_is_loaded_anew(tmp_path: Path) -> None:
+    store = filled("a")
+    older = store.tables.copy()
+    store.commit([create("b")])
+    await keep(tmp_path, store)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert may_read(authorizer, "b")
+        store.tables = older
+        store.unreachable = False
+        await until(lambda: not may_read(authorizer, "b"))
+        assert authorizer.metrics.image_loads == 1
+        assert authorizer.image.epoch == store.epoch
+
+
+@in_virtual_time
+async def test_a_store_of_another_epoch_is_loaded_anew(tmp_path: Path) -> None:
+    store = filled("a")
+    await keep(tmp_path, store)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        epoch = store.epoch = UUID("ffffffff-ffff-7000-8000-000000000000")
+        store.unreachable = False
+        await until_ready(authorizer)
+        assert authorizer.image.epoch == epoch
+        assert authorizer.metrics.image_loads == 1
+
+
+@in_virtual_time
+async def test_the_file_says_when_the_source_was_last_seen(tmp_path: Path) -> None:
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until_kept(tmp_path, store)
+        await until_true(lambda: len(bookmarks_in(tmp_path)) > 3)
+        store.unreachable = True
+        await asyncio.sleep(50)
+        ages = [each.age_ms for each in bookmarks_in(tmp_path)]
+        assert max(ages) < 12_000
+        assert authorizer.metrics.state_file_timestamp_seconds > 0
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert 49 < authorizer.readiness.age_s < 75
+
+
+@in_virtual_time
+async def test_a_long_tail_is_made_into_a_new_snapshot(tmp_path: Path) -> None:
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path, least_tail_bytes=3_000))) as authorizer:
+        await until_ready(authorizer)
+        await until_kept(tmp_path, store)
+        first = file_of(tmp_path).stat().st_ino
+        for number in range(100):
+            store.commit([create(f"n{number}"), delete(f"n{number}")])
+            await until_kept(tmp_path, store)
+        assert file_of(tmp_path).stat().st_ino != first
+        assert file_of(tmp_path).stat().st_size < 30_000
+
+
+@in_virtual_time
+async def test_a_transaction_too_long_for_the_file_comes_with_a_new_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping_module, "_LONGEST_TRANSACTION", 2_000)
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path))):
+        await until_kept(tmp_path, store)
+        store.commit([create(*(f"n{number}" for number in range(50)))])
+        await until_kept(tmp_path, store)
+    assert b'"transaction"' not in file_of(tmp_path).read_bytes()
+
+
+@in_virtual_time
+async def test_one_process_writes_and_another_takes_over(tmp_path: Path) -> None:
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path))) as first:
+        await until_kept(tmp_path, store)
+        async with running(keeping(store, state_in(tmp_path))) as second:
+            await asyncio.sleep(30)
+            assert first.metrics.state_file_bytes > 0
+            assert second.metrics.state_file_bytes == 0
+            await first.close()
+            store.commit([create("b")])
+            await until_kept(tmp_path, store)
+            assert second.metrics.state_file_bytes > 0
+
+
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO, errno.EROFS])
+@in_virtual_time
+async def test_a_disk_that_takes_nothing_keeps_nobody_from_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int
+) -> None:
+    store, write, is_full = filled("a"), os.write, False
+
+    def half_a_write(descriptor: int, data: memoryview) -> int:
+        if is_full and len(data) > 20:
+            return write(descriptor, data[: len(data) // 2])
+        if is_full:
+            raise OSError(fault, os.strerror(fault))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", half_a_write)
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until_kept(tmp_path, store)
+        is_full = True
+        store.commit([create("b")])
+        await until_true(lambda: authorizer.metrics.state_file_faults > 2)
+        assert may_read(authorizer, "b")
+        assert authorizer.readiness.state is State.READY
+        is_full = False
+        store.commit([create("c")])
+        await until_kept(tmp_path, store)
+    assert sorted(each.name for each in (tmp_path / "state").iterdir()) == ["image.ndjson", "writer.lock"]
+
+
+@in_virtual_time
+async def test_what_is_no_file_of_this_user_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
+    store = filled("a")
+    await keep(tmp_path, store)
+    image = file_of(tmp_path)
+    for spoil in (_link, _pipe, _folder, _shared):
+        spoil(image)
+        await _refused(tmp_path, store)
+        if image.is_dir() and not image.is_symlink():
+            image.rmdir()
+        await keep(tmp_path, store)
+        assert image.stat(follow_symlinks=False).st_mode & 0o777 == 0o600
+    assert kept_offset(tmp_path) == store.tables.last_offset
+
+
+def _link(image: Path) -> None:
+    image.symlink_to(image.rename(image.with_suffix(".elsewhere")))
+
+
+def _pipe(image: Path) -> None:
+    image.unlink()
+    os.mkfifo(image)
+
+
+def _folder(image: Path) -> None:
+    image.unlink()
+    image.mkdir()
+
+
+def _shared(image: Path) -> None:
+    image.chmod(0o660)
