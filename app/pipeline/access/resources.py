@@ -1,34 +1,43 @@
 """The resources that a job looks at: from a file, or as decisions have named them."""
 
+import csv
+import gzip
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType
 
 from app.core.kafka.codes import ResourceType
 from app.pipeline.history.decision_lines import unique_keys
 from app.pipeline.history.schemas import RESOURCES, columns
-from app.pipeline.spark.arrow import batch_of
+from app.pipeline.spark.arrow import batch_of, rows_in
 from app.pipeline.spark.errors import PipelineError
 
 _NAMES = RESOURCES.fieldNames()
 _TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
-_BROKEN = "_broken"
-_JSON = columns(f"resource_type string, resource_name string, {_BROKEN} string")
-_ROWS_SHOWN, _MAX_SHOWN = 3, 100
+_CHECKED = columns("resource_type string, resource_name string, fault string")
+_FAULTS_SHOWN, _MAX_SHOWN, _ROWS_AT_ONCE = 3, 100, 10_000
 _KNOWN = (
     "known are .csv (with a header line), .jsonl or .ndjson, .parquet, folders of Parquet, and .txt (a topic a line)"
 )
 
+_Row = tuple[str | None, str | None]
+
+
+class _WrongRowError(Exception):
+    """Its text says what is no resource, or why the rest of the file can't be read."""
+
 
 def resource_list(path: str) -> str:
     """The path, if its name shows a known format; else it raises PipelineError."""
-    if not path or _extension(path) not in _READERS:
+    if not path or _extension(path) not in (*_READERS, "parquet"):
         raise PipelineError(f"`{path}`: unknown format of a resource list; {_KNOWN}")
     if _last(path).startswith(("_", ".")) and _extension(path) != "parquet":
         raise PipelineError(
@@ -44,12 +53,14 @@ def read_resources(spark: SparkSession, path: str) -> DataFrame:
     """
     extension = _extension(resource_list(path))
     try:
-        found = _READERS[extension](spark, path)
-        _check_rows(found, path)
+        found = _parquet(spark, path) if extension == "parquet" else _text(spark, path, extension)
+        faults = found.where("fault IS NOT NULL").select("fault").limit(_FAULTS_SHOWN).collect()
     except (PySparkException, Py4JError) as fault:
         if isinstance(fault, PySparkException) and fault.getCondition() == "PATH_NOT_FOUND":
             raise PipelineError(f"`{path}`: there is no such file or folder") from None
         raise PipelineError(f"`{path}` can't be read as {extension}; {_KNOWN}") from fault
+    if faults:
+        raise PipelineError(f"`{path}`: " + "; ".join(row["fault"] for row in faults))
     return found.select(*_NAMES).distinct()
 
 
@@ -66,115 +77,96 @@ def _last(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _csv(spark: SparkSession, path: str) -> DataFrame:
-    _check_lines(spark, path, quoted=True)
-    # A quote within quotes is doubled (RFC 4180); without `escape` Spark would take backslashes for it.
-    options = {"header": "true", "multiLine": "true", "escape": '"', "encoding": "UTF-8", "inferSchema": "false"}
-    header = spark.read.options(**options).csv(path)
-    _check_columns(header, path)
-    schema = StructType([StructField(name, StringType()) for name in (*header.columns, _BROKEN)])
-    read = spark.read.schema(schema).options(
-        **options, columnPruning="false", enforceSchema="true", columnNameOfCorruptRecord=_BROKEN
-    )
-    found = read.csv(path).select(*_NAMES, _BROKEN)
-    # Where a header ends otherwise than the lines below it, each name would keep a part of its line's end.
-    torn = sf.when(sf.col("resource_name").endswith("\r"), sf.concat_ws(",", *_NAMES))
-    return found.withColumn(_BROKEN, sf.coalesce(_BROKEN, torn))
-
-
-def _check_lines(spark: SparkSession, path: str, *, quoted: bool) -> None:
-    """Raise PipelineError for what Spark would silently read as something else."""
-    line = sf.col("value")
-    shown = sf.substring(sf.make_valid_utf8(line), 1, _MAX_SHOWN)
-    # One within a name is doubled.
-    quotes = sf.length(line) - sf.length(sf.replace(line, sf.lit('"'), sf.lit("")))
-    files = _lines(spark, path).select("value", "_metadata.file_path").groupBy("file_path")
-    found = files.agg(
-        sf.any_value(sf.when(~sf.is_valid_utf8(line), shown), ignoreNulls=True).alias("invalid"),
-        ((sf.sum(quotes) % 2 == 1) & sf.lit(quoted)).alias("is_open"),
-    )
-    row = found.where(sf.col("invalid").isNotNull() | sf.col("is_open")).first()
-    if row is None:
-        return
-    if row["invalid"] is not None:
-        raise PipelineError(f"`{path}`: not UTF-8: `{row['invalid']}`; write the list in UTF-8")
-    # Everything after the quote would be one long name.
-    raise PipelineError(f"`{path}`: a quote is never closed; close it, and write one within a name as two, in quotes")
-
-
-def _lines(spark: SparkSession, path: str) -> DataFrame:
-    return spark.read.option("lineSep", "\n").text(path)
-
-
-def _json(spark: SparkSession, path: str) -> DataFrame:
-    # Spark would take numbers for texts, `?` for half of a surrogate pair, and the first of two objects on a line.
-    return _lines(spark, path).select(sf.col("value").cast("binary")).mapInArrow(_json_rows, _JSON)
-
-
-def _json_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch_of([_json_row(raw) for raw in batch.column(0).to_pylist() if raw and not raw.isspace()], _JSON)
-
-
-def _json_row(raw: bytes) -> tuple[str | None, str | None, str | None]:
-    """Type and name, or the whole line if it is no object in which they are texts."""
-    try:
-        fields = json.loads(raw.decode(), object_pairs_hook=unique_keys)
-        kind, name = (fields.get(each) for each in _NAMES)
-        "".join(each for each in (kind, name) if each is not None).encode()
-    except (AttributeError, RecursionError, TypeError, ValueError):
-        return None, None, raw.decode(errors="replace")
-    return kind, name, None
-
-
 def _parquet(spark: SparkSession, path: str) -> DataFrame:
     found = spark.read.parquet(path)
-    _check_columns(found, path)
-    return found.select(*_NAMES).withColumn(_BROKEN, sf.lit(None).cast("string"))
-
-
-def _text(spark: SparkSession, path: str) -> DataFrame:
-    _check_lines(spark, path, quoted=False)
-    lines = spark.read.text(path).where(sf.col("value") != "")
-    topics = lines.select(
-        sf.lit(ResourceType.TOPIC.name).alias("resource_type"), sf.col("value").alias("resource_name")
-    )
-    return topics.withColumn(_BROKEN, sf.lit(None).cast("string"))
-
-
-_READERS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
-    "csv": _csv,
-    "jsonl": _json,
-    "ndjson": _json,
-    "parquet": _parquet,
-    "txt": _text,
-}
-
-
-def _check_columns(found: DataFrame, path: str) -> None:
     for name in _NAMES:
-        field = next((each for each in found.schema.fields if each.name == name), None)
-        if field is None:
-            raise PipelineError(f"`{path}` has no column `{name}`; its columns are {', '.join(found.columns)}")
-        if not isinstance(field.dataType, StringType):
-            raise PipelineError(f"`{path}`: column `{name}` holds {field.dataType.simpleString()} instead of text")
+        if name not in found.columns:
+            raise PipelineError(f"`{path}` {_without(name, found.columns)}")
+        if not isinstance(found.schema[name].dataType, StringType):
+            raise PipelineError(
+                f"`{path}`: column `{name}` holds {found.schema[name].dataType.simpleString()} instead of text"
+            )
+    return found.select(*_NAMES).mapInArrow(_checked_batches, _CHECKED)
 
 
-def _check_rows(found: DataFrame, path: str) -> None:
-    bad = found.withColumn("fault", _fault()).where(sf.col("fault").isNotNull())
-    rows = bad.select("fault").limit(_ROWS_SHOWN).collect()
-    if rows:
-        raise PipelineError(f"`{path}`: " + "; ".join(row["fault"] for row in rows))
+def _text(spark: SparkSession, path: str, extension: str) -> DataFrame:
+    # Whole files, which Python reads to the letter: Spark's readers guess where a line is not as it should be.
+    files = spark.read.format("binaryFile").load(path).select("path", "content")
+    return files.mapInArrow(partial(_checked_files, extension), _CHECKED)
 
 
-def _fault() -> Column:
-    row = sf.concat(sf.lit("`"), sf.coalesce(_BROKEN, sf.concat_ws(",", *_NAMES)), sf.lit("`"))
-    return (
-        sf.when(sf.col(_BROKEN).isNotNull(), sf.concat(sf.lit("not a row of the two columns: "), row))
-        .when(sf.col("resource_type").isNull(), sf.concat(sf.lit("no `resource_type` in "), row))
-        .when(sf.coalesce("resource_name", sf.lit("")) == "", sf.concat(sf.lit("no `resource_name` in "), row))
-        .when(
-            ~sf.col("resource_type").isin(_TYPES),
-            sf.concat(sf.lit("unknown resource type in "), row, sf.lit(f", known are {', '.join(_TYPES)}")),
-        )
-    )
+def _checked_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch_of([_checked(row) for row in rows_in(batch)], _CHECKED)
+
+
+def _checked_files(extension: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for path, content in (row for batch in batches for row in rows_in(batch)):
+        rows = _rows_of(extension, gzip.decompress(content) if path.endswith(".gz") else content)
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            yield batch_of(some, _CHECKED)
+
+
+def _rows_of(extension: str, content: bytes) -> Iterator[tuple[str | None, str | None, str | None]]:
+    try:
+        for row in _READERS[extension](content):
+            yield _checked(row)
+    except UnicodeDecodeError as wrong:
+        line = content[content.rfind(b"\n", 0, wrong.start) + 1 :].split(b"\n", 1)[0]
+        yield None, None, f"not UTF-8: `{line.decode(errors='replace')[:_MAX_SHOWN]}`; write the list in UTF-8"
+    except _WrongRowError as wrong:
+        yield None, None, str(wrong)
+
+
+def _checked(row: _Row) -> tuple[str | None, str | None, str | None]:
+    missing = [name for name, value in zip(_NAMES, row, strict=True) if not value]
+    if not missing and row[0] in _TYPES:
+        return *row, None
+    shown = f"`{','.join(each for each in row if each)}`"
+    if missing:
+        return None, None, f"no `{missing[0]}` in {shown}"
+    return None, None, f"unknown resource type in {shown}, known are {', '.join(_TYPES)}"
+
+
+def _csv(content: bytes) -> Iterator[_Row]:
+    reader = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        for name in _NAMES:
+            if name not in header:
+                raise _WrongRowError(_without(name, header))
+        kind, name = map(header.index, _NAMES)
+        for row in filter(None, reader):
+            if len(row) != len(header):
+                raise _WrongRowError(f"not a row of its columns: `{','.join(row)[:_MAX_SHOWN]}`")
+            yield row[kind], row[name]
+    except csv.Error:
+        raise _WrongRowError(
+            f"line {reader.line_num}: a quote is never closed; close it, and write one within a name as two, in quotes"
+        ) from None
+
+
+def _json(content: bytes) -> Iterator[_Row]:
+    for raw in content.split(b"\n"):
+        if raw and not raw.isspace():
+            try:
+                fields = json.loads(raw.decode(), object_pairs_hook=unique_keys)
+                kind, name = (fields.get(each) for each in _NAMES)
+                "".join(each for each in (kind, name) if each is not None).encode()
+            except (AttributeError, RecursionError, TypeError, ValueError):
+                shown = raw.decode(errors="replace")[:_MAX_SHOWN]
+                raise _WrongRowError(f"not a row of its columns: `{shown}`") from None
+            yield kind, name
+
+
+def _topics(content: bytes) -> Iterator[_Row]:
+    for line in io.StringIO(content.decode(), newline=None):
+        if topic := line.removesuffix("\n"):
+            yield ResourceType.TOPIC.name, topic
+
+
+_READERS: dict[str, Callable[[bytes], Iterator[_Row]]] = {"csv": _csv, "jsonl": _json, "ndjson": _json, "txt": _topics}
+
+
+def _without(name: str, there: Iterable[str]) -> str:
+    return f"has no column `{name}`; its columns are {', '.join(there)}"
