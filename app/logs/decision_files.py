@@ -25,8 +25,6 @@ _ATTEMPTS = 100
 # The smallest file takes this on most disks, so a great many small ones count for what they take.
 _LEAST_BYTES = 4_096
 _LOOKS_PER_KEPT = 64
-# The errors of systems without hard links, or without one to this file.
-_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,6 @@ class _OpenFile:
         return _is_at(self.path, self._descriptor)
 
     def append(self, lines: bytes) -> None:
-        """Raises OSError; then the file ends as before, unless the disk refuses even that."""
         rest = memoryview(lines)
         try:
             while rest:
@@ -91,7 +88,6 @@ class DecisionFiles:
         self._may_tell = OncePerMinute(clock)
 
     def append(self, lines: bytes) -> None:
-        """Writes whole lines. Raises OSError if they are not written."""
         file = self._file
         if file is not None and not file.is_there():
             # It may come back with its folder.
@@ -248,25 +244,13 @@ def _finish(path: Path, descriptor: int) -> None:
 
 
 def _rename(source: Path, target: Path) -> None:
-    """Raises FileExistsError where a plain rename would overwrite."""
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        # A process may have died between the two steps of this.
-        if not source.samefile(target):
-            raise
-    except OSError as fault:
-        if fault.errno not in _NO_LINKS:
-            raise
-        if target.exists():
-            raise FileExistsError(errno.EEXIST, "the name is taken", str(target)) from None
-        source.rename(target)
-        return
-    source.unlink()
+    # INVARIANT: whoever holds the lock of `_X` is alone in making `X`: no other file can be opened as `_X` meanwhile.
+    if target.exists():
+        raise FileExistsError(errno.EEXIST, "the name is taken", str(target))
+    source.rename(target)
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Takes the lock if it is free. Raises OSError where there are no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

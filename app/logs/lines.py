@@ -34,7 +34,6 @@ class OncePerMinute:
         self._next = float("-inf")
 
     def is_due(self) -> bool:
-        """Whether it may be logged now; then not again for a minute."""
         now = self._clock()
         if now < self._next:
             return False
@@ -88,8 +87,7 @@ class LineLog(ABC, Generic[Request]):
         self._queue.put((time.time(), request, lines, size))
 
     @abstractmethod
-    def _lines_of(self, time_s: float, request: Request, part: slice) -> Iterable[str]:
-        """The texts of these lines of a request, each with its end."""
+    def _lines_of(self, time_s: float, request: Request, part: slice) -> Iterable[str]: ...
 
     @abstractmethod
     def _write(self, text: str) -> None: ...
@@ -101,8 +99,7 @@ class LineLog(ABC, Generic[Request]):
         """Seconds until there is something to tidy; None means not before the next line."""
         return None
 
-    def _finish(self) -> None:
-        """Called once everything is written, at the end."""
+    def _finish(self) -> None: ...
 
     @abstractmethod
     def _count_written(self, lines: int) -> None: ...
@@ -119,8 +116,7 @@ class LineLog(ABC, Generic[Request]):
         """An attempt to write or tidy has failed; `is_news` is true once an outage, and once a minute."""
 
     @abstractmethod
-    def _on_recovery(self) -> None:
-        """Called if the outage was news."""
+    def _on_recovery(self) -> None: ...
 
     def _run(self) -> None:
         while not self._closing.is_set():

@@ -73,7 +73,6 @@ def conceal_url(url: DatabaseUrl) -> None:
 
 
 def reveal_all() -> None:
-    """Forget every secret; for tests."""
     _concealed.spellings = ()
 
 
@@ -129,7 +128,6 @@ def _without_jwt(run: re.Match[str]) -> str:
 
 
 def _without_named(text: str) -> str:
-    """Masks what follows the name of a secret, up to its closing quote or the end of the line."""
     parts: list[str] = []
     at = 0
     while (found := _AFTER_ITS_NAME.search(text, at)) is not None:

@@ -178,7 +178,6 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _shown(name: str, value: object) -> object:
-    """Numbers and truth values stay; everything else becomes text without secrets."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):

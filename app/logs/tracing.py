@@ -39,7 +39,6 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def check_tracing() -> None:
-    """Raises UsageError if the extra is not installed. Called before anything is started."""
     try:
         import opentelemetry.exporter.otlp.proto.http  # noqa: PLC0415 - not even loaded while tracing is off
         import opentelemetry.sdk.trace.export  # noqa: F401, PLC0415 - the same

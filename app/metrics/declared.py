@@ -112,7 +112,6 @@ def _gauge(text: str, initial: float = 0) -> Any:  # noqa: ANN401 - as above
 
 
 def _counter_by(label: str, text: str, known: Iterable[str] = ()) -> Any:  # noqa: ANN401 - as above
-    """A counter for each value of a label; those that are `known` are shown from the start."""
     return _metric(
         CounterMetricFamily,
         text,
@@ -123,7 +122,6 @@ def _counter_by(label: str, text: str, known: Iterable[str] = ()) -> Any:  # noq
 
 
 def _histogram_by(label: str, text: str, values: Iterable[str], bounds: tuple[float, ...]) -> Any:  # noqa: ANN401 - as above
-    """A histogram for each value of a label, shown once something was observed."""
     return _metric(
         HistogramMetricFamily,
         text,

@@ -58,7 +58,6 @@ class ServiceMetrics:
             self._known.setdefault(each.name, Family(each.name, each.kind, each.help, []))
 
     def retire(self, worker: int) -> None:
-        """What an ended worker counted stays in the sums."""
         for family in self._latest.pop(worker, {}).values():
             if family.kind in _SUMMED:
                 _add(self._ended.setdefault(family.name, {}), family)

@@ -44,7 +44,6 @@ class LocalHome:
     root: Path
 
     def snapshot(self, offset: int | None) -> int:
-        """Raises PipelineError if there is none."""
         return wanted_snapshot(str(self.root), self._offsets("snapshots"), offset)
 
     def decisions(self) -> None:

@@ -71,7 +71,6 @@ class Channel:
             del self._questions[number]
 
     def tell(self, subject: str, detail: object = None) -> None:
-        """Does nothing if the other end is gone."""
         with suppress(NoAnswerError):
             self._send(_Line(subject, detail))
 

@@ -49,7 +49,6 @@ class WorkerLauncher:
         self._settings = settings
 
     def __call__(self, number: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        """The process, and the end of the channel to it. Raises OSError."""
         ours, theirs = socket.socketpair()
         try:
             with theirs, _signals_blocked():
@@ -69,7 +68,6 @@ class WorkerLauncher:
 
 
 def receive_order(end: socket.socket) -> WorkerOrder:
-    """Raises EOFError if the supervisor is gone."""
     (length,) = _LENGTH.unpack(_receive_exactly(end, _LENGTH.size))
     order: WorkerOrder = pickle.loads(_receive_exactly(end, length))  # noqa: S301 - from the process that started this one
     return order

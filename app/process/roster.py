@@ -56,13 +56,11 @@ class Roster:
                 worker.channel.tell(subject)
 
     def retire(self, worker: Worker) -> None:
-        """No client comes to it any more; what it has counted stays in the sums."""
         worker.channel = None
         worker.needed = worker.listening = False
         self._metrics.retire(worker.number)
 
     def admit(self) -> None:
-        """Let workers take connections that have loaded, or whose connections nobody else would take."""
         for worker in self._workers:
             others = any(each.listening for each in self._workers if each is not worker)
             if worker.channel is None or worker.listening or worker.leaving:

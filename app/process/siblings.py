@@ -117,7 +117,6 @@ class Siblings:
             self._channel.tell("turn_over", complete)
 
     async def readiness(self, listener: str | None) -> list[Sibling] | None:
-        """None if the supervisor doesn't answer."""
         try:
             found = await self._ask_once("readiness", listener)
         except BusyError:
@@ -128,7 +127,6 @@ class Siblings:
         return msgspec.convert(found, list[Sibling])
 
     async def metrics(self) -> bytes | None:
-        """For the whole service; None if the supervisor doesn't answer."""
         try:
             page: str = await self._ask_once("metrics", None)
         except NoAnswerError:

@@ -102,8 +102,7 @@ class AcceptedProtocol(asyncio.Protocol, ABC):
     """The protocol of an accepted connection, which counts as one from before its TLS handshake."""
 
     @abstractmethod
-    def handshake_began(self, cancel: Callable[[], object]) -> None:
-        """The connection is accepted, and its TLS handshake begins; `cancel` ends both."""
+    def handshake_began(self, cancel: Callable[[], object]) -> None: ...
 
     @abstractmethod
     def handshake_failed(self) -> None: ...
@@ -148,7 +147,6 @@ class Acceptor:
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def stop(self) -> None:
-        """The socket still listens."""
         if self._paused is not None:
             self._paused.cancel()
             self._paused = None

@@ -89,7 +89,6 @@ class CallerSettings(_Table):
 
     @property
     def token_subject(self) -> str | None:
-        """The `sub` of its tokens."""
         if self.service_account is not None:
             return "system:serviceaccount:" + self.service_account.replace("/", ":")
         return self.subject
@@ -153,12 +152,10 @@ class IssuerSettings(_Table):
 
 
 def callers_without_proof(callers: Mapping[str, CallerSettings]) -> list[str]:
-    """Callers that nothing but a static token could prove."""
     return [name for name, caller in callers.items() if caller.issuer is None and caller.certificate is None]
 
 
 def check_callers(callers: Mapping[str, CallerSettings], issuers: Mapping[str, IssuerSettings]) -> None:
-    """Raises ValueError for a bad name, an issuer that does not exist, and a proof that would mean two callers."""
     for kind, names in (("callers", callers), ("issuers", issuers)):
         for name in names:
             if not _NAME.fullmatch(name):

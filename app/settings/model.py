@@ -218,7 +218,6 @@ class Settings(BaseSettings):
         return shown | describe(self.authorizer_config)
 
     def given(self) -> dict[str, str]:
-        """Those of `redacted` that are not at their defaults."""
         shown, defaults = self.redacted(), type(self).model_construct()
         changed = [property_of(name) for name, value in self if value != getattr(defaults, name)]
         return {name: shown[name] for name in changed}

@@ -109,12 +109,10 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def variable_of(field: str) -> str:
-    """KLAMM_SUPER_USERS for super_users."""
     return PREFIX + field.upper()
 
 
 def property_of(field: str) -> str:
-    """super.users for super_users."""
     return field.replace("_", ".")
 
 

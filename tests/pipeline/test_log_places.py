@@ -1,14 +1,13 @@
 """Files of the decision log are known by what they hold: they may move, and lie in several folders."""
 
 import gzip
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from app.pipeline.history.ingest import Turn, finished_batches, in_turn, parsed, write_batch
+from app.pipeline.history.ingest import Turn, finished_batches, in_turn
 from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken
 from app.pipeline.history.schemas import FILES
 from app.pipeline.spark.errors import PipelineError
@@ -68,61 +67,6 @@ def test_a_copy_that_was_not_whole_yet_is_taken_on_from_there(place: Place) -> N
     place.write("decisions-2.jsonl", [*lines(0, 5), *lines(40, 40)])
     place.run()
     assert place.offsets() == sorted([*range(30), *range(5), *range(40, 80)])
-
-
-def test_a_home_of_an_earlier_version_goes_on(place: Place) -> None:
-    """Structured Streaming wrote the checkpoint, by paths; of its last batch there is no manifest."""
-    for number in range(4):
-        place.write(f"decisions-{number}.jsonl", lines(10 * number, 10))
-    ingest_as_before(place, batches=4, finished=3)
-    assert place.offsets() == list(range(30))
-    moved = place.log.with_name("moved")
-    place.log.rename(moved)
-    back = moved / "decisions-0.jsonl"
-    away = back.rename(back.with_name("away"))
-    for options in (("--files-at-once", "1"), ()):
-        place.run(*options, folders=[moved])
-        assert place.offsets() == list(range(40))
-    # A file that was away comes back; a copy of it and one of a migrated one come along.
-    away.rename(back)
-    place.log.mkdir()
-    shutil.copy(moved / "decisions-1.jsonl", place.log / "decisions-9.jsonl")
-    place.run(folders=[moved, place.log])
-    shutil.copy(back, place.log / "decisions-8.jsonl")
-    place.run(folders=[moved, place.log])
-    assert place.offsets() == list(range(40))
-    shutil.rmtree(place.home.room("decisions", "checkpoint"))
-    with pytest.raises(PipelineError, match="of an earlier version of Klamm, but its checkpoint is gone"):
-        place.run(folders=[moved])
-
-
-def ingest_as_before(place: Place, *, batches: int, finished: int) -> None:
-    """What `ingest` did until it kept what files hold: one batch a file."""
-    spark = place.spark
-    stream = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(place.log))
-    noted = stream.selectExpr("value", "_metadata.file_path AS file")
-
-    def write(frame: object, number: int) -> None:
-        path = frame.select("file").first()[0]  # type: ignore[attr-defined]  # a DataFrame
-        rows = parsed(frame, {path: 0}).where("stream IS NULL")  # type: ignore[arg-type]  # the same
-        write_batch(place.home, rows, spark.createDataFrame([], FILES), number, Turn.begin(NoLock(), {}))
-        manifest = Path(place.home.room("decisions", "manifests", f"batch={number}"))
-        for each in manifest.glob("*part-*"):
-            if each.suffix == ".crc":
-                each.unlink()
-                continue
-            document = json.loads(each.read_text())
-            for name in ("files", "generation", "after"):
-                del document[name]
-            each.write_text(json.dumps(document))
-        if number >= finished:
-            shutil.rmtree(manifest)
-
-    writer = noted.writeStream.foreachBatch(write).option("checkpointLocation", place.home.room("decisions/checkpoint"))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
-    assert query.lastProgress is not None
-    assert query.lastProgress["batchId"] >= batches - 1
 
 
 @pytest.mark.parametrize("skips", [False, True])

@@ -57,7 +57,6 @@ Crowds = Mapping[tuple[ResourceType, str], int]
 
 
 def prefixes_of(name: str) -> Iterator[str]:
-    """The prefixes of a name that could be proposed, shortest first."""
     found, has_letters = 0, False
     for at, letter in enumerate(name[:_LONGEST_PREFIX], 1):
         if letter not in _BOUNDARIES:
@@ -181,7 +180,6 @@ def _count_prefixes(names: Iterable[str]) -> defaultdict[str, int]:
 
 
 def _denied_hosts(operation: AclOperation, denials: Iterable[tuple[AclOperation, str]]) -> set[str]:
-    """From where something was denied that an ALLOW of this operation allows."""
     return {host for denied, host in denials if ALLOW_MASK[operation] >> denied & 1}
 
 

@@ -230,7 +230,6 @@ class NearMissSearch:
 
 
 def still_there(index: AclIndex, near: Iterable[NearMiss]) -> list[NearMiss]:
-    """Those whose ACLs are still there, as they are now."""
     found = [(each, index.find(each.acl.binding)) for each in near]
     return [replace(each, acl=acl) for each, acl in found if acl is not None and acl.id == each.acl.id]
 

@@ -132,7 +132,6 @@ class _Dealing:
         return self._bucket(place)
 
     def of_acl(self) -> Column:
-        """All buckets of an ACL."""
         of_many = sf.transform(sf.sequence(sf.lit(0), self._spread() - 1), self._bucket)
         everywhere = sf.sequence(sf.lit(0), sf.lit(self.buckets - 1))
         own = sf.when(_is_on_one_name(), sf.array(self.of_question())).otherwise(of_many)
@@ -187,7 +186,6 @@ def _question_rows(questions: DataFrame, dealing: _Dealing) -> DataFrame:
 
 
 def _rows(frame: DataFrame, given: Mapping[str, Column], kept: Collection[str]) -> DataFrame:
-    """Rows of _ROW with these columns, some of which are kept from the frame; the others are null."""
     nothing = {each.name: sf.lit(None).cast(each.dataType) for each in _ROW}
     row = {**nothing, **given, **{name: sf.col(name) for name in kept}}
     return frame.select(*(column.alias(name) for name, column in row.items()))

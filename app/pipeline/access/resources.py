@@ -135,11 +135,11 @@ def _csv(content: bytes) -> Iterator[_Row]:
         for name in _NAMES:
             if name not in header:
                 raise _WrongRowError(_without(name, header))
-        kind, name = map(header.index, _NAMES)
+        at_kind, at_name = map(header.index, _NAMES)
         for row in filter(None, reader):
             if len(row) != len(header):
                 raise _WrongRowError(f"not a row of its columns: `{','.join(row)[:_MAX_SHOWN]}`")
-            yield row[kind], row[name]
+            yield row[at_kind], row[at_name]
     except csv.Error:
         raise _WrongRowError(
             f"line {reader.line_num}: a quote is never closed; close it, and write one within a name as two, in quotes"

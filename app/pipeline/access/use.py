@@ -53,7 +53,6 @@ def answered(acls: DataFrame, asked: DataFrame, buckets: int = DEFAULT_BUCKETS) 
 
 
 def is_forbidden() -> Column:
-    """By a DENY, in what `answered` says."""
     return (sf.col("result") == _DENIED) & (sf.col("rule") == Rule.MATCHING_ACL.value)
 
 
@@ -77,7 +76,6 @@ def questions_to_settle(asked: DataFrame, few_hosts: int) -> DataFrame:
 
 
 def existing_names(decisions: DataFrame, acls: DataFrame, listed: DataFrame | None) -> DataFrame:
-    """Resources (RESOURCES) that are known to exist: from the log, from literal ACLs, from a list."""
     literal = (sf.col("pattern_type") == LITERAL) & (sf.col("resource_name") != WILDCARD)
     named = seen_resources(decisions).unionByName(acls.where(literal).select(*RESOURCES.fieldNames()))
     return (named if listed is None else named.unionByName(listed)).distinct()

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
 from app.pipeline.history.log_pieces import Piece, is_among, pieces_of
-from app.pipeline.history.logged_hours import LoggedHour, hours_of, logged_hours
+from app.pipeline.history.logged_hours import LoggedHour, logged_hours
 from app.pipeline.history.schemas import DAY, DECISIONS, USES
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
@@ -47,7 +47,6 @@ class DecisionLog:
     pieces: Sequence[Piece]
 
     def decisions(self, since: datetime | None = None, until: datetime | None = None) -> DataFrame:
-        """From `since` on and before `until` (both with a time zone)."""
         return _between(self._stored(self.pieces), since, until).drop("batch")
 
     def uses(self, since: datetime | None = None, until: datetime | None = None) -> DataFrame:
@@ -66,17 +65,12 @@ class DecisionLog:
         return stored.select(USES.fieldNames()).unionByName(counted_now)
 
     def hours(self) -> list[LoggedHour]:
-        kept = [each.hours for each in self.pieces if each.hours is not None]
-        older = [each for each in self.pieces if each.hours is None]
-        if older:
-            kept.append(hours_of(self._stored(older)))
-        return logged_hours(each for several in kept for each in several)
+        return logged_hours(each for piece in self.pieces for each in piece.hours)
 
     def day_of(self, day: str) -> DataFrame:
         return self._stored([each for each in self.pieces if each.day == day]).drop("day", "batch")
 
     def counts(self) -> DataFrame:
-        """How many decisions there are of each batch and day: `batch`, `day`, `count`."""
         return self._stored(self.pieces).groupBy("batch", "day").count()
 
     def _stored(self, pieces: Collection[Piece]) -> DataFrame:
@@ -87,7 +81,7 @@ class DecisionLog:
         sums = stored.groupBy(sf.col("day").cast("string").alias("day")).agg(sf.sum("decisions").alias("decisions"))
         found = {row["day"]: row["decisions"] for row in sums.collect()}
         for piece in whole:
-            if found.get(str(piece.day)) != piece.decisions:
+            if found.get(piece.day) != piece.decisions:
                 raise PipelineError(
                     f"the decision log is damaged: `{self.home.room('decisions', 'uses', f'day={piece.day}')}` does "
                     f"not add up to the {piece.decisions} decisions of that day; restore it"
@@ -106,7 +100,6 @@ def open_log(spark: SparkSession, home: Home) -> DecisionLog:
 def read_decisions(
     spark: SparkSession, home: Home, since: datetime | None = None, until: datetime | None = None
 ) -> DataFrame:
-    """DecisionLog.decisions of this home."""
     return open_log(spark, home).decisions(since, until)
 
 
@@ -148,10 +141,10 @@ def _left(log: DecisionLog) -> list[Piece]:
     if not there:
         raise nothing_ingested(log.home.root)
     first_day = min(day for _, day in there)
-    left = [each for each in log.pieces if each.day is None or each.day >= first_day]
-    for piece in sorted(left, key=lambda each: (each.batch, each.day or "")):
-        found = there.get((piece.batch, str(piece.day)), 0)
-        if piece.day is not None and found != piece.decisions:
+    left = [each for each in log.pieces if each.day >= first_day]
+    for piece in sorted(left, key=lambda each: (each.batch, each.day)):
+        found = there.get((piece.batch, piece.day), 0)
+        if found != piece.decisions:
             raise PipelineError(
                 f"the decision log is damaged: there are {found} decisions in "
                 f"`{log.home.room('decisions', 'log', f'day={piece.day}', f'batch={piece.batch}')}`, and "
@@ -173,7 +166,7 @@ def _between(rows: DataFrame, since: datetime | None, until: datetime | None) ->
 
 
 def _lies_between(piece: Piece, since: datetime | None, until: datetime | None) -> bool:
-    began = datetime.combine(date.fromisoformat(str(piece.day)), datetime.min.time(), UTC)
+    began = datetime.combine(date.fromisoformat(piece.day), datetime.min.time(), UTC)
     ends = began + timedelta(days=1)
     return (since is None or since <= began) and (until is None or ends <= until)
 

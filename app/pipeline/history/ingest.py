@@ -47,7 +47,7 @@ class Turn:
     @classmethod
     def begin(cls, lock: HomeLock, finished: Mapping[int, Mapping[str, Any]]) -> "Turn":
         # The lock begins anew where a home was moved.
-        last = max((manifest.get("generation", 0) for manifest in finished.values()), default=0)
+        last = max((manifest["generation"] for manifest in finished.values()), default=0)
         return cls(lock, max(lock.generation, last + 1), max(finished, default=-1), time.time_ns() // 1_000_000)
 
     def batch(self, at: int) -> int:
@@ -57,16 +57,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Ingesting:
-    """`before` are the files, by their paths, that an earlier version has read: nothing is taken of them.
-
-    With `skip_unreadable` a file is taken up to where it is torn.
-    """
+    """With `skip_unreadable` a file is taken up to where it is torn."""
 
     spark: SparkSession
     home: Home
     folders: Sequence[str]
     taken: Taken
-    before: Mapping[str, str]
     turn: Turn
     skip_unreadable: bool
 
@@ -90,7 +86,7 @@ def ingest_batch(ingesting: Ingesting, files: Sequence[LogFile], number: int) ->
             }
             first = _first_lines(ingesting, files, contents, rows)
             taken = rows.where(sf.col("stream").isNull() & (sf.col("number") >= sf.get(first, sf.col("source"))))
-            read = [(*files[at], *content, ingesting.before.get(files[at].path)) for at, content in contents.items()]
+            read = [(*files[at], *content) for at, content in contents.items()]
             manifest = write_batch(
                 ingesting.home, taken, ingesting.spark.createDataFrame(read, FILES), number, ingesting.turn
             )
@@ -135,15 +131,15 @@ def in_turn(manifests: Mapping[int, dict[str, Any]]) -> dict[int, dict[str, Any]
     kept: dict[int, dict[str, Any]] = {}
     found_later = sys.maxsize
     ordered = sorted(manifests.items(), key=_generation, reverse=True)
-    for generation, group in groupby(ordered, key=_generation):
-        there = {number: each for number, each in group if not generation or number <= found_later}
+    for _, group in groupby(ordered, key=_generation):
+        there = {number: each for number, each in group if number <= found_later}
         kept |= there
-        found_later = min([found_later, *(each.get("after", found_later) for each in there.values())])
+        found_later = min([found_later, *(each["after"] for each in there.values())])
     return dict(sorted(kept.items()))
 
 
 def _generation(item: tuple[int, Mapping[str, Any]]) -> int:
-    return int(item[1].get("generation", 0))
+    return int(item[1]["generation"])
 
 
 def _lines_of(ingesting: Ingesting, files: Sequence[LogFile]) -> DataFrame:
@@ -184,14 +180,14 @@ def _first_lines(
     ingesting.taken.look_up({content.stream for content in contents.values()})
     first = [LONG_MAX] * len(files)
     # Of two files of one stream the longer one comes later, so that its lines prove it.
-    for at in sorted(contents, key=lambda at: (files[at].path not in ingesting.before, contents[at].position)):
+    for at in sorted(contents, key=lambda at: contents[at].position):
 
         def digest_at(number: int, at: int = at) -> int | None:
             row = rows.where(f"stream IS NULL AND source = {at} AND number = {number}").select("digest").first()
             return None if row is None else int(row["digest"])
 
         after = ingesting.taken.take(files[at], contents[at], digest_at)
-        if after != NOTHING and files[at].path not in ingesting.before:
+        if after != NOTHING:
             first[at] = after + 1
     return sf.array(*map(sf.lit, first))
 

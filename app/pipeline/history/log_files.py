@@ -59,13 +59,11 @@ class _Part(NamedTuple):
 
 
 def files_in(spark: SparkSession, kind: str, folders: Sequence[str], **options: str) -> DataFrame:
-    """The closed files of these folders, and of the folders in them, as Spark reads this kind of files."""
     reader = spark.read.format(kind).option("pathGlobFilter", _NAMES).option("recursiveFileLookup", "true")
     return reader.options(**options).load(list(folders))
 
 
 def log_files(spark: SparkSession, folders: Sequence[str]) -> DataFrame:
-    """The LogFiles that are not empty, each looked for where Spark's executors run."""
     listed = files_in(spark, "binaryFile", folders).select(
         sf.col("_metadata.file_path").alias("path"),
         sf.col("_metadata.file_size").alias("bytes"),
@@ -109,7 +107,6 @@ def explained(spark: SparkSession, folders: Sequence[str], fault: PySparkExcepti
 
 
 def _listed(spark: SparkSession, folders: Sequence[str]) -> list[str]:
-    """As the driver sees them."""
     try:
         return sorted(files_in(spark, "binaryFile", folders).inputFiles(), key=len, reverse=True)
     except (PySparkException, Py4JError):
@@ -118,7 +115,7 @@ def _listed(spark: SparkSession, folders: Sequence[str]) -> list[str]:
 
 def known_files(spark: SparkSession, home: Home, batches: Mapping[int, Mapping[str, object]]) -> DataFrame:
     """FILES of all finished batches. Raises PipelineError if some are missing: lines would be taken twice."""
-    wanted = sum(int(str(manifest.get("files", 0))) for manifest in batches.values())
+    wanted = sum(int(str(manifest["files"])) for manifest in batches.values())
     if not wanted:
         return spark.createDataFrame([], FILES)
     path = home.room("decisions", "files")

@@ -24,12 +24,11 @@ _EPOCH = date(1970, 1, 1)
 class Piece:
     """Decisions of one day that were written together."""
 
-    day: str | None
-    """None: of any day, by a manifest that does not tell."""
+    day: str
     batch: int
     decisions: int
-    hours: Sequence[Sequence[Any]] | None
-    """As `logged_hours` has them; None where the manifest is of a version that did not count them."""
+    hours: Sequence[Sequence[Any]]
+    """As `logged_hours` has them."""
 
     @property
     def is_merged(self) -> bool:
@@ -49,27 +48,17 @@ def pieces_of(spark: SparkSession, home: Home) -> list[Piece]:
     merged = merged_days(spark, home)
     found = [Piece(day, each["batch"], each["decisions"], each["hours"]) for day, each in merged.items()]
     for number, manifest in finished_batches(spark, home).items():
-        days = manifest.get("days")
-        if days is None:
-            found.append(Piece(None, number, manifest["decisions"], None))
-            continue
-        hours = None if "hours" not in manifest else _by_day(manifest["hours"])
-        for day, decisions in days.items():
+        hours = _by_day(manifest["hours"])
+        for day, decisions in manifest["days"].items():
             if day not in merged or merged[day]["through"] < number:
-                found.append(Piece(day, number, decisions, None if hours is None else hours[day]))
+                found.append(Piece(day, number, decisions, hours[day]))
     return found
 
 
 def is_among(pieces: Iterable[Piece]) -> Column:
     """Of rows with `day` and `batch`: whether they are of one of these pieces. Spark reads no others."""
-    dated, undated = list[str](), list[int]()
-    for each in pieces:
-        if each.day is None:
-            undated.append(each.batch)
-        else:
-            dated.append(f"{each.day}/{each.batch}")
     place = sf.concat_ws("/", sf.col("day").cast("string"), sf.col("batch").cast("string"))
-    return place.isin(dated) | sf.col("batch").isin(undated)
+    return place.isin([f"{each.day}/{each.batch}" for each in pieces])
 
 
 def _by_day(hours: Iterable[Sequence[Any]]) -> dict[str, list[Sequence[Any]]]:

@@ -28,7 +28,6 @@ class LoggedHour:
 
 
 def hour() -> Column:
-    """Its number, counted from 1970."""
     return sf.floor(sf.unix_seconds("time") / HOUR_S).cast("bigint")
 
 

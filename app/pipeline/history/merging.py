@@ -32,8 +32,7 @@ def merge_days(spark: SparkSession, home: Home, lock: HomeLock) -> list[str]:
         return []
     by_day: dict[str, list[Piece]] = defaultdict(list)
     for piece in log.pieces:
-        if piece.day is not None:
-            by_day[piece.day].append(piece)
+        by_day[piece.day].append(piece)
     worth = sorted(day for day, pieces in by_day.items() if _is_worth_it(pieces, is_over=day < max(by_day)))
     for day in worth:
         _merge(log, day, by_day[day], lock)
@@ -46,13 +45,12 @@ def remove_merged(spark: SparkSession, home: Home) -> None:
     To be called when nobody writes, before anything is merged.
     """
     pieces = pieces_of(spark, home)
-    undated = {piece.batch for piece in pieces if piece.day is None}
     named = {(piece.day, piece.batch) for piece in pieces}
     for table in ("log", "uses"):
         there = existing(spark, home.room("decisions", table))
         found = () if there is None else (_PLACE.search(file) for file in there.inputFiles())
         for day, number in {(place[1], int(place[2])) for place in found if place is not None}:
-            if (day, number) not in named and number not in undated:
+            if (day, number) not in named:
                 remove(spark, home.room("decisions", table, f"day={day}", f"batch={number}"))
 
 

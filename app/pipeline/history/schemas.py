@@ -60,10 +60,10 @@ as Java prints it, `sampled` the share of requests that were logged (1.0: all). 
 
 FILES = columns(
     """path string not null, bytes bigint not null, modified bigint not null, stream string not null,
-    position bigint not null, digest bigint not null, was string"""
+    position bigint not null, digest bigint not null"""
 )
 """Files of the decision log that were read: where, how long and of when (microseconds since 1970) they were; which
-stream they hold up to which line, and the digest of these lines; by which path an earlier version had read them."""
+stream they hold up to which line, and the digest of these lines."""
 
 USES = columns(
     """principal string not null, host string not null, operation string not null, resource_type string not null,

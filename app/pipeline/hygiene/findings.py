@@ -68,11 +68,9 @@ class HygieneFindings:
 
 
 def load_findings(spark: SparkSession, home: Home, offset: int | None = None) -> HygieneFindings | None:
-    """Those saved at this offset, or the latest; None if there are none."""
     saved = SavedResults(spark, home, _JOB)
     manifest = saved.find(offset)
-    # Findings without a tool are of a version that proposed to remove DENYs for lack of use.
-    if manifest is None or "tool" not in manifest:
+    if manifest is None:
         return None
     return HygieneFindings(spark.read.schema(FINDINGS).parquet(saved.room(manifest["offset"], "findings")), manifest)
 
@@ -126,7 +124,6 @@ def one_by_acl(found: DataFrame) -> DataFrame:
 
 
 def in_order(findings: DataFrame) -> DataFrame:
-    """By kind, the widest first."""
     place = sf.array_position(sf.array(*map(sf.lit, KINDS)), sf.col("kind"))
     order = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
     return findings.orderBy(place, sf.col("covered").desc_nulls_last(), *order)

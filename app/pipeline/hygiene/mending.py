@@ -60,7 +60,6 @@ def add_command(acl: AclBinding, tool: str = KLAMM) -> str:
 
 
 def remove_command(removal: Removal, tool: str = KLAMM) -> str:
-    """The shell line that deletes this ACL and no other, unprompted; comments as `add_command`."""
     return _command(removal.acl, tool, "--remove --force", "POST /v1/acls/delete with the filter")
 
 

@@ -10,7 +10,6 @@ from pyspark.errors import PySparkException
 
 from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext
-from app.pipeline.history.earlier_reads import EarlierReads
 from app.pipeline.history.ingest import BatchDone, Ingesting, Turn, finished_batches, ingest_batch
 from app.pipeline.history.log_files import LogFile, Taken, explained, known_files, new_files
 from app.pipeline.history.merging import merge_days, remove_merged
@@ -46,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_decisions(parser: argparse.ArgumentParser, what: str, *, required: bool) -> None:
-    """--decisions, a list; None without it."""
     parser.add_argument(
         "--decisions",
         metavar="FOLDER",
@@ -71,16 +69,9 @@ def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
     finished = finished_batches(spark, home)
     known = known_files(spark, home, finished)
     with context.console.step(f"looking for new files in {', '.join(folders)}"):
-        earlier = EarlierReads.find(spark, home, finished, known)
         files = new_files(spark, folders, known)
-    before = earlier.among(files)
-    if before:
-        context.console.note(
-            f"an earlier version of Klamm kept the paths of the {len(earlier.paths):,} files that it has read: "
-            f"{len(before):,} of them are here, and are known by what they hold from now on"
-        )
     turn = Turn.begin(context.lock, finished)
-    ingesting = Ingesting(spark, home, folders, Taken(known), before, turn, arguments.skip_unreadable_files)
+    ingesting = Ingesting(spark, home, folders, Taken(known), turn, arguments.skip_unreadable_files)
     done = _take(context, ingesting, files, arguments.files_at_once)
     known.unpersist()
     return _say(context, done, fails=arguments.fail_on_quarantine)

@@ -172,7 +172,6 @@ def _ticks(labels: Sequence[str | None]) -> Spec:
 
 
 def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], roles: Mapping[str, str], unit: str) -> Spec:
-    """Horizontal bars, stacked; the longest on top as given. Series without a number anywhere are left out."""
     labels = distinct_labels(names)
     data = [
         {

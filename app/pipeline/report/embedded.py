@@ -20,7 +20,6 @@ _T = TypeVar("_T")
 
 
 def embedded(lookup: LookupFigures) -> str:
-    """The JSON, fit for a script element."""
     texts = _Texts()
     resources, without = _as_many_as_fit(lookup.resources, lambda each: _resource(each, texts), texts)
     principals, unnamed = _as_many_as_fit(lookup.principals, lambda each: _principal(each, texts), texts)

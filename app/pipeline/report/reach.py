@@ -97,7 +97,6 @@ def _held_down(denies: DataFrame, nodes: DataFrame) -> DataFrame:
 
 
 def _reachable(allows: DataFrame) -> DataFrame:
-    """Without those whose host matches no client."""
     special = allows.where(sf.col("host") != WILDCARD)
     return allows.where(sf.col("host") == WILDCARD).unionByName(special.mapInArrow(_with_clients, special.schema))
 

@@ -20,7 +20,6 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, longest: int = 40) -> str:
-    """The visible text, its middle left out where it is longer than this."""
     text = visible(text)
     if len(text) <= longest:
         return text

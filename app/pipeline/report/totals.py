@@ -32,13 +32,11 @@ _STEPS = (1, 2, 5, 10, 30, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, HOUR_S, 6 * HOUR_
 
 
 def step_for(seconds: int) -> int:
-    """How long a bucket is, in seconds, so that there are at most about 120 of them."""
     whole_days = -(-seconds // (MOST_BUCKETS * _DAY)) * _DAY
     return next((step for step in _STEPS if seconds <= step * MOST_BUCKETS), whole_days)
 
 
 def timeline(table: DataFrame, seconds: Column, step: int, first: Column, second: Column) -> Timeline | None:
-    """Sums of two columns over time; None where the table has no row."""
     start = sf.floor(seconds / sf.lit(step)) * sf.lit(step)
     sums = table.groupBy(start.cast("long").alias("start")).agg(sf.sum(first).alias("one"), sf.sum(second).alias("two"))
     return _line(step, ((row["start"], row["one"], row["two"]) for row in sums.collect()))

@@ -107,7 +107,6 @@ def masked(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _text_of(fault: PySparkException | Py4JError) -> str:
-    """Its own words first, then Java's stack, which names the causes."""
     try:
         message = str(fault)
     except (AssertionError, Py4JError):  # the JVM is gone, or was never there
@@ -116,7 +115,6 @@ def _text_of(fault: PySparkException | Py4JError) -> str:
 
 
 def _line_of(text: str, environ: Mapping[str, str]) -> str:
-    """What is wrong, and the way out where it is known."""
     if postgres := _POSTGRES.search(text):
         message = f"PostgreSQL: {postgres[1]}"
         hint = _hint(_HINTS_OF_POSTGRES, message) or _hint(_HINTS_OF_ALL, text)

@@ -44,7 +44,6 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """Raises PipelineError if there is no Java that Spark runs on."""
     if environ.get("JAVA_HOME"):
         return _from_java_home(environ["JAVA_HOME"])
     on_path = shutil.which("java", path=environ.get("PATH", ""))

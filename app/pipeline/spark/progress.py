@@ -43,7 +43,6 @@ class Console:
         return self._progress is not None
 
     def on_stage(self, text: str) -> None:
-        """Shown on a terminal only."""
         if self._progress is not None and self._progress.tasks:
             self._progress.update(self._progress.task_ids[-1], stage=text)
 

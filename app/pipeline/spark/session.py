@@ -62,7 +62,6 @@ def is_submitted(environ: Mapping[str, str]) -> bool:
 
 
 def spark_session(options: SessionOptions) -> SparkSession:
-    """Raises PipelineError where there is no Java that Spark runs on."""
     builder = SparkSession.builder.appName(options.app_name).config(map=dict(_RUNTIME))
     if options.shuffle_partitions is not None:
         builder = builder.config("spark.sql.shuffle.partitions", options.shuffle_partitions)

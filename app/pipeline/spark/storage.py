@@ -76,7 +76,6 @@ def _end_of(path: str, pattern: str) -> str:
 
 
 def write_document(spark: SparkSession, path: str, document: Mapping[str, Any]) -> None:
-    """Replaces what was there."""
     text = json.dumps(document, sort_keys=True)
     row = spark.createDataFrame([(text,)], "value string")
     row.coalesce(1).write.mode("overwrite").text(path)
@@ -110,7 +109,6 @@ def _documents(spark: SparkSession, path: str) -> dict[str, dict[str, Any]]:
 
 
 def existing(spark: SparkSession, path: str, kind: str = "parquet") -> DataFrame | None:
-    """None if nothing has been written there."""
     try:
         return spark.read.format(kind).load(path)
     except AnalysisException as fault:

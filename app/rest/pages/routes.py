@@ -35,7 +35,6 @@ def css() -> str:
 
 
 def first_page(page: Node) -> str:
-    """`page` is what `/` says as JSON."""
     return _environment().get_template("first_page.html.j2").render(page=page)
 
 
@@ -134,7 +133,6 @@ def document_text(document: Mapping[str, Any]) -> str:
 
 
 def pages_routes(document: Callable[[], Mapping[str, Any]] | None) -> Routes:
-    """`/`, and if there is a document, `/openapi.json` and `/docs`; otherwise those two are not found."""
     routes = Routes("pages")
     _add_first_page(routes, has_reference=document is not None)
     if document is not None:

@@ -113,7 +113,6 @@ def _await_end_of_predecessor(cluster: Path) -> None:
 
 
 def _processes_in(cluster: Path) -> list[int]:
-    """PostgreSQL's processes, whose working folder is the cluster. They are found on Linux only."""
     home = cluster.stat()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):

@@ -80,7 +80,6 @@ class DataFolder:
             os.fsync(file.fileno())
 
     def password(self) -> str:
-        """Empty if there is none."""
         try:
             return self._read("password").strip()
         except FileNotFoundError:
@@ -212,7 +211,6 @@ def _link(at: int, path: Path, *, is_last: bool) -> Path | None:
 
 
 def _step(at: int, path: Path, mode: int) -> int:
-    """Opens the folder of this name and closes its parent."""
     try:
         try:
             found = os.open(path.name, _FOLDER, dir_fd=at)

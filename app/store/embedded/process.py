@@ -208,7 +208,6 @@ class Launcher:
             )
 
     def _child(self, descriptors: Sequence[int], death_signal: signal.Signals) -> dict[str, Any]:
-        """The arguments of `subprocess` that say as whom, where and with what a program runs."""
         account = self.account
         return {
             "cwd": "/",

@@ -142,7 +142,6 @@ class EmbeddedPostgres:
             return launcher.spawn(command, descriptors=descriptors, log=log)
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> bool:
-        """False if the process has ended."""
         deadline = time.monotonic() + self._start_timeout_s
         while process.poll() is None:
             if self._is_ready(process.pid):

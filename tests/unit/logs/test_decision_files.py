@@ -46,11 +46,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in folder.iterdir()}
 
 
-def refuse_links(fault: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def link(source: Path, target: Path) -> None:
+def refuse_renames(fault: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rename(source: Path, target: Path) -> None:
         raise OSError(fault, os.strerror(fault), str(source), None, str(target))
 
-    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(Path, "rename", rename)
 
 
 def test_a_file_has_its_open_name_until_it_is_closed(tmp_path: Path) -> None:
@@ -113,27 +113,11 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
     assert all(name.startswith("decisions-") and name.endswith(".jsonl") for name in names(tmp_path))
 
 
-@pytest.mark.parametrize("taken", [False, True])
-def test_where_there_are_no_hard_links_it_is_renamed(
-    taken: bool,  # noqa: FBT001 - a parameter of a table
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    refuse_links(errno.EPERM, monkeypatch)
-    files = files_in(tmp_path)
-    files.append(LINE)
-    [opened] = names(tmp_path)
-    if taken:
-        (tmp_path / opened.removeprefix("_")).write_bytes(b"of another")
-    files.finish()
-    assert sorted(contents(tmp_path).values()) == ([b"of another", LINE] if taken else [LINE])
-
-
 def test_a_file_that_could_not_be_renamed_is_renamed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = files_in(tmp_path)
     files.append(LINE)
     with monkeypatch.context() as full:
-        refuse_links(errno.ENOSPC, full)
+        refuse_renames(errno.ENOSPC, full)
         with pytest.raises(OSError, match="No space left"):
             files.finish()
         assert files.tidy_s() == 0
@@ -190,14 +174,6 @@ def test_an_empty_left_over_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "_decisions-20260101T000000.000000Z-1-1.jsonl").touch()
     files_in(tmp_path).tidy()
     assert names(tmp_path) == []
-
-
-def test_a_left_over_whose_rename_was_cut_off_is_there_once(tmp_path: Path) -> None:
-    source = tmp_path / "_decisions-20260101T000000.000000Z-1-1.jsonl"
-    source.write_bytes(LINE)
-    os.link(source, tmp_path / source.name.removeprefix("_"))
-    files_in(tmp_path).tidy()
-    assert contents(tmp_path) == {source.name.removeprefix("_"): LINE}
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
