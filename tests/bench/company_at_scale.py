@@ -16,7 +16,8 @@ from pyspark.sql import functions as sf
 from app.pipeline.history.schemas import ACLS, DECISIONS
 from app.pipeline.history.snapshot import Snapshot, save_snapshot
 from app.pipeline.spark.session import SessionOptions, spark_session
-from app.pipeline.spark.storage import Home, write_document
+from app.pipeline.spark.storage import Home
+from tests.pipeline.logs import save_log
 
 _TEAM, _APP = 500, 40
 _DAY_S = 86_400
@@ -33,9 +34,7 @@ def write_company(spark: SparkSession, home: Home, size: int, *, skewed: bool) -
         sf.lit("TOPIC").alias("resource_type"), _topic(sf.col("id")).alias("resource_name")
     )
     named.write.mode("overwrite").parquet(home.room("resources.parquet"))
-    log = _decisions(spark, size, resources, skewed=skewed).withColumn("batch", sf.lit(0))
-    log.write.mode("overwrite").partitionBy("day", "batch").parquet(home.room("decisions", "log"))
-    write_document(spark, home.room("decisions", "manifests", "batch=0"), {"batch": 0, "decisions": 10 * size})
+    save_log(home, _decisions(spark, size, resources, skewed=skewed))
     Path(home.room("change.json")).write_text(
         '{"filters": [{"resource_type": "TOPIC", "resource_name": "team1.", "pattern_type": "PREFIXED"},'
         ' {"resource_type": "TOPIC", "resource_name": "team2.app3.", "pattern_type": "PREFIXED"}]}'

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import StandardAcl
 from app.pipeline.context import JobContext
@@ -18,8 +17,8 @@ from app.pipeline.hygiene.findings import load_findings
 from app.pipeline.jobs import hygiene
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
-from app.pipeline.spark.storage import Home, write_document
-from tests.pipeline.logs import Question, loaded, log_frame, logged
+from app.pipeline.spark.storage import Home
+from tests.pipeline.logs import Question, loaded, log_frame, logged, save_log
 from tests.pipeline.random_stores import acl_frame
 
 
@@ -36,10 +35,7 @@ class Run:
         home = Home(str(folder / "home"))
         as_of = datetime(2026, 11, 22, tzinfo=UTC)
         save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", str(UUID(int=1)), 9, as_of))
-        rows = log_frame(spark, logged(loaded(acls, allow_everyone=False), asked))
-        rows = rows.withColumns({"day": sf.to_date("time"), "batch": sf.lit(0)})
-        rows.write.partitionBy("day", "batch").parquet(home.room("decisions", "log"))
-        write_document(spark, home.room("decisions", "manifests", "batch=0"), {"batch": 0, "decisions": len(asked)})
+        save_log(home, log_frame(spark, logged(loaded(acls, allow_everyone=False), asked)))
         path = folder / "list.csv"
         path.write_text("resource_type,resource_name\n" + "".join(f"{kind},{name}\n" for kind, name in listed))
         parser, results = argparse.ArgumentParser(), io.StringIO()

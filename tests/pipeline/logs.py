@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage
@@ -13,7 +14,9 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
+from app.pipeline.history.logged_hours import hours_of
 from app.pipeline.history.schemas import DECISIONS
+from app.pipeline.spark.storage import Home, write_document
 from tests.images import EPOCH, image_of
 from tests.pipeline.random_stores import CALLERS, MORE_ADDRESSES, RESOURCE_NAMES
 
@@ -86,3 +89,13 @@ def logged(image: AuthorizerImage, questions: Iterable[Question]) -> list[dict[s
 def log_frame(spark: SparkSession, rows: Iterable[dict[str, Any]]) -> DataFrame:
     """These rows as Spark has them."""
     return spark.createDataFrame([tuple(row.values()) for row in rows], DECISIONS)
+
+
+def save_log(home: Home, log: DataFrame, batch: int = 0) -> None:
+    """As `ingest` leaves a batch, without its files."""
+    log = log.withColumns({"day": sf.to_date("time"), "batch": sf.lit(batch)})
+    log.write.partitionBy("day", "batch").mode("append").parquet(home.room("decisions", "log"))
+    days = {str(row["day"]): row["count"] for row in log.groupBy("day").count().collect()}
+    manifest = {"batch": batch, "decisions": sum(days.values()), "days": days, "hours": hours_of(log)}
+    path = home.room("decisions", "manifests", f"batch={batch}")
+    write_document(log.sparkSession, path, {**manifest, "generation": 1, "after": -1})

@@ -22,9 +22,9 @@ from app.pipeline.hygiene.findings import load_findings
 from app.pipeline.jobs import hygiene
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
-from app.pipeline.spark.storage import Home, write_document
+from app.pipeline.spark.storage import Home
 from tests.images import EPOCH, numbered
-from tests.pipeline.logs import BEGAN, loaded, log_frame, logged
+from tests.pipeline.logs import BEGAN, loaded, log_frame, logged, save_log
 from tests.pipeline.random_stores import acl_frame, fields_of
 
 READ, ALLOW, DENY = AclOperation.READ, AclPermissionType.ALLOW, AclPermissionType.DENY
@@ -56,9 +56,7 @@ def _home(spark: SparkSession, folder: Path, hours: Sequence[int], *, exported: 
         for number, hour in enumerate(hours)
         for row in logged(image, questions if number == 0 else questions[:1])
     ]
-    frame = log_frame(spark, rows).withColumns({"day": sf.to_date("time"), "batch": sf.lit(0)})
-    frame.write.partitionBy("day", "batch").parquet(home.room("decisions", "log"))
-    write_document(spark, home.room("decisions", "manifests", "batch=0"), {"batch": 0, "decisions": len(rows)})
+    save_log(home, log_frame(spark, rows))
     if exported:
         _export(spark, home)
     return home

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -18,9 +17,9 @@ from app.pipeline.hygiene.findings import load_findings
 from app.pipeline.jobs import hygiene
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
-from app.pipeline.spark.storage import Home, write_document
+from app.pipeline.spark.storage import Home
 from tests.images import numbered
-from tests.pipeline.logs import SUPER, Question, answer, loaded, log_frame, logged
+from tests.pipeline.logs import SUPER, Question, answer, loaded, log_frame, logged, save_log
 from tests.pipeline.mends import created_by
 from tests.pipeline.random_stores import acl_frame
 
@@ -103,10 +102,7 @@ def _find(
     save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", str(UUID(int=1)), 9, as_of))
     there = [*ACLS, *(gone or [])]
     log = logged(loaded(there, allow_everyone=logged_with), asked)
-    rows = log_frame(spark, [{**row, "epoch": str(UUID(int=1)), "offset": 8 if gone else 9} for row in log])
-    rows = rows.withColumns({"day": sf.to_date("time"), "batch": sf.lit(0)})
-    rows.write.partitionBy("day", "batch").parquet(home.room("decisions", "log"))
-    write_document(spark, home.room("decisions", "manifests", "batch=0"), {"batch": 0, "decisions": len(asked)})
+    save_log(home, log_frame(spark, [{**row, "epoch": str(UUID(int=1)), "offset": 8 if gone else 9} for row in log]))
     parser, notes = argparse.ArgumentParser(), Notes()
     hygiene.add_arguments(parser)
     hygiene.run(JobContext(spark, home, notes, RunMetrics("hygiene")), parser.parse_args([*options, "--min-days", "0"]))

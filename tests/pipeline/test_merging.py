@@ -1,7 +1,6 @@
 """Days of the decision log are merged without a decision being lost, doubled or counted otherwise."""
 
 import json
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,12 @@ from app.pipeline.access.replay import QUESTION, questions
 from app.pipeline.history import merging
 from app.pipeline.history.decision_log import log_window, open_log, read_decisions, uses_of
 from app.pipeline.history.log_pieces import merged_days, merged_room
-from app.pipeline.history.logged_hours import hours_of
 from app.pipeline.history.merging import merge_days, remove_merged
 from app.pipeline.history.schemas import DECISIONS, USES
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import NoLock
-from app.pipeline.spark.storage import Home, read_documents, remove, write_document
-from tests.pipeline.logs import BEGAN, loaded, log_frame, logged, random_questions
+from app.pipeline.spark.storage import Home, read_documents, remove
+from tests.pipeline.logs import BEGAN, loaded, log_frame, logged, random_questions, save_log
 from tests.pipeline.random_stores import random_acls
 
 
@@ -31,20 +29,14 @@ class Batches:
         self.home = Home(str(root))
         self.rows: list[dict[str, Any]] = []
 
-    def add(self, number: int, days: list[int], *, counted: bool = True) -> None:
+    def add(self, number: int, days: list[int]) -> None:
         """A batch with a few decisions of these days."""
         rows = logged(loaded(random_acls(2, 12), allow_everyone=False), random_questions(number % 5, 30))
         for at, row in enumerate(rows):
             row["time"] = BEGAN + timedelta(days=days[at % len(days)], minutes=at * 40)
             row["sampled"] = 1.0 if at % 3 else 0.5
         self.rows += rows
-        frame = log_frame(self.spark, rows).selectExpr("*", "to_date(time) AS day", f"{number} AS batch")
-        frame.write.partitionBy("day", "batch").mode("append").parquet(self.home.room("decisions", "log"))
-        by_day = Counter(str(row["time"].date()) for row in rows)
-        manifest: dict[str, Any] = {"batch": number, "decisions": len(rows), "days": dict(by_day)}
-        if counted:
-            manifest["hours"] = [list(each) for each in hours_of(log_frame(self.spark, rows))]
-        write_document(self.spark, self.home.room("decisions", "manifests", f"batch={number}"), manifest)
+        save_log(self.home, log_frame(self.spark, rows), number)
 
     def stored(self) -> list[str]:
         return _shown(read_decisions(self.spark, self.home).select(DECISIONS.fieldNames()))
@@ -53,7 +45,7 @@ class Batches:
         found = (Path(self.home.root) / "decisions").glob("*/day=*/batch=*")
         return {f"{each.parents[1].name} {each.parent.name[-2:]} {each.name}" for each in found}
 
-    def pieces(self) -> set[tuple[str | None, int]]:
+    def pieces(self) -> set[tuple[str, int]]:
         return {(each.day, each.batch) for each in open_log(self.spark, self.home).pieces}
 
 
@@ -68,7 +60,7 @@ def _shown(frame: DataFrame) -> list[str]:
 
 def test_merged_days_hold_what_their_batches_held(spark: SparkSession, batches: Batches) -> None:
     for number, days in enumerate(([0, 1], [1, 2], [2], [2, 0])):
-        batches.add(number, days, counted=number != 1)
+        batches.add(number, days)
     raw = log_frame(spark, batches.rows)
     before, window, hours = batches.stored(), log_window(raw), open_log(spark, batches.home).hours()
     assert before == _shown(raw)

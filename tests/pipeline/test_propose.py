@@ -12,7 +12,6 @@ from uuid import UUID
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from app.core.access.proposal import Proposal, Question, prefixes_of, propose
 from app.core.authorize import Authorization
@@ -28,9 +27,9 @@ from app.pipeline.jobs.propose import JOB
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
-from app.pipeline.spark.storage import Home, write_document
+from app.pipeline.spark.storage import Home
 from tests.images import binding_of, image_of, numbered
-from tests.pipeline.logs import loaded, log_frame, logged, random_questions
+from tests.pipeline.logs import loaded, log_frame, logged, random_questions, save_log
 from tests.pipeline.random_stores import CALLERS, acl_frame, random_acls
 
 TEAM = "User:"
@@ -131,9 +130,7 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scen
         row["time"] = datetime(2026, 11, 1, 0, number // 60, number % 60, tzinfo=UTC)
     as_of = datetime(2026, 11, 22, tzinfo=UTC)
     save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", str(UUID(int=1)), 9, as_of))
-    frame = log_frame(spark, rows).withColumns({"day": sf.to_date("time"), "batch": sf.lit(0)})
-    frame.write.partitionBy("day", "batch").parquet(home.room("decisions", "log"))
-    write_document(spark, home.room("decisions", "manifests", "batch=0"), {"batch": 0, "decisions": len(rows)})
+    save_log(home, log_frame(spark, rows))
     return Scene(spark, home, acls, rows)
 
 
