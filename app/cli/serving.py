@@ -24,7 +24,7 @@ from app.formats.database_url import DatabaseUrl
 from app.logs.decision_files import prepare_folder
 from app.logs.tracing import check_tracing
 from app.metrics.declared import Metrics
-from app.process.processes import WorkerLauncher, output_lock
+from app.process.processes import WorkerLauncher, lock_file
 from app.process.sockets import address_of, listening
 from app.process.supervisor import Drain, Supervisor
 from app.settings.model import Settings
@@ -70,10 +70,10 @@ def _serve(
         options = ServerOptions(each_second=each_second, once_started=once_started, drain_s=drain_s)
         create_app(settings).serve(listener, options)
         return
-    with output_lock() as lock:
+    with lock_file() as locks:
         supervisor = Supervisor(
             settings.workers,
-            WorkerLauncher(listener, lock.fileno(), settings),
+            WorkerLauncher(listener, locks.fileno(), settings),
             each_second=each_second,
             once_serving=once_started,
             drain=Drain(drain_s, over=listener.close),

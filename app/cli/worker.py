@@ -26,8 +26,8 @@ def main() -> None:
             signal.signal(each, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         begin_logging(order.settings, order.number)
-        siblings = Siblings(end, orphaned=_end_at_once)
-        app = create_app(order.settings, siblings, SharedOutput(order.output_lock))
+        siblings = Siblings(end, order.locks, orphaned=_end_at_once)
+        app = create_app(order.settings, siblings, SharedOutput(order.locks))
         with socket.socket(fileno=order.listener) as listener:
             app.serve(
                 listener,

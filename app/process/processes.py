@@ -21,18 +21,20 @@ _PR_SET_PDEATHSIG = 1
 _LENGTH = struct.Struct("!Q")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Blocked in a worker until it has handlers for them."""
+OUTPUT, LOADS = 0, 1
+"""What workers do one at a time: the bytes of their lock file."""
 _LOCK_TIMEOUT_S = 2.0
 _LOCK_POLL_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOrder:
-    """What a worker is given at its start; `listener` and `output_lock` are descriptors that it inherits."""
+    """What a worker is given at its start; `listener` and `locks` are descriptors that it inherits."""
 
     number: int
     supervisor: int
     listener: int
-    output_lock: int
+    locks: int
     settings: Any
     """The supervisor's own: a worker that is started again must not read others."""
 
@@ -43,9 +45,9 @@ class WorkerLauncher:
     The settings hold secrets, so they go through a socket and not by arguments, variables or files.
     """
 
-    def __init__(self, listener: socket.socket, output_lock: int, settings: object) -> None:
+    def __init__(self, listener: socket.socket, locks: int, settings: object) -> None:
         self._listener = listener.fileno()
-        self._output_lock = output_lock
+        self._locks = locks
         self._settings = settings
 
     def __call__(self, number: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
@@ -55,12 +57,12 @@ class WorkerLauncher:
                 process = subprocess.Popen(  # noqa: S603 - this interpreter and this application
                     [sys.executable, "-P", "-m", "app.cli.worker", str(number), str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(), self._listener, self._output_lock),
+                    pass_fds=(theirs.fileno(), self._listener, self._locks),
                 )
         except BaseException:
             ours.close()
             raise
-        order = pickle.dumps(WorkerOrder(number, os.getpid(), self._listener, self._output_lock, self._settings))
+        order = pickle.dumps(WorkerOrder(number, os.getpid(), self._listener, self._locks, self._settings))
         # If the process has died already, the end of its channel will say so.
         with suppress(BrokenPipeError, ConnectionResetError):
             ours.sendall(_LENGTH.pack(len(order)) + order)
@@ -104,45 +106,52 @@ def _signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def output_lock() -> IO[bytes]:
-    """A file without a name for processes to lock, who inherit its descriptor.
+def lock_file() -> IO[bytes]:
+    """A file without a name, whose descriptor workers inherit to lock a byte of it: OUTPUT, or LOADS.
 
     It is in memory where possible: a container may have no folder to write to.
     """
     if sys.platform == "linux":
-        return os.fdopen(os.memfd_create("klamm-output"), "w+b")
+        return os.fdopen(os.memfd_create("klamm-locks"), "w+b")
     return tempfile.TemporaryFile()
+
+
+def takes_lock(file: int, byte: int) -> bool:
+    # INVARIANT: a lock of this kind belongs to the process, inherited descriptor or not, and ends with it.
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+        return False
+    return True
+
+
+def release_lock(file: int, byte: int) -> None:
+    fcntl.lockf(file, fcntl.LOCK_UN, 1, byte)
 
 
 class SharedOutput:
     """Standard output, to which sibling processes write as well; without a lock this process is alone."""
 
-    def __init__(self, lock: int | None = None) -> None:
-        self._lock = lock
+    def __init__(self, locks: int | None = None) -> None:
+        self._locks = locks
 
     def write(self, lines: str) -> None:
         """Writes whole lines. A sibling's never get between them: the rest of a long line could pass for its own.
 
         A sibling that hangs while it holds the lock is waited for two seconds, not longer.
         """
-        locked = self._lock is not None and self._acquire(self._lock)
+        locked = self._locks is not None and self._acquire(self._locks)
         try:
             sys.stdout.write(lines)
             sys.stdout.flush()
         finally:
-            if locked and self._lock is not None:
-                fcntl.lockf(self._lock, fcntl.LOCK_UN)
+            if locked and self._locks is not None:
+                release_lock(self._locks, OUTPUT)
 
-    def _acquire(self, lock: int) -> bool:
-        # INVARIANT: a lock of this kind belongs to the process, inherited descriptor or not, and ends with it.
+    def _acquire(self, locks: int) -> bool:
         deadline = time.monotonic() + _LOCK_TIMEOUT_S
-        while time.monotonic() < deadline:
-            try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EAGAIN):
-                    raise
-                time.sleep(_LOCK_POLL_S)
-            else:
-                return True
-        return False
+        while not (locked := takes_lock(locks, OUTPUT)) and time.monotonic() < deadline:
+            time.sleep(_LOCK_POLL_S)
+        return locked

@@ -1,9 +1,7 @@
-"""All workers of a service as their supervisor knows them, what they say together, and whose turn it is to load."""
+"""All workers of a service as their supervisor knows them, and what they say together."""
 
 import asyncio
-import logging
 import subprocess
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,8 +13,6 @@ from app.process.siblings import Sibling, WorkerReadiness
 
 ANSWER_TIMEOUT_S = 0.5
 """How long a worker may take to answer for a page or a probe."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -104,50 +100,3 @@ class Roster:
         except NoAnswerError:
             return None
         return msgspec.convert(found, WorkerReadiness)
-
-
-class LoadTurns:
-    """Lets one worker load at a time, in the order of asking. One that takes longer than `longest_s` holds up nobody.
-
-    A worker has a turn, waits for one, or neither; `end` gives up either.
-    """
-
-    def __init__(self, longest_s: float) -> None:
-        self._longest_s = longest_s
-        self._holder: int | None = None
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._limit: asyncio.TimerHandle | None = None
-
-    async def take(self, worker: int) -> None:
-        if self._holder is None:
-            self._begin(worker)
-            return
-        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((worker, granted))
-        await granted
-
-    def end(self, worker: int) -> None:
-        for entry in [entry for entry in self._waiting if entry[0] == worker]:
-            self._waiting.remove(entry)
-            entry[1].cancel()
-        if self._holder == worker:
-            self._next()
-
-    def _begin(self, worker: int) -> None:
-        self._holder = worker
-        self._limit = asyncio.get_running_loop().call_later(self._longest_s, self._overdue, worker)
-
-    def _overdue(self, worker: int) -> None:
-        _log.warning("load_takes_long", extra={"worker": worker, "longer_than_s": self._longest_s})
-        self._next()
-
-    def _next(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-        self._holder = self._limit = None
-        while self._waiting:
-            worker, granted = self._waiting.popleft()
-            if not granted.done():
-                self._begin(worker)
-                granted.set_result(None)
-                return

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ import msgspec
 
 from app.metrics.workers import Family
 from app.process.channel import BusyError, Channel, NoAnswerError
+from app.process.processes import LOADS, release_lock, takes_lock
 
 # The supervisor waits for half a second for each worker; a probe of Kubernetes waits for one in all.
 _ANSWER_TIMEOUT_S = 0.8
+_TURN_POLL_S = 0.02
 
 _log = logging.getLogger(__name__)
 
@@ -48,8 +51,9 @@ class WorkerProbe:
 class Siblings:
     """The workers beside this one. `orphaned` is called on the event loop if the supervisor is gone."""
 
-    def __init__(self, end: socket.socket, orphaned: Callable[[], None]) -> None:
+    def __init__(self, end: socket.socket, locks: int, orphaned: Callable[[], None]) -> None:
         self._channel = Channel(end, self._hear)
+        self._locks = locks
         self._orphaned = orphaned
         self._probe: WorkerProbe | None = None
         self._admitted = asyncio.Event()
@@ -105,16 +109,17 @@ class Siblings:
     @asynccontextmanager
     async def load_turn(self, patience_s: float) -> AsyncIterator[None]:
         """Entered when no other worker loads an image, or has done so for too long."""
-        complete = False
+        deadline = time.monotonic() + patience_s
+        while not (has_turn := takes_lock(self._locks, LOADS)) and time.monotonic() < deadline:  # noqa: ASYNC110 - a file
+            await asyncio.sleep(_TURN_POLL_S)
+        if not has_turn:
+            _log.warning("load_out_of_turn", extra={"waited_s": patience_s})
         try:
-            try:
-                await self._channel.ask("turn", timeout_s=patience_s)
-            except NoAnswerError as none:
-                _log.warning("load_out_of_turn", extra={"why": str(none)})
             yield
-            complete = True
         finally:
-            self._channel.tell("turn_over", complete)
+            if has_turn:
+                release_lock(self._locks, LOADS)
+        self._channel.tell("loaded")
 
     async def readiness(self, listener: str | None) -> list[Sibling] | None:
         try:

@@ -18,10 +18,8 @@ from typing import Any
 from app.core.backoff import Backoff
 from app.formats.command_errors import CommandError
 from app.process.channel import Channel
-from app.process.roster import LoadTurns, Roster, Worker
+from app.process.roster import Roster, Worker
 
-LOAD_TIMEOUT_S = 60.0
-"""How long a load holds up the next one."""
 END_TIMEOUT_S = 25.0
 """What workers get to end once they have drained: 10 s for requests, 10 s for the store, 5 s for the audit log."""
 FIRST_REST_S = 0.2
@@ -89,7 +87,6 @@ class Supervisor:
         self._each_second = each_second
         self._once_serving = once_serving
         self._serving: asyncio.Task[None] | None = None
-        self._turns = LoadTurns(LOAD_TIMEOUT_S)
         self._restarts = Restarts()
         self._drain = drain
         self._stopping = asyncio.Event()
@@ -179,7 +176,6 @@ class Supervisor:
 
     def _retire(self, worker: Worker) -> None:
         self._workers.retire(worker)
-        self._turns.end(worker.number)
         self._workers.admit()
 
     # the end
@@ -219,16 +215,13 @@ class Supervisor:
     # what workers ask and tell
 
     async def _hear(self, worker: Worker, subject: str, detail: Any) -> object:  # noqa: ANN401 - JSON
-        if subject == "turn":
-            await self._turns.take(worker.number)
-        elif subject == "metrics":
+        if subject == "metrics":
             return await self._workers.page()
-        elif subject == "readiness":
+        if subject == "readiness":
             return await self._workers.siblings_of(worker, detail)
-        elif subject == "leave":
+        if subject == "leave":
             return await self._may_leave(worker)
-        else:
-            self._note(worker, subject, detail)
+        self._note(worker, subject)
         return None
 
     async def _may_leave(self, worker: Worker) -> bool:
@@ -236,15 +229,13 @@ class Supervisor:
         await _within(_SIGNAL_TIMEOUT_S, self._stopping)
         if self._stopping.is_set():
             return False
-        self._note(worker, "leaving", None)
+        self._note(worker, "leaving")
         return True
 
-    def _note(self, worker: Worker, subject: str, detail: Any) -> None:  # noqa: ANN401 - JSON
-        if subject == "turn_over":
-            self._turns.end(worker.number)
-            if detail:
-                worker.ready = True
-                self._restarts.became_ready()
+    def _note(self, worker: Worker, subject: str) -> None:
+        if subject == "loaded":
+            worker.ready = True
+            self._restarts.became_ready()
         elif subject == "listening" and self._serving is None and self._once_serving is not None:
             self._serving = asyncio.ensure_future(self._once_serving())
         elif subject == "leaving":

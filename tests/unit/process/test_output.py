@@ -11,7 +11,7 @@ from typing import IO
 import pytest
 
 from app.process import processes
-from app.process.processes import SharedOutput, output_lock
+from app.process.processes import SharedOutput, lock_file
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
@@ -23,7 +23,7 @@ for _ in range(20):
 """
 HOLDER = """
 import fcntl, sys, time
-fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX)
+fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX, 1, 0)
 print("held", flush=True)
 time.sleep(600)
 """
@@ -35,7 +35,7 @@ def python(program: str, *arguments: str, lock: IO[bytes], out: IO[bytes] | int)
 
 
 def test_lines_of_several_processes_do_not_tear() -> None:
-    with output_lock() as lock:
+    with lock_file() as lock:
         read, write = os.pipe()
         with os.fdopen(write, "wb") as out:
             writers = [python(WRITER, letter, lock=lock, out=out) for letter in "abc"]
@@ -50,7 +50,7 @@ def test_a_process_that_stands_still_with_the_lock_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(processes, "_LOCK_TIMEOUT_S", 0.05)
-    with output_lock() as lock, python(HOLDER, lock=lock, out=subprocess.PIPE) as holder:
+    with lock_file() as lock, python(HOLDER, lock=lock, out=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         SharedOutput(lock.fileno()).write("anyway\n")

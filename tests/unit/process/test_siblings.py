@@ -2,17 +2,22 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
 from app.process import siblings
 from app.process.channel import Channel, NoAnswerError
+from app.process.processes import lock_file
 from app.process.siblings import Siblings, WorkerProbe, WorkerReadiness
 
+ROOT = Path(__file__).parents[3]
 PATIENCE_S = 0.05
 PROBE = WorkerProbe(list, lambda listener: WorkerReadiness(listener is None, started=True, state="READY"))
 
@@ -39,11 +44,13 @@ class Supervisor:
 
 
 @asynccontextmanager
-async def worker(supervisor: Supervisor, orphaned: asyncio.Event | None = None) -> AsyncIterator[Siblings]:
+async def worker(
+    supervisor: Supervisor, orphaned: asyncio.Event | None = None, locks: IO[bytes] | None = None
+) -> AsyncIterator[Siblings]:
     here, there = socket.socketpair()
     supervisor.channel = Channel(here, supervisor.hear)
     await supervisor.channel.open()
-    found = Siblings(there, (orphaned or asyncio.Event()).set)
+    found = Siblings(there, -1 if locks is None else locks.fileno(), (orphaned or asyncio.Event()).set)
     await found.open(PROBE)
     try:
         yield found
@@ -86,34 +93,47 @@ async def _enter_and_leave(found: Siblings) -> None:
         pass
 
 
-@pytest.mark.parametrize("fails", [False, True])
-async def test_a_load_has_its_turn_and_gives_it_back(*, fails: bool) -> None:
-    supervisor = Supervisor({"turn": None})
-    async with worker(supervisor) as found:
-        with suppress(TimeoutError):
-            async with found.load_turn(PATIENCE_S):
-                assert supervisor.heard[-1] == ("turn", None)
-                async with asyncio.timeout(0 if fails else 30):
-                    await asyncio.sleep(0)
-        assert await supervisor.heard_of("turn_over") is not fails
+HOLDER = """
+import sys, time
+from app.process.processes import LOADS, takes_lock
+print(takes_lock(int(sys.argv[1]), LOADS), flush=True)
+time.sleep(600)
+"""
 
 
-async def test_a_turn_that_does_not_come_is_not_waited_for_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+@contextmanager
+def sibling(locks: IO[bytes]) -> Iterator[bool]:
+    """Another process that wants to load; whether it has its turn."""
+    command = [sys.executable, "-c", HOLDER, str(locks.fileno())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[locks.fileno()], cwd=ROOT) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline() == b"True\n"
+        finally:
+            process.kill()
+
+
+async def test_workers_load_one_at_a_time_and_one_that_takes_long_holds_up_nobody_for_ever(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     supervisor = Supervisor()
-    async with worker(supervisor) as found:
-        async with found.load_turn(PATIENCE_S):
-            pass
-        assert await supervisor.heard_of("turn_over") is True
+    with lock_file() as locks:
+        async with worker(supervisor, locks=locks) as found:
+            with sibling(locks) as loads:
+                assert loads
+                with pytest.raises(KeyError):
+                    async with found.load_turn(PATIENCE_S):
+                        raise KeyError
+            assert caplog.messages == ["load_out_of_turn"]
+            # Its end has freed the lock, as nothing else would.
+            async with found.load_turn(30):
+                with sibling(locks) as loads:
+                    assert not loads
+                assert "loaded" not in dict(supervisor.heard)
+            await supervisor.heard_of("loaded")
+            with sibling(locks) as loads:
+                assert loads
     assert caplog.messages == ["load_out_of_turn"]
-
-
-async def test_a_wait_for_a_turn_that_is_broken_off_gives_it_back() -> None:
-    supervisor = Supervisor()
-    async with worker(supervisor) as found:
-        waiting = asyncio.create_task(found.load_turn(30).__aenter__())
-        await supervisor.heard_of("turn")
-        waiting.cancel()
-        assert await supervisor.heard_of("turn_over") is False
 
 
 async def test_what_the_supervisor_knows_of_all_is_asked_in_bounded_time() -> None:

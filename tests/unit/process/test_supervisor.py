@@ -21,7 +21,7 @@ SERVES = """
 import json, signal, socket, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 line = socket.socket(fileno=int(sys.argv[1])).makefile("rwb", 0)
-line.write(b'{"subject": "up"}\\n{"subject": "turn_over", "detail": true}\\n')
+line.write(b'{"subject": "up"}\\n{"subject": "loaded"}\\n')
 for each in line:
     if json.loads(each)["subject"] == "listen":
         line.write(b'{"subject": "listening"}\\n')
@@ -181,7 +181,7 @@ LEAVES = """
 import json, select, socket, sys
 end = socket.socket(fileno=int(sys.argv[1]))
 line = end.makefile("rwb", 0)
-line.write(b'{"subject": "up"}\\n{"subject": "turn_over", "detail": true}\\n')
+line.write(b'{"subject": "up"}\\n{"subject": "loaded"}\\n')
 while json.loads(line.readline())["subject"] != "listen":
     pass
 line.write(b'{"subject": "listening"}\\n{"subject": "leaving"}\\n')
@@ -203,7 +203,7 @@ import json, signal, socket, sys
 line = socket.socket(fileno=int(sys.argv[1])).makefile("rwb", 0)
 heard, terminated = [], []
 signal.signal(signal.SIGTERM, lambda *_: terminated.append(heard.copy()))
-line.write(b'{"subject": "up"}\\n{"subject": "turn_over", "detail": true}\\n')
+line.write(b'{"subject": "up"}\\n{"subject": "loaded"}\\n')
 for each in line:
     heard.append(json.loads(each)["subject"])
     if heard[-1] == "listen":
@@ -279,7 +279,7 @@ ASKS = """
 import json, signal, socket, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 line = socket.socket(fileno=int(sys.argv[1])).makefile("rwb", 0)
-line.write(b'{"subject": "up"}\\n{"subject": "turn_over", "detail": true}\\n')
+line.write(b'{"subject": "up"}\\n{"subject": "loaded"}\\n')
 for each in line:
     said = json.loads(each)
     if said.get("subject") == "listen":

@@ -33,7 +33,7 @@ async def beside(service: Service, *others: dict[str, Any], page: str = "") -> A
     here, there = socket.socketpair()
     supervisor = Channel(here, hear)
     await supervisor.open()
-    found = Siblings(there, orphaned=lambda: None)
+    found = Siblings(there, -1, orphaned=lambda: None)
     app = create_rest_app(service.authorizer, service.metrics, service.audit, AppOptions(siblings=found))
     await found.open(app.worker_probe)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://klamm") as client:
