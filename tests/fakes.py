@@ -25,6 +25,7 @@ from app.core.mutations import (
     AlterConfigs,
     AlterConfigsOutcome,
     BatchOutcome,
+    BulkAcl,
     CreateAcls,
     CreateAclsOutcome,
     CreatedAcl,
@@ -176,7 +177,7 @@ class FakeStore:
         """Every group that was to be written, refused ones too."""
         self.tries = 0
         """How often a write was begun, also when no group came of it."""
-        self.batches: list[dict[bytes, StandardAcl]] = []
+        self.batches: list[dict[bytes, BulkAcl]] = []
         """The same of a bulk load."""
         self.closed: list[str] = []
         # Faults. Those that are not switches stay until they are set back.
@@ -329,23 +330,33 @@ class FakeStore:
 
     # BulkStore
 
-    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
+    async def add(
+        self, acls: Mapping[bytes, BulkAcl], actor: str, known: KnownHistory, comment: str | None = None
+    ) -> BatchOutcome:
         self.batches.append(dict(acls))
         await self.reach("write")
         self.prove(known)
         kept = {key: self.tables.acls[key] for key in acls if key in self.tables.acls}
         came = {record.acl.id: record.offset for record in self.tables.records if not isinstance(record, ConfigRecord)}
-        new = [AccessControlEntryRecord(0, 0, acl, BIRTH, actor, b"") for key, acl in acls.items() if key not in kept]
+        frame = (BIRTH, actor, b"", comment)
+        new = [AccessControlEntryRecord(0, 0, each.stored, *frame) for key, each in acls.items() if key not in kept]
+        again, changed = self.tables.draft(CreateAcls([acls[key].acl for key in kept], actor, None, comment))
+        for each in again.results if isinstance(again, CreateAclsOutcome) else ():
+            if isinstance(each, ApiException):
+                raise each
         before = self.tables.last_offset
         if self.commit_unknown != "lost" and new:
             self.append(self.chained(new))
+        last_created = self.tables.last_offset
+        if self.commit_unknown != "lost" and changed:
+            self.append(self.chained(changed))
         if self.commit_unknown is not None:
             raise RequestTimedOutException("the connection broke before COMMIT was answered")
         own = [came[acl.id] for key, acl in kept.items() if acl.id == acls[key].id]
         found = [came[acl.id] for key, acl in kept.items() if acl.id != acls[key].id]
         last_offset = self.tables.last_offset
         known.proved(self.position)
-        return BatchOutcome([*own, *range(before + 1, last_offset + 1)], found, self.epoch, last_offset)
+        return BatchOutcome([*own, *range(before + 1, last_created + 1)], found, len(changed), self.epoch, last_offset)
 
     # ChangeFeed, for whoever needs only one
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl
+from app.core.kafka.bindings import NO_TERMS, AclBinding, AclTerms, NewAcl, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import ApiException
 from app.core.kafka.filters import AclBindingFilter
@@ -22,6 +22,21 @@ def topic(name: str, principal: str = "User:alice", pattern_type: PatternType = 
 def new(entries: Iterable[AclBinding | ApiException]) -> list[Any]:
     """As createAcls takes them: refusals as they are, bindings without a word about their terms."""
     return [NewAcl(entry) if isinstance(entry, AclBinding) else entry for entry in entries]
+
+
+def unending(bindings: Iterable[AclBinding]) -> tuple[NewAcl, ...]:
+    """ACLs that say that they have no end and no owner."""
+    return tuple(NewAcl(each, None, None) for each in bindings)
+
+
+def wanted(bindings: Iterable[AclBinding]) -> dict[AclBinding, NewAcl]:
+    """As files want them that say nothing of terms."""
+    return {each: NewAcl(each) for each in bindings}
+
+
+def termless(bindings: Iterable[AclBinding]) -> dict[AclBinding, AclTerms]:
+    """As a service has them."""
+    return dict.fromkeys(bindings, NO_TERMS)
 
 
 def create(*bindings: AclBinding) -> CreateAcls:

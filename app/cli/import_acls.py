@@ -10,16 +10,17 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-from app.cli.acl_files import AclFile, open_acls
 from app.cli.commands import SETTINGS_HELP, add_data_dir
 from app.cli.database import EachSecond, database, named_database, settings_of
 from app.cli.progress import ProgressDisplay
+from app.client.acl_files import AclFile, open_acls
 from app.client.console import Warnings
 from app.client.http.access import AccessFlags, access_flags, access_of, add_access_arguments
 from app.client.http.replies import ServiceError
 from app.client.http.service import Service
 from app.client.import_over_http import HttpImportCounts, HttpImporter
-from app.core.kafka.bindings import AclBinding
+from app.client.words import add_comment_argument
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import ApiException, StoreUnavailableException
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from app.formats.arguments import whole_number
@@ -31,9 +32,10 @@ from app.store.writing.acl_store import PostgresBulkStore
 
 DESCRIPTION = (
     "Adds a file's ACLs to the store or, with --klamm, to a running service. The file is in one of these formats, "
-    f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md).\nNothing is deleted or changed: ACLs that are there "
-    "already are left as they are and counted (klamm apply --prune deletes). The whole file is checked before anything "
-    "is written, and its DENYs go first. To resume an interrupted import, give the same command again."
+    f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md).\nNothing is deleted: ACLs that are there already are "
+    "counted, and get the ends and owners that the file says (klamm apply --prune deletes). ACLs whose end has passed "
+    "are left out. The whole file is checked before anything is written, and its DENYs go first. To resume an "
+    "interrupted import, give the same command again."
 )
 
 
@@ -93,6 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_format,
         help="the file's format (the one that its content looks like)",
     )
+    add_comment_argument(parser)
     add_access_arguments(parser, without="the ACLs go to the store itself")
 
 
@@ -136,10 +139,11 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
                 lambda now: progress.done(now.read, now.read),
                 batch_acls=arguments.batch,
                 acls_per_s=arguments.rate,
+                comment=arguments.comment,
             )
             counts = importer.counts
             try:
-                importer.run(warnings.watch(file.bindings()))
+                importer.run(warnings.watch(file.denials_first()))
             finally:
                 how_far = _how_far(counts.read, file.name, total)
     except KeyboardInterrupt:
@@ -159,7 +163,8 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
     warnings.print("klamm import", sys.stderr)
     token = "" if counts.token is None else f"\ntoken: {counts.token}"
     seconds = time.monotonic() - began_at
-    return f"created: {counts.created}\nalready there: {counts.there}\nseconds: {seconds:.1f}{token}"
+    lines = f"created: {counts.created}\nalready there: {counts.there}\n{_ended(file.ended)}"
+    return f"{lines}seconds: {seconds:.1f}{token}"
 
 
 def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
@@ -181,11 +186,12 @@ def run_import(arguments: argparse.Namespace, settings: Settings) -> str:
                     arguments.actor or f"Import:{_login()}",
                     lambda counts: progress.done(counts.read, counts.read, counts.trouble),
                     ImportOptions(batch_acls=arguments.batch, acls_per_s=arguments.rate),
+                    arguments.comment,
                 )
                 _run(importer, file, total, each_second)
     except KeyboardInterrupt:
         raise ImportInterruptedError("interrupted; nothing was written") from None
-    return _summary(importer.counts, time.monotonic() - began_at)
+    return _summary(importer.counts, file.ended, time.monotonic() - began_at)
 
 
 def _principal(text: str) -> str:
@@ -206,7 +212,7 @@ def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond)
         return _how_far(importer.counts.read, file.name, total)
 
     try:
-        asyncio.run(_until_stopped(importer, file.bindings(), each_second))
+        asyncio.run(_until_stopped(importer, file.denials_first(), each_second))
     except asyncio.CancelledError:
         importer.counts.interrupted = True
     except (ApiException, TimeoutError) as error:
@@ -218,7 +224,7 @@ def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond)
         raise ImportInterruptedError(f"interrupted; {how_far()}; {_AGAIN}")
 
 
-async def _until_stopped(importer: Importer, bindings: Iterator[AclBinding], each_second: EachSecond) -> None:
+async def _until_stopped(importer: Importer, bindings: Iterator[NewAcl], each_second: EachSecond) -> None:
     """The first signal ends it after the current batch, a second one cancels that batch."""
     work = asyncio.ensure_future(importer.run(bindings))
 
@@ -240,11 +246,16 @@ def _how_far(read: int, name: str, total: int) -> str:
     return f"{read:,} of the {total:,} ACLs in `{name}` are in the store"
 
 
-def _summary(counts: ImportCounts, seconds: float) -> str:
+def _summary(counts: ImportCounts, ended: int, seconds: float) -> str:
+    changed = f"of these with another end or owner: {counts.changed}\n" if counts.changed else ""
     return (
-        f"created: {counts.created}\nalready there: {counts.there}\nrepeated in the file: {counts.repeated}\n"
-        f"seconds: {seconds:.1f}\ntoken: {counts.token}"
+        f"created: {counts.created}\nalready there: {counts.there}\n{changed}"
+        f"repeated in the file: {counts.repeated}\n{_ended(ended)}seconds: {seconds:.1f}\ntoken: {counts.token}"
     )
+
+
+def _ended(count: int) -> str:
+    return f"left out as their end has passed: {count}\n" if count else ""
 
 
 def _login() -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from app.client.words import counted
 from app.core.doubts import doubts_of_acl
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.formats.acl_entries import shown
 from app.formats.arguments import one_line
 
@@ -37,11 +37,11 @@ class Warnings:
         self._counts: Counter[str] = Counter()
         self._more = 0
 
-    def watch(self, acls: Iterable[AclBinding]) -> Iterator[AclBinding]:
+    def watch(self, acls: Iterable[NewAcl]) -> Iterator[NewAcl]:
         for acl in acls:
-            for doubt in doubts_of_acl(acl):
+            for doubt in doubts_of_acl(acl.binding):
                 if doubt in self._first or len(self._first) < _MAX_KEPT:
-                    self._first.setdefault(doubt, acl)
+                    self._first.setdefault(doubt, acl.binding)
                     self._counts[doubt] += 1
                 else:
                     self._more += 1
@@ -58,7 +58,7 @@ class Warnings:
             err.write(f"{command}: warning: and {left} more of this kind\n")
 
 
-def warn_of(acls: Iterable[AclBinding], command: str, err: TextIO, *, with_acl: bool = True) -> None:
+def warn_of(acls: Iterable[NewAcl], command: str, err: TextIO, *, with_acl: bool = True) -> None:
     warnings = Warnings()
     for _ in warnings.watch(acls):
         pass

@@ -13,7 +13,7 @@ from typing import TextIO
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.words import counted, principal_named, utf_8
-from app.core.kafka.bindings import NO_TERMS, AclBinding
+from app.core.kafka.bindings import NO_TERMS, NewAcl
 from app.core.kafka.codes import CLUSTER_NAME, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError, shown
@@ -76,29 +76,34 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         raise UsageError("--force replaces a file; name the file with --output")
     with Service(access_of(arguments)) as service:
         listing = service.acls(acl_filter)
-    bindings = [each.binding for each in listing.acls]
+    acls = [NewAcl(each.binding, *each.terms) for each in listing.acls]
     if target is None and out.isatty() and not chosen.has_escapes:
-        _check_for_terminal(chosen, bindings)
+        _check_for_terminal(chosen, acls)
     try:
         if target is None:
-            chosen.write(bindings, out)
+            chosen.write(acls, out)
             out.flush()
         else:
-            _write(target, lambda file: chosen.write(bindings, file), force=arguments.force)
+            _write(target, lambda file: chosen.write(acls, file), force=arguments.force)
     except FormatLimitError as limit:
         raise UsageError(
             f"--format {chosen.name}: {limit}; choose another format, or leave this ACL out (--principal, --topic, ...)"
         ) from None
-    sys.stderr.write(f"{counted(len(bindings))} as of token {listing.token}\n")
+    sys.stderr.write(f"{counted(len(acls))} as of token {listing.token}\n")
     with_terms = sum(acl.terms != NO_TERMS for acl in listing.acls)
-    if with_terms:
-        sys.stderr.write(f"{with_terms} of them have an end or an owner, which no file format says yet\n")
+    if with_terms and not chosen.says_terms:
+        saying = ", ".join(each.name for each in FORMATS if each.says_terms)
+        sys.stderr.write(
+            f"left out: the ends and owners of {counted(with_terms)}, which --format {chosen.name} can't say ({saying} "
+            "can)\n"
+        )
     return 0
 
 
-def _check_for_terminal(chosen: AclFormat, bindings: Iterable[AclBinding]) -> None:
-    for each in bindings:
-        if not (each.resource_name + each.principal + each.host).isprintable():
+def _check_for_terminal(chosen: AclFormat, acls: Iterable[NewAcl]) -> None:
+    for acl in acls:
+        each, owner = acl.binding, acl.owner if isinstance(acl.owner, str) else ""
+        if not (each.resource_name + each.principal + each.host + owner).isprintable():
             raise UsageError(
                 f"--format {chosen.name}: {shown(each)} has control characters that a terminal would obey; write a "
                 "file with --output, or choose jsonl, which escapes them"

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from app.client.http.replies import CreateResult, ServiceError
 from app.client.http.service import batches
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import NewAcl
 from app.formats.acl_entries import shown
 
 _TRIES = 4
@@ -23,7 +23,9 @@ class AclCreator(Protocol):
     def timeout_s(self) -> float:
         """For a batch, however often it is tried."""
 
-    def create_acls(self, bindings: Sequence[AclBinding], *, timeout_s: float) -> tuple[list[CreateResult], str]:
+    def create_acls(
+        self, acls: Sequence[NewAcl], *, timeout_s: float, comment: str | None
+    ) -> tuple[list[CreateResult], str]:
         """As `app.client.http.service.Service` does."""
 
 
@@ -46,6 +48,7 @@ class HttpImporter:
         *,
         batch_acls: int,
         acls_per_s: int,
+        comment: str | None = None,
     ) -> None:
         """`report` is called whenever `counts` have changed.
 
@@ -56,10 +59,11 @@ class HttpImporter:
         self._report = report
         self._batch_acls = batch_acls
         self._acls_per_s = acls_per_s
+        self._comment = comment
 
-    def run(self, bindings: Iterable[AclBinding]) -> None:
+    def run(self, acls: Iterable[NewAcl]) -> None:
         """Creates them in order. Can be called once. Raises ServiceError if a call fails or an ACL is refused."""
-        for batch in batches(bindings, self._batch_acls):
+        for batch in batches(acls, self._batch_acls):
             began_at = time.monotonic()
             before = self.counts.created
             self._count(batch, *self._create(batch))
@@ -67,12 +71,12 @@ class HttpImporter:
                 took_s = time.monotonic() - began_at
                 time.sleep(max(0.0, (self.counts.created - before) / self._acls_per_s - took_s))
 
-    def _create(self, batch: Sequence[AclBinding]) -> tuple[list[CreateResult], str]:
+    def _create(self, batch: Sequence[NewAcl]) -> tuple[list[CreateResult], str]:
         attempt, left_s = 1, self._service.timeout_s
         deadline = time.monotonic() + left_s
         while True:
             try:
-                return self._service.create_acls(batch, timeout_s=left_s)
+                return self._service.create_acls(batch, timeout_s=left_s, comment=self._comment)
             except ServiceError as error:
                 pause_s = random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt  # noqa: S311 - no secret
                 left_s = deadline - time.monotonic() - pause_s
@@ -82,12 +86,12 @@ class HttpImporter:
             time.sleep(pause_s)
             attempt += 1
 
-    def _count(self, batch: Sequence[AclBinding], results: Sequence[CreateResult], token: str) -> None:
+    def _count(self, batch: Sequence[NewAcl], results: Sequence[CreateResult], token: str) -> None:
         counts = self.counts
         refused: list[str] = []
-        for binding, result in zip(batch, results, strict=True):
+        for acl, result in zip(batch, results, strict=True):
             if result.refusal is not None:
-                refused.append(f"{result.refusal} ({shown(binding)})")
+                refused.append(f"{result.refusal} ({shown(acl.binding)})")
                 continue
             counts.read += 1
             counts.created += result.created

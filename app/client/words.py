@@ -1,9 +1,12 @@
 """Kafka's words as operators type them: `READ`, `Read`, `describe-configs`, `topic:orders`. All raise UsageError."""
 
+import argparse
 import re
 from typing import TypeVar
 
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.validation import MAX_COMMENT, check_comment
 from app.formats.command_errors import UsageError
 
 _Word = TypeVar("_Word", ResourceType, AclOperation)
@@ -43,6 +46,24 @@ def principal_named(text: str) -> str:
     if ":" not in text:
         raise UsageError(f"`{text[:_MAX_SHOWN]}` is no principal; write type and name, such as User:alice")
     return utf_8(text)
+
+
+def comment_of(text: str) -> str:
+    """What --comment says, to stand in the records of a change. Raises UsageError."""
+    try:
+        check_comment(utf_8(text))
+    except InvalidRequestException as refusal:
+        raise UsageError(f"--{refusal.message.replace('comment ', 'comment: it ', 1)}") from None
+    return text
+
+
+def add_comment_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--comment",
+        metavar="TEXT",
+        type=comment_of,
+        help=f"why, such as a ticket; up to {MAX_COMMENT} characters, kept with each change",
+    )
 
 
 def _named(words: type[_Word], what: str, text: str) -> _Word:

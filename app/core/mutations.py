@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from app.core.kafka.bindings import NewAcl, StandardAcl
@@ -112,15 +113,27 @@ class GroupOutcome:
     last_offset: int
 
 
+class BulkAcl(NamedTuple):
+    """An ACL of a bulk load, and the id that it gets if it is new."""
+
+    id: UUID
+    acl: NewAcl
+
+    @property
+    def stored(self) -> StandardAcl:
+        return self.acl.over(StandardAcl(self.id, self.acl.binding))
+
+
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
     """What one committed batch of a bulk load did, and the head after it.
 
     Each ACL of the batch is told by the offset that created it: in `created` if it is the batch's own, made now or by
-    an earlier try whose outcome was unknown, else in `found`.
+    an earlier try whose outcome was unknown, else in `found`. Of those found, `changed` have got other terms.
     """
 
     created: Sequence[int]
     found: Sequence[int]
+    changed: int
     epoch: UUID
     last_offset: int

@@ -1,5 +1,8 @@
 """ACLs as comma-separated text: seven columns, as kafbat UI and Kafka Security Manager (KSM) have them.
 
+Where any ACL has an end or an owner, there are two columns more. An empty cell in them says that there is none; a file
+without them says nothing of either.
+
 Those two write fields as they are, so that a distinguished name falls into several. A record without any quotes and
 with too many fields is put together again around its words (resource type, pattern type, operation, permission type),
 if there is one way only to do so. What is written here is quoted (RFC 4180).
@@ -12,12 +15,13 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import IO, NamedTuple, TextIO
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import KEEP, NO_TERMS, NewAcl, rfc3339
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
+from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
 from app.formats.csv_cells import MARK, is_formula, marked, unmarked
 from app.formats.lines import MAX_LINE_BYTES, text_lines
 from app.formats.words import is_word, loosely
@@ -90,8 +94,8 @@ def _fields(texts: Sequence[str], record: str) -> Iterator[CsvField]:
         at += len(text) + (2 + text.count('"') if quoted else 0) + 1
 
 
-# The columns of a file without a header, too.
-HEADER = ("Principal", "ResourceType", "PatternType", "ResourceName", "Operation", "PermissionType", "Host")
+# The columns of a file without a header.
+_BINDING = ("Principal", "ResourceType", "PatternType", "ResourceName", "Operation", "PermissionType", "Host")
 _COLUMNS = {
     "principal": "principal",
     "kafkaprincipal": "principal",
@@ -101,11 +105,14 @@ _COLUMNS = {
     "operation": "operation",
     "permissiontype": "permission_type",
     "host": "host",
+    "expiresat": "expires_at",
+    "owner": "owner",
 }
-_STANDARD = tuple(_COLUMNS[each.lower()] for each in HEADER)
+HEADER = (*_BINDING, "ExpiresAt", "Owner")
+_STANDARD = tuple(_COLUMNS[each.lower()] for each in _BINDING)
 _REQUIRED = tuple(each for each in _STANDARD if each != "pattern_type")
-_TEXTS = ("principal", "resource_name", "host")
-_MARKED_HEADER = tuple(f"{MARK}{each}" if _COLUMNS[each.lower()] in _TEXTS else each for each in HEADER)
+_TERMS = ("expires_at", "owner")
+_TEXTS = ("principal", "resource_name", "host", "owner")
 _WORDS = {
     "resource_type": ResourceType,
     "pattern_type": PatternType,
@@ -136,7 +143,7 @@ def read_csv(stream: IO[bytes]) -> Iterator[Entry]:
             yield line, [record]
             columns = columns or _Columns(_STANDARD)
         elif columns is not None:
-            yield line, _binding(record, columns)
+            yield line, _acl(record, columns)
         elif _is_header(record):
             found = _columns(record)
             if isinstance(found, list):
@@ -145,14 +152,20 @@ def read_csv(stream: IO[bytes]) -> Iterator[Entry]:
             columns = found
         else:
             columns = _Columns(_STANDARD)
-            yield line, _binding(record, columns)
+            yield line, _acl(record, columns)
 
 
-def write_csv(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    """RFC 4180, with a header. Texts that others would trim or split are quoted, formulas are marked."""
-    has_marks = any(is_formula(text) for each in bindings for text in (each.principal, each.resource_name, each.host))
-    out.write(f"{','.join(_MARKED_HEADER if has_marks else HEADER)}\r\n")
-    for each in bindings:
+def write_csv(acls: Sequence[NewAcl], out: TextIO) -> None:
+    """RFC 4180, with a header. Texts that others would trim or split are quoted, formulas are marked.
+
+    The ACLs say all their terms.
+    """
+    header: tuple[str, ...] = HEADER if any(each.terms_over(NO_TERMS) != NO_TERMS for each in acls) else _BINDING
+    if any(is_formula(text) for each in acls for text in _texts(each)):
+        header = tuple(f"{MARK}{each}" if _COLUMNS[each.lower()] in _TEXTS else each for each in header)
+    out.write(f"{','.join(header)}\r\n")
+    for acl in acls:
+        each = acl.binding
         fields = (
             _quoted(marked(each.principal)),
             each.resource_type.name,
@@ -161,8 +174,15 @@ def write_csv(bindings: Sequence[AclBinding], out: TextIO) -> None:
             each.operation.name,
             each.permission_type.name,
             _quoted(marked(each.host)),
+            rfc3339(acl.expires_at) if isinstance(acl.expires_at, datetime) else "",
+            _quoted(marked(acl.owner)) if isinstance(acl.owner, str) else "",
         )
-        out.write(f"{','.join(fields)}\r\n")
+        out.write(f"{','.join(fields[: len(header)])}\r\n")
+
+
+def _texts(acl: NewAcl) -> tuple[str, str, str, str]:
+    owner = acl.owner if isinstance(acl.owner, str) else ""
+    return acl.binding.principal, acl.binding.resource_name, acl.binding.host, owner
 
 
 def _quoted(text: str) -> str:
@@ -200,7 +220,7 @@ def _columns(record: Sequence[CsvField]) -> _Columns | list[str]:
     return problems or _Columns(tuple(columns), frozenset(with_marks))
 
 
-def _binding(record: Sequence[CsvField], header: _Columns) -> AclBinding | list[str]:
+def _acl(record: Sequence[CsvField], header: _Columns) -> NewAcl | list[str]:
     fields, columns = list(record), header.names
     if len(fields) > len(columns) and not any(each.quoted for each in fields):
         joined = _put_together([each.text for each in fields], columns)
@@ -210,6 +230,7 @@ def _binding(record: Sequence[CsvField], header: _Columns) -> AclBinding | list[
     if len(fields) != len(columns):
         return [f"{len(fields)} fields for {len(columns)} columns; quote a field that holds a comma"]
     texts: dict[str, str] = {"pattern_type": PatternType.LITERAL.name}
+    terms: dict[str, str | None] = {}
     for column, each in zip(columns, fields, strict=True):
         words = _WORDS.get(column)
         if words is None and not each.quoted and each.text != each.text.strip():
@@ -217,8 +238,11 @@ def _binding(record: Sequence[CsvField], header: _Columns) -> AclBinding | list[
         text = unmarked(each.text) if column in header.marked else each.text
         if text is None:
             return [f"`{column}`: a mark (`{MARK}`) is missing, and with it what the text was; export the ACLs again"]
-        texts[column] = text if words is None else loosely(words, text)
-    return binding_of(**texts)
+        if column in _TERMS:
+            terms[column] = text or None
+        else:
+            texts[column] = text if words is None else loosely(words, text)
+    return acl_of(**texts, expires_at=terms.get("expires_at", KEEP), owner=terms.get("owner", KEEP))
 
 
 def _put_together(parts: list[str], columns: Sequence[str]) -> list[str] | str:

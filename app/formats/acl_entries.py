@@ -1,17 +1,26 @@
 """One entry of a file of ACLs, as every format yields it, and how words and texts become a binding."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
-from app.core.kafka.bindings import AclBinding
+import msgspec
+
+from app.core.kafka.bindings import KEEP, AclBinding, Keep, NewAcl, rfc3339
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.core.kafka.validation import validate_new_acl
+from app.core.kafka.validation import validate_new_acl, validate_terms
 from app.core.spelling import printable
 
-Entry: TypeAlias = tuple[int, AclBinding | Sequence[str]]
-"""The number of the line where it begins, and the binding, or else all that is wrong, each naming its field."""
+Entry: TypeAlias = tuple[int, NewAcl | Sequence[str]]
+"""The number of the line where it begins, and the ACL, or else all that is wrong, each naming its field.
+
+An end or an owner that the file does not say is KEEP, also where its format has no place for them.
+"""
 
 MAX_SHOWN = 200
+
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class FormatLimitError(Exception):
@@ -25,7 +34,7 @@ class FormatLimitError(Exception):
 _Word = TypeVar("_Word", ResourceType, PatternType, AclOperation, AclPermissionType)
 
 
-def binding_of(  # noqa: PLR0913 - a binding has seven fields
+def acl_of(  # noqa: PLR0913 - an ACL has seven fields and two terms
     *,
     resource_type: str,
     resource_name: str,
@@ -34,8 +43,10 @@ def binding_of(  # noqa: PLR0913 - a binding has seven fields
     host: str,
     operation: str,
     permission_type: str,
-) -> AclBinding | list[str]:
-    """The binding, or why createAcls would refuse it (`core.kafka.validation`)."""
+    expires_at: str | Literal[Keep.KEEP] | None = KEEP,
+    owner: str | Literal[Keep.KEEP] | None = KEEP,
+) -> NewAcl | list[str]:
+    """The ACL, or why createAcls would refuse it (`core.kafka.validation`); an end may have passed."""
     problems: list[str] = []
     binding = AclBinding(
         _word(ResourceType, "resource_type", resource_type, problems),
@@ -46,15 +57,31 @@ def binding_of(  # noqa: PLR0913 - a binding has seven fields
         _word(AclOperation, "operation", operation, problems),
         _word(AclPermissionType, "permission_type", permission_type, problems),
     )
+    try:
+        ends = moment_of(expires_at) if isinstance(expires_at, str) else expires_at
+    except ValueError as fault:
+        problems.append(f"`expires_at`: {fault}")
     if problems:
         return problems
-    refusal = validate_new_acl(binding)
-    return binding if refusal is None else [refusal.message]
+    acl = NewAcl(binding, ends, owner)
+    refusal = validate_new_acl(binding) or validate_terms(acl)
+    return acl if refusal is None else [refusal.message]
 
 
-def binding_from(fields: Mapping[str, str], **called: str) -> AclBinding | list[str]:
+def acl_from(fields: Mapping[str, str], **called: str) -> NewAcl | list[str]:
     """The same for a file with other names for some of the seven fields: `permission_type="permission"`."""
-    return binding_of(**{name: fields[called.get(name, name)] for name in AclBinding.__dataclass_fields__})
+    return acl_of(**{name: fields[called.get(name, name)] for name in AclBinding.__dataclass_fields__})
+
+
+def moment_of(text: str) -> datetime:
+    """The time that createAcls takes as `expires_at` (RFC 3339), in UTC. Raises ValueError."""
+    try:
+        return msgspec.convert(text, _Time).astimezone(UTC)
+    except msgspec.ValidationError:
+        way_out = "write date, time and offset from UTC, as 2026-12-01T18:00:00Z"
+        raise ValueError(f"`{printable(text, MAX_SHOWN)}` is no time; {way_out}") from None
+    except OverflowError:
+        raise ValueError("the time lies beyond the years 1 to 9999") from None
 
 
 def shown(binding: AclBinding) -> str:
@@ -65,6 +92,20 @@ def shown(binding: AclBinding) -> str:
         f"{b.pattern_type.name} {b.resource_name}"
     )
     return printable(text, 2 * MAX_SHOWN)
+
+
+def terms_note(acl: NewAcl) -> str:
+    """What follows an ACL that has an end or an owner: ` until 2026-12-01T18:00:00Z, owner "orders team"`."""
+    until = [f"until {rfc3339(acl.expires_at)}"] if isinstance(acl.expires_at, datetime) else []
+    owner = [f"owner {quoted(acl.owner)}"] if isinstance(acl.owner, str) else []
+    note = ", ".join([*until, *owner])
+    return f" {note}" if note else ""
+
+
+def quoted(text: str) -> str:
+    """As JSON has it, in quotes and on one line; harmless to a terminal."""
+    shown = json.dumps(text, ensure_ascii=False)
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in shown)
 
 
 def _word(words: type[_Word], field: str, word: str, problems: list[str]) -> _Word:

@@ -1,6 +1,7 @@
 """ACLs as JSON: a binding a line (JSON Lines), the bindings of one createAcls body, or an array of them.
 
-The fields are those of createAcls' bindings, as strictly as there: no unknown field, no key twice, only texts.
+The fields are those of createAcls' bindings, as strictly as there: no unknown field, no key twice, only texts, and null
+for no end or no owner.
 """
 
 import json
@@ -11,16 +12,16 @@ from typing import IO, TextIO
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from app.core.kafka.bindings import AclBinding
-from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
+from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl, rfc3339
+from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
 from app.formats.json_walk import JsonWalk, Pairs, load_pairs, not_json, read_walked
 from app.formats.lines import raw_lines
 from app.formats.quoting import json_quoted
 
 _REQUIRED = ("resource_type", "resource_name", "principal", "operation", "permission_type")
-_FIELDS = (*_REQUIRED, "pattern_type", "host")
-_BODY_FIELDS = ("context", "bindings", "timeout_ms", "if_unchanged_since")
-_BODY_BEGINS = re.compile(rb'\s*\{\s*"(?:context|bindings|timeout_ms|if_unchanged_since)"')
+_FIELDS = (*_REQUIRED, "pattern_type", "host", *AclTerms._fields)
+_BODY_FIELDS = ("context", "bindings", "timeout_ms", "if_unchanged_since", "comment", "at_least")
+_BODY_BEGINS = re.compile(rb'\s*\{\s*"(?:%b)"' % "|".join(_BODY_FIELDS).encode())
 _ARRAY_BEGINS = re.compile(rb"\s*\[(?!\d{4}-)")
 """An array, but not a logger's line, which begins with a time."""
 
@@ -37,6 +38,8 @@ class JsonBinding(msgspec.Struct, forbid_unknown_fields=True, gc=False, kw_only=
     host: str | UnsetType = UNSET
     operation: str
     permission_type: str
+    expires_at: str | UnsetType | None = UNSET
+    owner: str | UnsetType | None = UNSET
 
 
 _decode = msgspec.json.Decoder(JsonBinding).decode
@@ -47,7 +50,7 @@ def read_json_lines(stream: IO[bytes]) -> Iterator[Entry]:
         if isinstance(line, list):
             yield number, line
         elif not line.isspace():
-            yield number, parse_binding(line)
+            yield number, parse_acl(line)
 
 
 def is_create_acls_body(head: bytes) -> bool:
@@ -61,17 +64,17 @@ def has_others_permission(head: bytes) -> bool:
 
 
 def read_create_acls_body(stream: IO[bytes]) -> Iterator[Entry]:
-    """The bindings of a createAcls body. Its `context` is passed over: the actor is who imports, whatever it says."""
+    """The bindings of a createAcls body. Passed over are `context`, since the actor is who imports, and `comment`."""
     return read_walked(stream, "a createAcls body", _body_entries)
 
 
-def write_json_lines(bindings: Sequence[AclBinding], out: TextIO) -> None:
-    out.writelines(f"{binding_json(binding)}\n" for binding in bindings)
+def write_json_lines(acls: Sequence[NewAcl], out: TextIO) -> None:
+    out.writelines(f"{_acl_json(acl)}\n" for acl in acls)
 
 
-def write_create_acls_body(bindings: Sequence[AclBinding], out: TextIO) -> None:
+def write_create_acls_body(acls: Sequence[NewAcl], out: TextIO) -> None:
     """One body of createAcls, a binding a line; its `context` is whoever sends it."""
-    write_json_list("bindings", (binding_json(each) for each in bindings), out)
+    write_json_list("bindings", map(_acl_json, acls), out)
 
 
 def write_json_list(name: str, items: Iterable[str], out: TextIO) -> None:
@@ -94,18 +97,38 @@ def binding_json(binding: AclBinding, *, permission: str = "permission_type", pa
     )
 
 
-def parse_binding(text: bytes) -> AclBinding | list[str]:
+def terms_of(acl: NewAcl) -> dict[str, str | None]:
+    """Those that are said, as JSON has them."""
+    terms: dict[str, str | None] = {}
+    if acl.expires_at is not KEEP:
+        terms["expires_at"] = None if acl.expires_at is None else rfc3339(acl.expires_at)
+    if acl.owner is not KEEP:
+        terms["owner"] = acl.owner
+    return terms
+
+
+def _acl_json(acl: NewAcl) -> str:
+    terms = "".join(f', "{name}": {_nullable(text)}' for name, text in terms_of(acl).items())
+    return f"{binding_json(acl.binding)[:-1]}{terms}}}"
+
+
+def _nullable(text: str | None) -> str:
+    return "null" if text is None else json_quoted(text)
+
+
+def parse_acl(text: bytes) -> NewAcl | list[str]:
     try:
         fields = _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         return _problems(text) or [str(fault)]
-    pattern_type, host = fields.pattern_type, fields.host
-    keys = len(_REQUIRED) + (pattern_type is not UNSET) + (host is not UNSET)
+    pattern_type, host, ends, owner = fields.pattern_type, fields.host, fields.expires_at, fields.owner
+    may_be_left_out = [each for each in (pattern_type, host, ends, owner) if each is not UNSET]
+    quotes = 4 * (len(_REQUIRED) + len(may_be_left_out)) - 2 * may_be_left_out.count(None)
     # msgspec keeps the last of equal keys in silence. But each key that came has two quotes and its text two more, so
-    # there are more of them than four a key that is kept; or there are escaped ones, which are worth a closer look.
-    if text.count(b'"') != 4 * keys and (problems := _problems(text)):
+    # there are more of them than the kept ones have; or there are escaped ones, which are worth a closer look.
+    if text.count(b'"') != quotes and (problems := _problems(text)):
         return problems
-    return binding_of(
+    return acl_of(
         resource_type=fields.resource_type,
         resource_name=fields.resource_name,
         pattern_type="LITERAL" if pattern_type is UNSET else pattern_type,
@@ -113,19 +136,26 @@ def parse_binding(text: bytes) -> AclBinding | list[str]:
         host="*" if host is UNSET else host,
         operation=fields.operation,
         permission_type=fields.permission_type,
+        expires_at=KEEP if ends is UNSET else ends,
+        owner=KEEP if owner is UNSET else owner,
     )
 
 
 def _problems(text: bytes) -> list[str]:
-    """What is wrong with the form of a binding, field by field; slower than `parse_binding`."""
-    found = object_of_texts(text, required=_REQUIRED, known=_FIELDS)
+    """What is wrong with the form of a binding, field by field; slower than `parse_acl`."""
+    found = object_of_texts(text, required=_REQUIRED, known=_FIELDS, nullable=AclTerms._fields)
     return found if isinstance(found, list) else []
 
 
 def object_of_texts(
-    text: bytes, *, required: Sequence[str], known: Sequence[str], passed_over: Sequence[str] = ()
+    text: bytes,
+    *,
+    required: Sequence[str],
+    known: Sequence[str],
+    passed_over: Sequence[str] = (),
+    nullable: Sequence[str] = (),
 ) -> dict[str, str] | list[str]:
-    """The fields of the object in this JSON, all of them texts, or what is wrong with them, field by field."""
+    """The fields of the object in this JSON that are texts, or what is wrong with them, field by field."""
     try:
         pairs = load_pairs(text)
     except UnicodeDecodeError:
@@ -144,6 +174,8 @@ def object_of_texts(
             continue
         if name not in known:
             problems.append(f"`{name[:MAX_SHOWN]}`: there is no such field; remove it")
+        elif value is None and name in nullable:
+            continue
         elif not isinstance(value, str):
             problems.append(f"`{name}`: the value is not text; write a string")
         else:
@@ -155,7 +187,7 @@ def object_of_texts(
 def _body_entries(walk: JsonWalk) -> Iterator[Entry]:
     if walk.next() == "[":
         for line, item in walk.raw_items():
-            yield line, parse_binding(item)
+            yield line, parse_acl(item)
         walk.end()
         return
     has_bindings = False
@@ -163,7 +195,7 @@ def _body_entries(walk: JsonWalk) -> Iterator[Entry]:
         if name == "bindings":
             has_bindings = True
             for item_line, item in walk.raw_items():
-                yield item_line, parse_binding(item)
+                yield item_line, parse_acl(item)
             continue
         if name not in _BODY_FIELDS:
             yield line, [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it"]

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TextIO
 
-from app.core.kafka.bindings import AclBinding
-from app.formats.acl_entries import MAX_SHOWN, Entry, binding_from
+from app.core.kafka.bindings import AclBinding, NewAcl
+from app.formats.acl_entries import MAX_SHOWN, Entry, acl_from
 from app.formats.acl_json import binding_json, has_others_permission, object_of_texts, write_json_list
 from app.formats.json_walk import JsonWalk, Pairs, read_walked
 from app.formats.yaml_documents import Fields, Items, YamlFault, read_documents
@@ -66,7 +66,7 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
     whole = walk.since(start)
     walk.end()
     if not is_list:
-        yield first_line, _binding(whole)
+        yield first_line, _acl(whole)
         return
     for line, name in others:
         yield line, [f"`{name[:MAX_SHOWN]}`: there is no such field; remove it"]
@@ -74,7 +74,7 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
 
 def _listed(walk: JsonWalk) -> Iterator[Entry]:
     for line, item in walk.raw_items():
-        yield line, _binding(item)
+        yield line, _acl(item)
 
 
 def _about(name: object, value: object) -> str | None:
@@ -85,9 +85,9 @@ def _about(name: object, value: object) -> str | None:
     return None
 
 
-def _binding(text: bytes) -> AclBinding | list[str]:
+def _acl(text: bytes) -> NewAcl | list[str]:
     found = object_of_texts(text, required=_ACL_FIELDS, known=_ACL_FIELDS, passed_over=_ABOUT)
-    return _told(found) if isinstance(found, list) else binding_from(found, permission_type="permission")
+    return _told(found) if isinstance(found, list) else acl_from(found, permission_type="permission")
 
 
 def _yaml_entries(stream: IO[bytes]) -> Iterator[Entry]:
@@ -104,7 +104,7 @@ def _yaml_entries(stream: IO[bytes]) -> Iterator[Entry]:
                 acl.allows_only(*_ACL_FIELDS)
                 texts = {name: acl.text(name) for name in _ACL_FIELDS}
                 told = _told(acl.problems)
-                yield acl.line, told or binding_from(texts, permission_type="permission")
+                yield acl.line, told or acl_from(texts, permission_type="permission")
     except YamlFault as fault:
         yield fault.line, [str(fault)]
 

@@ -8,18 +8,21 @@ right end. What the versions print (AclCommand, Resource, Acl, ResourcePattern, 
     2.1 to 2.3      as 2.0, or as 2.4 with --bootstrap-server; its --add has 2.4's resources and 2.0's entries
     2.4 and later   `ResourcePattern(...)`         (principal=User:a, host=*, operation=READ, permissionType=ALLOW)
 
+What `klamm acls --list` says of an ACL's end and owner follows its entry: ` until 2026-12-01T18:00:00Z, owner "x"`.
+
 Up to 3.9 a blank follows each header and the last entry of each resource, and stands before the first entry. The lists
 of 4.3 have none.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import IO, TextIO
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import Entry, FormatLimitError, binding_of
+from app.formats.acl_entries import Entry, FormatLimitError, acl_of
 from app.formats.lines import text_lines
 from app.formats.words import loosely
 
@@ -28,6 +31,13 @@ _HEADER = re.compile(r"(?:Current|Adding) ACLs for resource `(.*)`: ?\Z", re.DOT
 _PATTERN = re.compile(r"ResourcePattern\(resourceType=(\w+), name=(.*), patternType=(\w+)\)\Z", re.DOTALL)
 _OLD_PATTERN = re.compile(r"([A-Za-z]+):(?:(LITERAL|PREFIXED):)?(.+)\Z", re.DOTALL)
 _OLD_ENTRY = re.compile(r" ?\t(.*) has (\w+) permission for operations: (\w+) from hosts: (\S+) ?\Z", re.DOTALL)
+_NOTED = re.compile(
+    r"(.*, permissionType=\w+\))(?: until ([0-9TZ:-]+))?"
+    r'(?:,? owner ("(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9A-Fa-f]{4})*"))?\Z',
+    re.DOTALL,
+)
+"""An entry of 2.4 and later, and what klamm says of its end and owner."""
+
 _ENTRY_BEGINS = "(principal="
 _EXISTS_BEGINS, _EXISTS_ENDS = "Acl (pattern=", ") already exists."
 _BETWEEN = f", entry={_ENTRY_BEGINS}"
@@ -140,12 +150,14 @@ def _resource(text: str) -> _Resource | None:
     return loosely(ResourceType, resource_type), name, pattern or PatternType.LITERAL.name
 
 
-def _entry(text: str, resource: _Resource | None) -> AclBinding | list[str]:
+def _entry(text: str, resource: _Resource | None) -> NewAcl | list[str]:
     if text.startswith(_EXISTS_BEGINS) and text.endswith(_EXISTS_ENDS):
         pattern, *entries = text[len(_EXISTS_BEGINS) : -len(_EXISTS_ENDS)].split(_BETWEEN)
         if len(entries) != 1:
             return [f"expected one `{_BETWEEN}`: where the resource ends can't be told; list the ACLs instead"]
         resource, text = _resource(pattern), f"\t{_ENTRY_BEGINS}{entries[0]}"
+    noted = _NOTED.match(text)
+    text, ends, owner = noted.groups() if noted is not None else (text, None, None)
     fields = _fields(text)
     if fields is None and _FAILED.match(text) is not None:
         return ["kafka-acls failed here, so that ACLs may be missing; list the ACLs again"]
@@ -158,7 +170,7 @@ def _entry(text: str, resource: _Resource | None) -> AclBinding | list[str]:
         return ["an entry without a resource above it; keep the line `Current ACLs for resource ...` before it"]
     resource_type, name, pattern_type = resource
     principal, host, operation, permission_type = fields
-    return binding_of(
+    return acl_of(
         resource_type=resource_type,
         resource_name=name,
         pattern_type=pattern_type,
@@ -166,6 +178,8 @@ def _entry(text: str, resource: _Resource | None) -> AclBinding | list[str]:
         host=host,
         operation=operation,
         permission_type=permission_type,
+        expires_at=ends or KEEP,
+        owner=json.loads(owner, strict=False) if owner else KEEP,
     )
 
 

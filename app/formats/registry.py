@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TextIO
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.formats.acl_csv import is_csv, read_csv, write_csv
 from app.formats.acl_entries import Entry, FormatLimitError
 from app.formats.acl_json import (
@@ -42,16 +42,18 @@ class AclFormat:
     recognised: Callable[[bytes], bool]
     read: Callable[[IO[bytes]], Iterator[Entry]]
     """The entries of a file, from its current position on."""
-    _write: Callable[[Sequence[AclBinding], TextIO], None]
+    _write: Callable[[Sequence[NewAcl], TextIO], None]
+    says_terms: bool = False
+    """Whether it has a place for ends and owners; otherwise they are left out."""
     has_escapes: bool = True
     """Whether control characters are written as escapes; otherwise they are written as they are."""
 
-    def write(self, bindings: Sequence[AclBinding], out: TextIO) -> None:
+    def write(self, acls: Sequence[NewAcl], out: TextIO) -> None:
         """Write them in their order. Raises FormatLimitError before anything is written if one can't be.
 
         `out` must take line ends as they come (`newline=""`).
         """
-        for binding in bindings:
+        for binding in (each.binding for each in acls):
             if _VAGUE & {
                 binding.resource_type.name,
                 binding.pattern_type.name,
@@ -59,7 +61,12 @@ class AclFormat:
                 binding.permission_type.name,
             }:
                 raise FormatLimitError(binding, "a word that no ACL holds, or one that this version does not know")
-        self._write(bindings, out)
+        self._write(acls, out)
+
+
+def _bare(write: Callable[[Sequence[AclBinding], TextIO], None]) -> Callable[[Sequence[NewAcl], TextIO], None]:
+    """A writer of other tools' formats, which have no place for ends and owners."""
+    return lambda acls, out: write([each.binding for each in acls], out)
 
 
 _STRANGERS = (
@@ -97,6 +104,7 @@ FORMATS = (
         is_create_acls_body,
         read_create_acls_body,
         write_create_acls_body,
+        says_terms=True,
     ),
     AclFormat(
         "rpk",
@@ -104,7 +112,7 @@ FORMATS = (
         "no principals RedpandaRole:<name>",
         is_rpk,
         read_rpk,
-        write_rpk,
+        _bare(write_rpk),
     ),
     AclFormat(
         "confluent",
@@ -112,7 +120,7 @@ FORMATS = (
         "",
         is_confluent,
         read_confluent,
-        write_confluent,
+        _bare(write_confluent),
     ),
     AclFormat(
         "csv",
@@ -121,6 +129,7 @@ FORMATS = (
         is_csv,
         read_csv,
         write_csv,
+        says_terms=True,
         has_escapes=False,
     ),
     AclFormat(
@@ -129,7 +138,7 @@ FORMATS = (
         "no line ends and no terminal's escape sequences in names, principals and hosts; no `, host=` in hosts",
         is_kafka_acls_text,
         read_kafka_acls_text,
-        write_kafka_acls_text,
+        _bare(write_kafka_acls_text),
         has_escapes=False,
     ),
     AclFormat(
@@ -138,7 +147,7 @@ FORMATS = (
         "no `{{`, `{%` and `{#` in names, principals and hosts",
         is_jikkou,
         read_jikkou,
-        write_jikkou,
+        _bare(write_jikkou),
     ),
     AclFormat(
         "strimzi",
@@ -147,7 +156,7 @@ FORMATS = (
         "DELEGATION_TOKEN and USER; no CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT; CLUSTER is LITERAL",
         is_strimzi,
         read_strimzi,
-        write_strimzi,
+        _bare(write_strimzi),
     ),
     AclFormat(
         "terraform",
@@ -156,7 +165,7 @@ FORMATS = (
         "Unicode's normal form C",
         is_terraform,
         read_terraform,
-        write_terraform,
+        _bare(write_terraform),
     ),
     AclFormat(
         "jsonl",
@@ -165,6 +174,7 @@ FORMATS = (
         _is_json_lines,
         read_json_lines,
         write_json_lines,
+        says_terms=True,
     ),
 )
 """A file is read by the first format that recognises it."""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import IO, TextIO
 
-from app.core.kafka.bindings import AclBinding
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_from
+from app.core.kafka.bindings import AclBinding, NewAcl
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, acl_from
 from app.formats.acl_json import binding_json, object_of_texts, write_json_list
 from app.formats.json_walk import JsonWalk, Pairs, read_walked
 
@@ -35,7 +35,7 @@ def _entries(walk: JsonWalk) -> Iterator[Entry]:
     for line, name in walk.members():
         if name == "matches" and walk.next() == "[":
             for item_line, item in walk.raw_items():
-                yield item_line, _binding(item)
+                yield item_line, _acl(item)
             continue
         value = walk.value()
         if name == "filters" and _has_failed(value):
@@ -55,7 +55,7 @@ def _has_failed(filters: object) -> bool:
     return any(not isinstance(each, Pairs) or dict(each).get("message", "") != "" for each in filters)
 
 
-def _binding(text: bytes) -> AclBinding | list[str]:
+def _acl(text: bytes) -> NewAcl | list[str]:
     found = object_of_texts(text, required=_FIELDS, known=_FIELDS)
     if isinstance(found, list):
         return found
@@ -64,4 +64,4 @@ def _binding(text: bytes) -> AclBinding | list[str]:
         return [
             "`principal`: a role of Redpanda, which Kafka does not have; write its ACLs out for each of its members"
         ]
-    return binding_from(found, pattern_type="resource_pattern_type", permission_type="permission")
+    return acl_from(found, pattern_type="resource_pattern_type", permission_type="permission")

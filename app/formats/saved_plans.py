@@ -2,21 +2,19 @@
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import NO_TERMS, AclBinding, AclTerms, NewAcl
 from app.core.kafka.errors import InvalidRequestException
-from app.core.kafka.validation import validate_new_acl
 from app.core.token import Token
+from app.formats.acl_entries import acl_of
 
-VERSION = 1
+VERSION = 2
 COUNTS = ("unchanged", "left_alone", "prunable")
 
-_BINDING_FIELDS = tuple(AclBinding.__dataclass_fields__)
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _BEGINS = re.compile(rb'\s*\{\s*"klamm_plan"\s*:')
 
@@ -30,8 +28,10 @@ class SavedPlan:
     prune_wanted: bool
     prune_principals: frozenset[str]
     prune_prefixes: tuple[str, ...]
-    create: tuple[AclBinding, ...]
-    delete: tuple[AclBinding, ...]
+    create: tuple[NewAcl, ...]
+    change: tuple[tuple[NewAcl, AclTerms], ...]
+    """ACLs as they are to be, and their terms before."""
+    delete: tuple[NewAcl, ...]
     unchanged: int
     left_alone: int
     prunable: int
@@ -47,13 +47,33 @@ class _Prune(msgspec.Struct, forbid_unknown_fields=True):
     prefixes: tuple[str, ...]
 
 
+class _Terms(msgspec.Struct, forbid_unknown_fields=True):
+    expires_at: str | None
+    owner: str | None
+
+
+class _Acl(_Terms, forbid_unknown_fields=True):
+    resource_type: str
+    resource_name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission_type: str
+
+
+class _Change(_Acl, forbid_unknown_fields=True):
+    before: _Terms
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    klamm_plan: Literal[1]
+    klamm_plan: Literal[2]
     url: str
     token: str
     prune: _Prune
-    create: list[dict[str, str]]
-    delete: list[dict[str, str]]
+    create: list[_Acl]
+    change: list[_Change]
+    delete: list[_Acl]
     unchanged: _Count
     left_alone: _Count
     prunable: _Count
@@ -67,12 +87,15 @@ def parse_saved_plan(raw: bytes) -> SavedPlan | None:
 
 
 def _plan(file: _File) -> SavedPlan:
-    create, delete = tuple(map(_binding, file.create)), tuple(map(_binding, file.delete))
-    if len({*create, *delete}) != len(create) + len(delete):
+    create, changed, delete = (tuple(map(_acl, some)) for some in (file.create, file.change, file.delete))
+    before = (_acl(each, each.before).terms_over(NO_TERMS) for each in file.change)
+    change = tuple(zip(changed, before, strict=True))
+    every = (*create, *changed, *delete)
+    if len({each.binding for each in every}) != len(every):
         raise ValueError
     prune, token = file.prune, str(Token.parse(file.token))
     counts = (getattr(file, name) for name in COUNTS)
-    return SavedPlan(file.url, token, prune.wanted, prune.principals, prune.prefixes, create, delete, *counts)
+    return SavedPlan(file.url, token, prune.wanted, prune.principals, prune.prefixes, create, change, delete, *counts)
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -82,10 +105,10 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _binding(fields: Mapping[str, str]) -> AclBinding:
-    if set(fields) != set(_BINDING_FIELDS):
-        raise ValueError
-    binding = AclBinding.from_words(fields[name] for name in _BINDING_FIELDS)
-    if validate_new_acl(binding) is not None:
-        raise ValueError
-    return binding
+def _acl(acl: _Acl, terms: _Terms | None = None) -> NewAcl:
+    said = terms or acl
+    words = {name: getattr(acl, name) for name in AclBinding.__dataclass_fields__}
+    found = acl_of(**words, expires_at=said.expires_at, owner=said.owner)
+    if not isinstance(found, NewAcl):
+        raise ValueError  # noqa: TRY004 - it is of a wrong value
+    return found

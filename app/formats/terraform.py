@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TextIO
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
-from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, binding_from
+from app.formats.acl_entries import MAX_SHOWN, Entry, FormatLimitError, acl_from
 from app.formats.json_walk import JsonWalk, Pairs, read_walked
 from app.formats.quoting import json_quoted
 from app.formats.words import spellings, word_of
@@ -126,7 +126,7 @@ def _refuse_kind(kind: str) -> list[str]:
     return [f"`{kind[:MAX_SHOWN]}`: only resources of type `{KIND}` are read; write its ACL as one, or leave it out"]
 
 
-def _binding(given: Sequence[tuple[str, object]]) -> AclBinding | list[str]:
+def _acl(given: Sequence[tuple[str, object]]) -> NewAcl | list[str]:
     problems: list[str] = []
     texts: dict[str, str] = {}
     for field, value in given:
@@ -148,7 +148,7 @@ def _binding(given: Sequence[tuple[str, object]]) -> AclBinding | list[str]:
     words = {field: word_of(field, texts[field], known, problems) for field, known in _WORDS.items()}
     if problems:
         return problems
-    return binding_from(
+    return acl_from(
         {**texts, **words},
         pattern_type=_OPTIONAL,
         principal="acl_principal",
@@ -188,7 +188,7 @@ def _written(walk: JsonWalk) -> Iterator[Entry]:
                 value = walk.value()
                 if isinstance(value, Pairs):
                     given = [(field, _text_of(found)) for field, found in value if field != "//"]
-                    yield name_line, _binding(given)
+                    yield name_line, _acl(given)
                 else:
                     yield name_line, ["not an object; write the fields of the resource"]
 
@@ -202,10 +202,10 @@ def _shown(line: int, values: object) -> Iterator[Entry]:
         for resource in _listed(module, "resources"):
             kind, address = str(_member(resource, "type")), str(_member(resource, "address"))
             fields = _member(resource, "values")
-            found: AclBinding | list[str] = _refuse_kind(kind)
+            found: NewAcl | list[str] = _refuse_kind(kind)
             if kind == KIND:
                 given = [pair for pair in fields if pair[0] != "id"] if isinstance(fields, Pairs) else []
-                found = _binding(given)
+                found = _acl(given)
             if found:
                 yield line, [f"{address[:MAX_SHOWN]}: {each}" for each in found] if isinstance(found, list) else found
 

@@ -6,7 +6,7 @@ from typing import IO
 
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation
-from app.formats.acl_entries import MAX_SHOWN, Entry, binding_of
+from app.formats.acl_entries import MAX_SHOWN, Entry, acl_of
 from app.formats.yaml_documents import Fields, Items, Scalar, Value, YamlFault, read_documents
 
 EntriesOf = Callable[["Part", str, str], Iterator[Entry]]
@@ -122,4 +122,4 @@ class Part:
             yield self.line, self.problems
             return
         for operation in operations:
-            yield self.line, binding_of(operation=operation, **fields)
+            yield self.line, acl_of(operation=operation, **fields)

@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from app.core.backoff import Backoff
 from app.core.continuity import KnownHistory
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException, TokenEpochMismatchException
-from app.core.mutations import BatchOutcome
+from app.core.mutations import BatchOutcome, BulkAcl
 from app.core.token import Token
 from app.runtime.deadlines import bounded, stop
 from app.runtime.ports import BulkStore
@@ -49,6 +49,7 @@ class ImportCounts:
     read: int = 0  # bindings whose batch is in the store: the sum of the next three
     created: int = 0
     there: int = 0  # ACLs that were in the store before this import met them
+    changed: int = 0  # of those, the ones that have got another end or owner
     repeated: int = 0  # bindings that had come before in the same import
     token: Token | None = None  # where the feed stood after the last batch
     trouble: str | None = None  # why the present batch has to be tried again
@@ -57,7 +58,7 @@ class ImportCounts:
 
 @dataclass(slots=True)
 class _Batch:
-    acls: dict[bytes, StandardAcl] = field(default_factory=dict)
+    acls: dict[bytes, BulkAcl] = field(default_factory=dict)
     read: int = 0
 
 
@@ -70,10 +71,12 @@ class Importer:
         actor: str,
         report: Callable[[ImportCounts], None],
         options: ImportOptions | None = None,
+        comment: str | None = None,
     ) -> None:
         self.counts = ImportCounts()
         self._store = store
         self._actor = actor
+        self._comment = comment
         self._report = report
         self._options = options or ImportOptions()
         self._backoff = Backoff(self._options.first_backoff_s, self._options.max_backoff_s, self._options.jitter)
@@ -89,12 +92,12 @@ class Importer:
     def stop(self) -> None:
         self._stopped.set()
 
-    async def run(self, bindings: Iterable[AclBinding]) -> None:
+    async def run(self, acls: Iterable[NewAcl]) -> None:
         """Raises StoreUnavailableException or RequestTimedOutException at once for the first batch, later after
         `give_up_s` of nothing else; TokenEpochMismatchException if the store's history changed meanwhile; and whatever
-        `bindings`, which must be valid, raises.
+        `acls`, which must be valid, raises. Of equal ACLs the last one says the terms.
         """
-        source = iter(bindings)
+        source = iter(acls)
         following = asyncio.create_task(self._next(source))
         try:
             batch = await following
@@ -111,16 +114,16 @@ class Importer:
             with suppress(TimeoutError):
                 await bounded(self._store.close(), self._options.close_timeout_s)
 
-    async def _next(self, source: Iterator[AclBinding]) -> _Batch:
+    async def _next(self, source: Iterator[NewAcl]) -> _Batch:
         batch = _Batch()
         while batch.read < self._options.batch_acls:
             some = list(islice(source, min(_SLICE, self._options.batch_acls - batch.read)))
             if not some:
                 break
-            for binding in some:
-                key = binding.natural_key
-                if key not in batch.acls:
-                    batch.acls[key] = StandardAcl(uuid4(), binding)
+            for acl in some:
+                key = acl.binding.natural_key
+                before = batch.acls.get(key)
+                batch.acls[key] = BulkAcl(uuid4(), acl) if before is None else BulkAcl(before.id, before.acl.then(acl))
             batch.read += len(some)
             await asyncio.sleep(0)
         return batch
@@ -132,7 +135,7 @@ class Importer:
             try:
                 began_at = self._options.clock()
                 outcome = await bounded(
-                    self._store.add(batch.acls, self._actor, self._known), self._options.write_timeout_s
+                    self._store.add(batch.acls, self._actor, self._known, self._comment), self._options.write_timeout_s
                 )
             except (StoreUnavailableException, RequestTimedOutException, TimeoutError) as fault:
                 now = self._options.clock()
@@ -171,6 +174,7 @@ class Importer:
         counts.read += batch.read
         counts.created += len(outcome.created)
         counts.there += len(outcome.found) - again
+        counts.changed += outcome.changed
         counts.repeated += again + batch.read - len(batch.acls)
         counts.token = Token(outcome.epoch, outcome.last_offset)
         counts.trouble = None

@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.kafka.bindings import AclSlice, StandardAcl
-from app.core.mutations import BatchOutcome, GroupOutcome, Mutation
+from app.core.kafka.bindings import AclSlice
+from app.core.mutations import BatchOutcome, BulkAcl, GroupOutcome, Mutation
 from app.core.records import FeedHead, FeedPoll
 
 
@@ -71,10 +71,13 @@ class AclStore(Protocol):
 
 
 class BulkStore(Protocol):
-    async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> BatchOutcome:
-        """Writes the batch in one transaction. The ACLs come by their natural keys; those that exist are left alone.
+    async def add(
+        self, acls: Mapping[bytes, BulkAcl], actor: str, known: KnownHistory, comment: str | None = None
+    ) -> BatchOutcome:
+        """Writes the batch in one transaction. The ACLs come by their natural keys.
 
-        `known` is as in `AclStore.write`. A batch whose outcome is unknown may be given again, with the same ids.
+        Those that exist get the terms that are said of them, which must lie ahead, as by createAcls. `known` is as in
+        `AclStore.write`. A batch whose outcome is unknown may be given again, with the same ids.
         """
 
     async def close(self) -> None: ...

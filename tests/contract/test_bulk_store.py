@@ -5,15 +5,16 @@ from uuid import uuid4
 
 from app.core.continuity import KnownHistory
 from app.core.index.table import sort_key
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.filters import AclBindingFilter
+from app.core.mutations import BulkAcl
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, record_hash
 from tests.contract.subject import Subject
 from tests.updates import ACTOR, alter, create, created, delete, topic
 
 
-def batch(bindings: Iterable[AclBinding]) -> dict[bytes, StandardAcl]:
-    return {binding.natural_key: StandardAcl(uuid4(), binding) for binding in bindings}
+def batch(bindings: Iterable[AclBinding]) -> dict[bytes, BulkAcl]:
+    return {binding.natural_key: BulkAcl(uuid4(), NewAcl(binding)) for binding in bindings}
 
 
 async def test_a_batch_stands_in_snapshot_and_feed_as_one_transaction(subject: Subject) -> None:
@@ -24,10 +25,10 @@ async def test_a_batch_stands_in_snapshot_and_feed_as_one_transaction(subject: S
 
     assert (list(outcome.created), list(outcome.found), outcome.last_offset) == ([3, 4, 5], [], 5)
     assert outcome.epoch == (await subject.head()).epoch
-    assert set(acls.values()) < set(await subject.acls())
+    assert {each.stored for each in acls.values()} < set(await subject.acls())
     records = await subject.records()
     mine = [record for record in records[2:] if isinstance(record, AccessControlEntryRecord)]
-    assert [record.acl for record in mine] == list(acls.values())
+    assert [record.acl for record in mine] == [each.stored for each in acls.values()]
     assert [(record.offset, record.tx_last, record.actor) for record in mine] == [(at, 5, ACTOR) for at in (3, 4, 5)]
     chained = GENESIS_HASH
     for record in records:

@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.core.continuity import FeedPosition, KnownHistory, is_later, next_epoch
-from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter
-from app.core.mutations import CreateAcls
+from app.core.mutations import BulkAcl, CreateAcls
 from app.core.records import GENESIS_HASH
 from app.core.token import Token
 from tests.contract.subject import Subject
@@ -41,7 +41,7 @@ async def a_config_as_it_is(subject: Subject, known: KnownHistory) -> Written:
 
 
 async def a_batch_that_is_there(subject: Subject, known: KnownHistory) -> Written:
-    acls = {topic("a").natural_key: StandardAcl(uuid4(), topic("a"))}
+    acls = {topic("a").natural_key: BulkAcl(uuid4(), NewAcl(topic("a")))}
     outcome = await subject.bulk.add(acls, ACTOR, known)
     return outcome.epoch, outcome.last_offset
 

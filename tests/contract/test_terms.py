@@ -6,6 +6,8 @@ from random import Random
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from app.core.continuity import KnownHistory
 from app.core.digest import digest_of
 from app.core.image import AuthorizerImage, ImageBuilder
@@ -13,7 +15,7 @@ from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
-from app.core.mutations import AlterConfigs, CreateAcls, CreateAclsOutcome, CreatedAcl, DeleteAcls, Mutation
+from app.core.mutations import AlterConfigs, BulkAcl, CreateAcls, CreateAclsOutcome, CreatedAcl, DeleteAcls, Mutation
 from app.core.records import GENESIS_HASH, AccessControlEntryRecord, Record, hash_version, record_hash
 from app.runtime.continuity import transactions_of
 from tests.contract.subject import Subject
@@ -149,8 +151,40 @@ def _random(draw: Random) -> Mutation:
 
 async def test_a_bulk_load_keeps_the_digest_too(subject: Subject) -> None:
     acls = [StandardAcl(uuid4(), topic(f"t{number}"), END, ODD) for number in range(300)]
-    batch = {acl.binding.natural_key: acl for acl in acls}
+    batch = {each.binding.natural_key: BulkAcl(each.id, NewAcl(each.binding, *each.terms)) for each in acls}
     await subject.bulk.add(batch, ACTOR, KnownHistory())
 
     assert (await subject.head()).digest == digest_of(acls, {})
     assert {acl.terms for acl in await subject.acls()} == {(END, ODD)}
+
+
+async def test_a_bulk_load_gives_acls_that_are_there_the_terms_that_it_says(subject: Subject) -> None:
+    await subject.write(make(NewAcl(topic("a"), END, "x"), NewAcl(topic("b"), END, "x"), NewAcl(topic("c"), END, "x")))
+    wanted = [NewAcl(topic("a"), None), NewAcl(topic("b")), NewAcl(topic("c"), END, "x"), NewAcl(topic("d"), None, "y")]
+    batch = {acl.binding.natural_key: BulkAcl(uuid4(), acl) for acl in wanted}
+    outcome = await subject.bulk.add(batch, ACTOR, KnownHistory(), "OPS-7")
+
+    assert (list(outcome.created), sorted(outcome.found), outcome.changed, outcome.last_offset) == (
+        [4],
+        [1, 2, 3],
+        1,
+        5,
+    )
+    assert {acl.binding.resource_name: acl.terms for acl in await subject.acls()} == {
+        "a": (None, "x"),
+        "b": (END, "x"),
+        "c": (END, "x"),
+        "d": (None, "y"),
+    }
+    records = await subject.records()
+    assert [(record.comment, record.tx_last) for record in records[3:]] == [("OPS-7", 4), ("OPS-7", 5)]
+    assert follows(records)
+    assert (await subject.head()).digest == digest_of(await subject.acls(), {})
+
+
+async def test_a_bulk_load_with_an_end_that_is_past_changes_nothing(subject: Subject) -> None:
+    await subject.write(make(NewAcl(topic("a"))))
+    past = NewAcl(topic("a"), datetime(2001, 1, 1, tzinfo=UTC))
+    with pytest.raises(InvalidRequestException, match="expires_at must lie ahead"):
+        await subject.bulk.add({past.binding.natural_key: BulkAcl(uuid4(), past)}, ACTOR, KnownHistory())
+    assert (await subject.head()).last_offset == 1

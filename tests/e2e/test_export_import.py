@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import FORMATS, format_named
 from tests.e2e.history import seven_of
@@ -60,7 +60,7 @@ def acls_for(name: str) -> list[AclBinding]:
 
 def can_be_said(acl: AclBinding, name: str) -> bool:
     try:
-        format_named(name).write([acl], io.StringIO())
+        format_named(name).write([NewAcl(acl)], io.StringIO())
     except FormatLimitError:
         return False
     return True

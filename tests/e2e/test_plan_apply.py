@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.client.http.replies import ServiceError, binding_body
+from app.client.http.replies import ServiceError, acl_body, binding_body
 from app.client.plan import apply
 from app.client.plan import command as plan
 from app.core.kafka.bindings import AclBinding
@@ -24,6 +24,7 @@ from app.formats.registry import format_named
 from tests.access_grids import random_acl
 from tests.client_runs import Run, Terminal, run
 from tests.e2e.service import ADMIN, Json, Service, binding, context
+from tests.updates import new, unending
 
 ROUNDS = 12
 KILLS = 4
@@ -51,9 +52,14 @@ def acl(name: str, principal: str = "User:alice") -> AclBinding:
     return AclBinding(ResourceType.TOPIC, name, PatternType.LITERAL, principal, "*", *some)
 
 
+def bodies(*names: str) -> list[dict[str, str | None]]:
+    """As plans have ACLs."""
+    return [acl_body(each) for each in unending(map(acl, names))]
+
+
 def written(path: Path, acls: Iterable[AclBinding], format_name: str = "jsonl") -> str:
     with path.open("w", newline="", encoding="utf-8") as file:
-        format_named(format_name).write(list(acls), file)
+        format_named(format_name).write(new(acls), file)
     return str(path)
 
 
@@ -234,9 +240,9 @@ def test_a_saved_plan_is_what_is_done(empty: Service, tmp_path: Path) -> None:
         ({"prunable": 0}, "its `prunable` is not 3"),
         ({"prunable": 10**9}, "its `prunable` is not 3"),
         ({"unchanged": 2}, "do not make up 3 ACLs"),
-        ({"delete": [binding_body(acl("other"))] * 2}, "is no plan that this version of klamm has saved"),
-        ({"delete": [binding_body(acl("other"))]}, "it deletes what is not there"),
-        ({"create": [binding_body(acl("a"))]}, "it creates what is there"),
+        ({"delete": bodies("other") * 2}, "is no plan that this version of klamm has saved"),
+        ({"delete": bodies("other")}, "it deletes what is not there"),
+        ({"create": bodies("a")}, "it creates what is there"),
         ({"prune": {"wanted": True, "principals": ["User:zoe"], "prefixes": []}}, "its `prune` leaves alone"),
     ],
 )
@@ -317,14 +323,14 @@ def test_programs_hear_what_was_done(empty: Service, tmp_path: Path) -> None:
     empty.create(binding("old"))
     done = applied(empty, written(tmp_path / "file", [acl("a"), acl("b")]), *WHOLE, "--output", "json").json
     assert (done["created"], done["deleted"]) == (2, 1)
-    assert done["create"] == [binding_body(acl("a")), binding_body(acl("b"))]
+    assert done["create"] == bodies("a", "b")
     assert done["token"].rpartition(":")[0] == planned(empty, str(tmp_path / "file"))["token"].rpartition(":")[0]
 
 
 def test_a_file_with_faults_plans_nothing_and_names_them(empty: Service, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text('{"resource_type": "TOPIC"}\n' + json.dumps(binding_body(acl(""))) + "\n")
-    with pytest.raises(UsageError, match=r"line 1: .*`principal`.* line 2: Invalid empty resource name"):
+    with pytest.raises(UsageError, match=r"(?s)file:1: .*`principal`.*file:2: Invalid empty resource name"):
         planned(empty, str(path))
     with pytest.raises(UsageError, match=r"--format: `xml` is no format"):
         planned(empty, str(path), "--format", "xml")

@@ -1,12 +1,11 @@
 """Bulk loading into PostgreSQL: the same rows as the ordinary writer's, beside other writers, and its faults."""
 
 import asyncio
-from uuid import uuid4
 
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import RequestTimedOutException, StoreUnavailableException
 from app.core.kafka.filters import AclBindingFilter
@@ -20,7 +19,7 @@ from app.store.writing.acl_store import PostgresAclStore, PostgresBulkStore
 from tests.contract.test_bulk_store import batch
 from tests.integration.conftest import SHORT
 from tests.proxy import COMMIT, proxy_to
-from tests.updates import ACTOR, create, delete, topic
+from tests.updates import ACTOR, create, delete, new, topic
 
 ODD = [
     topic("orders"),
@@ -90,7 +89,7 @@ async def test_an_import_beside_other_writers_leaves_no_hole_and_holds_nobody_up
     importer = Importer(
         PostgresBulkStore(DatabaseUrl.parse(store_url)), ACTOR, lambda _: None, ImportOptions(batch_acls=200)
     )
-    importing = asyncio.create_task(importer.run(bindings))
+    importing = asyncio.create_task(importer.run(new(bindings)))
 
     turns = 0
     while not importing.done():
@@ -156,7 +155,7 @@ async def test_a_batch_that_fails_in_its_midst_leaves_nothing(store_url: str, da
 async def test_a_commit_whose_answer_is_lost_is_settled_by_giving_the_batch_again(
     store_url: str, database: Connection
 ) -> None:
-    acls = {key: StandardAcl(uuid4(), acl.binding) for key, acl in batch(map(topic, "abc")).items()}
+    acls = batch(map(topic, "abc"))
     async with proxy_to(store_url) as proxy:
         bulk = PostgresBulkStore(DatabaseUrl.parse(proxy.dsn), SHORT)
         proxy.trip, proxy.then = COMMIT, "deliver"
@@ -179,7 +178,7 @@ async def test_an_import_outlives_killed_sessions(store_url: str, database: Conn
         seen.append(counts.read)
 
     importer = Importer(PostgresBulkStore(DatabaseUrl.parse(store_url)), ACTOR, report, ImportOptions(batch_acls=100))
-    importing = asyncio.create_task(importer.run(bindings))
+    importing = asyncio.create_task(importer.run(new(bindings)))
     while not importing.done():
         await asyncio.sleep(0.05)
         # Who never gets on gives up, and rightly so: it may have written something between two kills.
@@ -200,7 +199,7 @@ async def test_a_store_is_born_for_an_import_too(database_url: str) -> None:
     await migrate(DatabaseUrl.parse(database_url), cluster_id="lkc-1")
     importer = Importer(PostgresBulkStore(DatabaseUrl.parse(database_url)), "Import:me", lambda _: None)
 
-    await importer.run([topic("a"), topic("a")])
+    await importer.run(new([topic("a"), topic("a")]))
 
     assert (importer.counts.created, importer.counts.repeated) == (1, 1)
     assert importer.counts.token is not None

@@ -10,9 +10,10 @@ import asyncpg
 import pytest
 
 from app.core.continuity import FeedPosition, KnownHistory
-from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import StoreUnavailableException
 from app.core.kafka.filters import AclBindingFilter
+from app.core.mutations import BulkAcl
 from app.formats.database_url import DatabaseUrl
 from app.store.embedded.server import EmbeddedPostgres
 from app.store.engine import Connection
@@ -122,8 +123,8 @@ async def feed(roles: DatabaseRoles) -> AsyncIterator[PostgresChangeFeed]:
     await feed.close()
 
 
-def acls(*names: str) -> dict[bytes, StandardAcl]:
-    return {topic(name).natural_key: StandardAcl(uuid4(), topic(name)) for name in names}
+def acls(*names: str) -> dict[bytes, BulkAcl]:
+    return {topic(name).natural_key: BulkAcl(uuid4(), NewAcl(topic(name))) for name in names}
 
 
 async def trimmed(dsn: str, through: int | None) -> object:

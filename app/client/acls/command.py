@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
 from typing import TextIO
+from uuid import UUID
 
 from app import __version__
 from app.client.acls import text as acls_text
@@ -29,9 +29,9 @@ from app.client.http import access
 from app.client.http.access import AccessFlags
 from app.client.http.replies import CreateResult, DeleteResult, ServiceError
 from app.client.http.service import Service
-from app.client.words import utf_8
+from app.client.words import comment_of, utf_8
 from app.core.index.table import sort_key
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import NO_TERMS, NewAcl, StandardAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
@@ -60,59 +60,60 @@ class Console:
         return answer.rstrip("\r\n").lower() == "y"
 
 
-Work = Callable[[Service, Console], list[AclBinding]]
-"""Returns the ACLs that were listed, added or removed. Raises ServiceError or ExecutionError."""
+Work = Callable[[Service, Console], list[NewAcl]]
+"""Returns the ACLs that were listed, added or removed, with all their terms. Raises ServiceError or ExecutionError."""
 
 
 def _list(
     service: Service, console: Console, *, patterns: Sequence[Pattern], principals: Sequence[str]
-) -> list[AclBinding]:
+) -> list[NewAcl]:
     """No patterns, or no principals, mean all."""
 
-    def listed(principal: str | None) -> list[AclBinding]:
+    def listed(principal: str | None) -> list[NewAcl]:
         filters = [AclBindingFilter(*pattern, principal) for pattern in patterns]
         found = {
-            acl.binding
+            acl.binding: _shown(acl)
             for each in filters or [AclBindingFilter(principal=principal)]
             for acl in service.acls(each).acls
         }
-        return sorted(found, key=sort_key)
+        return _sorted(found.values())
 
     # As kafka-acls, it reads everything before it prints anything.
     listings = [(principal, listed(principal)) for principal in principals or (None,)]
     for principal, found in listings:
         if principal is not None:
             console.say(acls_text.acls_for_principal(principal, console.show))
-        for words, bindings in groupby(found, attrgetter("resource_type", "resource_name", "pattern_type")):
-            console.say(acls_text.current_acls(Pattern(*words), map(_entry, bindings), console.show))
-    return [binding for _, found in listings for binding in found]
+        for pattern, acls in groupby(found, lambda acl: Pattern.of(acl.binding)):
+            console.say(acls_text.current_acls(pattern, acls, console.show))
+    return [acl for _, found in listings for acl in found]
 
 
-def _add(service: Service, console: Console, *, meant: Meant) -> list[AclBinding]:
-    added: list[AclBinding] = []
+def _add(service: Service, console: Console, *, meant: Meant, comment: str | None) -> list[NewAcl]:
+    added: list[NewAcl] = []
     for pattern, entries in meant.items():
-        existing = {_entry(acl.binding) for acl in service.acls(AclBindingFilter(*pattern)).acls}
+        existing = {Entry.of(acl.binding) for acl in service.acls(AclBindingFilter(*pattern)).acls}
         for entry in sorted(entries & existing):
             console.say(acls_text.already_exists(pattern, entry, console.show))
         wanted = sorted(entries - existing)
         if wanted:
             console.say(acls_text.adding(pattern, wanted, console.show))
-            bindings = [pattern.with_entry(entry) for entry in wanted]
-            results, _ = service.create_acls(bindings)
+            acls = [NewAcl(pattern.with_entry(entry)) for entry in wanted]
+            results, _ = service.create_acls(acls, comment=comment)
             _raise_refusal(results)
-            added += [binding for binding, result in zip(bindings, results, strict=True) if result.created]
+            created = [acl for acl, result in zip(acls, results, strict=True) if result.created]
+            added += [NewAcl(acl.binding, *acl.terms_over(NO_TERMS)) for acl in created]
     return added
 
 
-def _remove(service: Service, console: Console, *, meant: Meant, force: bool) -> list[AclBinding]:
-    removed: dict[AclBinding, None] = {}
+def _remove(service: Service, console: Console, *, meant: Meant, force: bool, comment: str | None) -> list[NewAcl]:
+    removed: dict[UUID, NewAcl] = {}
     for pattern, entries in meant.items():
         if force or console.confirmed(acls_text.removing(pattern, entries, console.show)):
             filters = [AclBindingFilter(*(*pattern, *entry)) for entry in sorted(entries)]
-            results, _ = service.delete_acls(filters or [AclBindingFilter(*pattern)])
+            results, _ = service.delete_acls(filters or [AclBindingFilter(*pattern)], comment=comment)
             _raise_refusal(results)
-            removed |= dict.fromkeys(acl.binding for result in results for acl in result.matches)
-    return list(removed)
+            removed |= {acl.id: _shown(acl) for result in results for acl in result.matches}
+    return list(removed.values())
 
 
 def _raise_refusal(results: Iterable[CreateResult | DeleteResult]) -> None:
@@ -122,8 +123,12 @@ def _raise_refusal(results: Iterable[CreateResult | DeleteResult]) -> None:
             raise ExecutionError(str(result.refusal))
 
 
-def _entry(binding: AclBinding) -> Entry:
-    return Entry(binding.principal, binding.host, binding.operation, binding.permission_type)
+def _shown(acl: StandardAcl) -> NewAcl:
+    return NewAcl(acl.binding, *acl.terms)
+
+
+def _sorted(acls: Iterable[NewAcl]) -> list[NewAcl]:
+    return sorted(acls, key=lambda acl: sort_key(acl.binding))
 
 
 _NAME = "klamm acls"
@@ -161,16 +166,16 @@ def _run(given: Given, out: TextIO, err: TextIO, answers: TextIO) -> int:
             err.write(_hint(error.hint))
         return _FAILED
     if write is not None:
-        write(sorted(found, key=sort_key), out)
+        write(_sorted(found), out)
     return 0
 
 
-def _carry_out(given: Given, console: Console, err: TextIO) -> list[AclBinding]:
+def _carry_out(given: Given, console: Console, err: TextIO) -> list[NewAcl]:
     work, to_add = _work(given)
     err.writelines(
         f"{_NAME}: `{one_line(stray)}` is no option and is passed over, as by kafka-acls\n" for stray in given.strays
     )
-    acls = [pattern.with_entry(entry) for pattern, entries in to_add.items() for entry in sorted(entries)]
+    acls = [NewAcl(pattern.with_entry(entry)) for pattern, entries in to_add.items() for entry in sorted(entries)]
     warn_of(acls, _NAME, err, with_acl=False)
     flags = AccessFlags(**{field: given.value(option) for field, option, *_ in access.OPTIONS})
     with Service(access.make_access(flags)) as service:
@@ -179,14 +184,16 @@ def _carry_out(given: Given, console: Console, err: TextIO) -> list[AclBinding]:
 
 def _work(given: Given) -> tuple[Work, Meant]:
     """What is to be done, and the ACLs that it would add. Refuses what can be refused before the service is called."""
-    match check_options(given):
+    action, text = check_options(given), given.value("comment")
+    comment = None if text is None else comment_of(text)
+    match action:
         case "list":
             return partial(_list, patterns=patterns_to_list(given), principals=principals_to_list(given)), {}
         case "add":
             meant = acls_to_add(given)
-            return partial(_add, meant=meant), meant
+            return partial(_add, meant=meant, comment=comment), meant
         case _:
-            return partial(_remove, meant=acls_to_remove(given), force=given.has("force")), {}
+            return partial(_remove, meant=acls_to_remove(given), force=given.has("force"), comment=comment), {}
 
 
 def _hint(text: str | None) -> str:

@@ -21,6 +21,10 @@ class Entry(NamedTuple):
     operation: AclOperation
     permission_type: AclPermissionType
 
+    @staticmethod
+    def of(binding: AclBinding) -> "Entry":
+        return Entry(binding.principal, binding.host, binding.operation, binding.permission_type)
+
 
 class Pattern(NamedTuple):
     """A resource pattern, or a filter for patterns (ANY, MATCH). Sorts as ACLs do."""
@@ -28,6 +32,10 @@ class Pattern(NamedTuple):
     resource_type: ResourceType
     name: str
     pattern_type: PatternType
+
+    @staticmethod
+    def of(binding: AclBinding) -> "Pattern":
+        return Pattern(binding.resource_type, binding.resource_name, binding.pattern_type)
 
     def with_entry(self, entry: Entry) -> AclBinding:
         return AclBinding(*(*self, *entry))
@@ -38,7 +46,9 @@ Meant = dict[Pattern, frozenset[Entry]]
 
 _ACTIONS = ("add", "remove", "list")
 _EXCLUDED = (
-    *product(["list"], ["producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"]),
+    *product(
+        ["list"], ["comment", "producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"]
+    ),
     *product(["producer", "consumer"], ["operation", "deny-principal", "deny-host"]),
 )
 _PRODUCER = {

@@ -73,6 +73,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("principal", "[PRINCIPAL]", "with --list: of this principal only; as often as needed"),
             ("force", "", "with --remove: do not ask"),
+            ("comment", "TEXT", "with --add and --remove: why, such as a ticket, kept in the records of the change"),
             ("output", "FORM", "json, yaml or csv: the ACLs listed, added or removed, for programs"),
         ),
     ),

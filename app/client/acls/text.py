@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import TextIO
 
 from app.client.acls.meaning import Entry, Pattern
-from app.client.http.replies import binding_body
-from app.core.kafka.bindings import AclBinding
+from app.client.http.replies import acl_body
+from app.core.kafka.bindings import NewAcl
 from app.formats.acl_csv import write_csv
+from app.formats.acl_entries import terms_note
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 from app.formats.quoting import json_quoted, wide_quoted
 
-Writer = Callable[[Sequence[AclBinding], TextIO], None]
+Writer = Callable[[Sequence[NewAcl], TextIO], None]
 
 Show = Callable[[str], str]
 """How a name, a principal or a host is shown: on one line, and on a terminal without what would move the cursor."""
@@ -48,8 +49,11 @@ def entry_text(entry: Entry, show: Show) -> str:
     )
 
 
-def current_acls(pattern: Pattern, entries: Iterable[Entry], show: Show) -> str:
-    return f"Current ACLs for resource `{pattern_text(pattern, show)}`:\n{_lines(entries, show)}\n\n"
+def current_acls(pattern: Pattern, acls: Iterable[NewAcl], show: Show) -> str:
+    """What kafka-acls does not know, an ACL's end and owner, follows its line."""
+    entries = sorted((Entry.of(acl.binding), terms_note(acl)) for acl in acls)
+    lines = "\n".join(f"\t{entry_text(entry, show)}{note}" for entry, note in entries)
+    return f"Current ACLs for resource `{pattern_text(pattern, show)}`:\n{lines}\n\n"
 
 
 def acls_for_principal(principal: str, show: Show) -> str:
@@ -78,34 +82,41 @@ def _lines(entries: Iterable[Entry], show: Show) -> str:
     return "\n".join(f"\t{entry_text(entry, show)}" for entry in sorted(entries))
 
 
-def write_json(bindings: Sequence[AclBinding], out: TextIO) -> None:
+def write_json(acls: Sequence[NewAcl], out: TextIO) -> None:
     """An array with one ACL a line; the fields have the names of the REST API."""
     out.write("[")
     separator = "\n"
-    for binding in bindings:
-        fields = ", ".join(f'"{name}": {json_quoted(text)}' for name, text in binding_body(binding).items())
+    for acl in acls:
+        fields = ", ".join(f'"{name}": {_or_null(text, json_quoted)}' for name, text in acl_body(acl).items())
         out.write(f"{separator}  {{{fields}}}")
         separator = ",\n"
-    out.write("\n]\n" if bindings else "]\n")
+    out.write("\n]\n" if acls else "]\n")
 
 
-def write_yaml(bindings: Sequence[AclBinding], out: TextIO) -> None:
+def write_yaml(acls: Sequence[NewAcl], out: TextIO) -> None:
     """A sequence of mappings. All texts are quoted, so that no parser takes `*` or `no` for something else."""
-    if not bindings:
+    if not acls:
         out.write("[]\n")
-    for binding in bindings:
-        fields = [f"{name}: {wide_quoted(text)}" for name, text in binding_body(binding).items()]
+    for acl in acls:
+        fields = [f"{name}: {_or_null(text, wide_quoted)}" for name, text in acl_body(acl).items()]
         out.write("- " + "\n  ".join(fields) + "\n")
 
 
-def write_table(bindings: Sequence[AclBinding], out: TextIO) -> None:
+def _or_null(text: str | None, quoted: Callable[[str], str]) -> str:
+    return "null" if text is None else quoted(text)
+
+
+def write_table(acls: Sequence[NewAcl], out: TextIO) -> None:
     """CSV has no escapes, so a terminal gets texts as `klamm acls --list` shows them."""
     if out.isatty():
-        bindings = [
-            replace(b, resource_name=harmless(b.resource_name), principal=harmless(b.principal), host=harmless(b.host))
-            for b in bindings
-        ]
-    write_csv(bindings, out)
+        acls = list(map(_harmless, acls))
+    write_csv(acls, out)
+
+
+def _harmless(acl: NewAcl) -> NewAcl:
+    b, owner = acl.binding, acl.owner
+    shown = replace(b, resource_name=harmless(b.resource_name), principal=harmless(b.principal), host=harmless(b.host))
+    return replace(acl, binding=shown, owner=harmless(owner) if isinstance(owner, str) else owner)
 
 
 WRITERS: dict[str, Writer] = {"json": write_json, "yaml": write_yaml, "csv": write_table}

@@ -12,7 +12,7 @@ from app.client.http.replies import (
     CreateResult,
     DeleteResult,
     ServiceError,
-    binding_body,
+    acl_body,
     filter_body,
     parse_acl,
     parse_created,
@@ -21,7 +21,7 @@ from app.client.http.replies import (
     parse_text,
     strange_reply,
 )
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.filters import AclBindingFilter
 
 PAGE_ACLS = 1_000
@@ -87,25 +87,31 @@ class Service:
 
     def create_acls(
         self,
-        bindings: Sequence[AclBinding],
+        acls: Sequence[NewAcl],
         *,
         if_unchanged_since: str | None = None,
         timeout_s: float | None = None,
+        comment: str | None = None,
     ) -> tuple[list[CreateResult], str]:
-        """One result for each binding, in order, and the token of the state that has them (KIP-140).
+        """One result for each ACL, in order, and the token of the state that has them (KIP-140).
 
-        With `if_unchanged_since` nothing is created unless the store is still at that token.
+        An ACL that is there gets the terms that are said. With `if_unchanged_since` nothing is created unless the store
+        is still at that token.
         """
-        body = {"bindings": [binding_body(each) for each in bindings]}
-        reply = self._update("/v1/acls", body, if_unchanged_since, timeout_s)
-        return [parse_created(each) for each in _results(reply, len(bindings))], parse_text(reply, "token")
+        body = {"bindings": [acl_body(each) for each in acls]}
+        reply = self._update("/v1/acls", _remarked(body, if_unchanged_since, comment), timeout_s)
+        return [parse_created(each) for each in _results(reply, len(acls))], parse_text(reply, "token")
 
     def delete_acls(
-        self, filters: Sequence[AclBindingFilter], *, if_unchanged_since: str | None = None
+        self,
+        filters: Sequence[AclBindingFilter],
+        *,
+        if_unchanged_since: str | None = None,
+        comment: str | None = None,
     ) -> tuple[list[DeleteResult], str]:
         """As `create_acls`, with one result for each filter."""
         body = {"filters": [filter_body(each) for each in filters]}
-        reply = self._update("/v1/acls/delete", body, if_unchanged_since)
+        reply = self._update("/v1/acls/delete", _remarked(body, if_unchanged_since, comment))
         return [parse_deleted(each) for each in _results(reply, len(filters))], parse_text(reply, "token")
 
     def acls(self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS) -> AclListing:
@@ -144,13 +150,15 @@ class Service:
         following = reply.get("next_cursor")
         return parse_text(reply, "token"), following if isinstance(following, str) else None
 
-    def _update(
-        self, path: str, body: Mapping[str, object], if_unchanged_since: str | None, timeout_s: float | None = None
-    ) -> dict[str, Any]:
-        guard = {} if if_unchanged_since is None else {"if_unchanged_since": if_unchanged_since}
+    def _update(self, path: str, body: Mapping[str, object], timeout_s: float | None = None) -> dict[str, Any]:
         timeout_ms = int((self.timeout_s if timeout_s is None else timeout_s) * 1_000 * _SERVICE_SHARE)
-        body = {**body, **guard, "timeout_ms": max(1, min(timeout_ms, _MAX_SERVICE_TIMEOUT_MS))}
+        body = {**body, "timeout_ms": max(1, min(timeout_ms, _MAX_SERVICE_TIMEOUT_MS))}
         return self.post(path, body, timeout_s=timeout_s)
+
+
+def _remarked(body: Mapping[str, object], if_unchanged_since: str | None, comment: str | None) -> dict[str, object]:
+    about = {"if_unchanged_since": if_unchanged_since, "comment": comment}
+    return {**body, **{name: text for name, text in about.items() if text is not None}}
 
 
 def pause(attempt: int) -> None:
@@ -158,12 +166,12 @@ def pause(attempt: int) -> None:
     time.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S) * attempt)  # noqa: S311 - no secret
 
 
-def batches(acls: Iterable[AclBinding], most: int) -> Iterator[list[AclBinding]]:
+def batches(acls: Iterable[NewAcl], most: int) -> Iterator[list[NewAcl]]:
     """As many together as one call takes, but at most `most`."""
-    batch: list[AclBinding] = []
+    batch: list[NewAcl] = []
     size = 0
     for acl in acls:
-        own = len(json.dumps(binding_body(acl))) + 1
+        own = len(json.dumps(acl_body(acl))) + 1
         if batch and (len(batch) == most or size + own > MAX_CALL_BYTES):
             yield batch
             batch, size = [], 0

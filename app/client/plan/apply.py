@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from typing import TextIO
 
+from app.client.acl_files import STANDARD_INPUT
 from app.client.console import warn_of
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import Refusal, ServiceError
+from app.client.http.replies import CreateResult, Refusal, ServiceError
 from app.client.http.service import Service, batches
 from app.client.plan.command import FILES_HELP, Proposal, add_plan_arguments, proposal_of, propose, prune_of, read_state
 from app.client.plan.output import write_json
 from app.client.plan.planning import Limits, Plan, check_plan, load_plan
-from app.client.plan.wanted import STANDARD_INPUT, read_wanted
-from app.client.words import counted
-from app.core.kafka.bindings import AclBinding
+from app.client.plan.wanted import read_wanted
+from app.client.words import add_comment_argument, counted
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from app.formats.acl_entries import shown
@@ -42,11 +43,14 @@ class Done:
     token: str
     """Of the state after the last call."""
     created: int = 0
+    changed: int = 0
     deleted: int = 0
 
     def __str__(self) -> str:
-        create, delete = len(self.plan.create), len(self.plan.delete)
-        return f"{self.created} of {create} ACLs created and {self.deleted} of {delete} deleted"
+        plan = self.plan
+        changed = f", {self.changed} of {len(plan.change)} changed" if plan.change else ""
+        created = f"{self.created} of {len(plan.create)} ACLs created"
+        return f"{created}{changed} and {self.deleted} of {len(plan.delete)} deleted"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help=FILES_HELP)
     parser.add_argument("--plan", metavar="PLAN", help="do what this plan says, saved by plan --save, instead of files")
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_comment_argument(parser)
     add_plan_arguments(parser, ("text", "json"))
     add_access_arguments(parser)
 
@@ -85,11 +90,13 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
                 out.write(f"{done}\n")
                 out.flush()
 
-        done = carry_out(service, plan, show)
+        done = carry_out(service, plan, show, arguments.comment)
     if arguments.output == "json":
-        write_json({**proposal.body(), "created": done.created, "deleted": done.deleted, "token": done.token}, out)
+        counts = {"created": done.created, "changed": done.changed, "deleted": done.deleted}
+        write_json({**proposal.body(), **counts, "token": done.token}, out)
     elif not plan.is_empty:
-        out.write(f"Done: {done.created} created, {done.deleted} deleted. Token: {done.token}\n")
+        changed = f"{done.changed} changed, " if plan.change else ""
+        out.write(f"Done: {done.created} created, {changed}{done.deleted} deleted. Token: {done.token}\n")
     return 0
 
 
@@ -125,22 +132,25 @@ def _confirmed(out: TextIO) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def carry_out(service: Service, plan: Plan, report: Callable[[Done], None]) -> Done:
-    """Creates, then deletes. `report` is called after each call, if there are many.
+def carry_out(service: Service, plan: Plan, report: Callable[[Done], None], comment: str | None = None) -> Done:
+    """Creates, then changes, then deletes. `report` is called after each call, if there are many.
 
     Each call is guarded by the token that the one before has left. As soon as anything is refused, or somebody else has
     changed anything, it stops with a ServiceError that says how far it came.
     """
     done = Done(plan, plan.token)
-    creates = list(batches(plan.creates_in_order, MAX_RECORDS_PER_USER_OP))
-    deletes = list(batches(plan.deletes_in_order, MAX_RECORDS_PER_USER_OP))
-    calls = [(_create, "create", some) for some in creates] + [(_delete, "delete", some) for some in deletes]
+    parts = (
+        (_create, "create", plan.creates_in_order),
+        (_change, "change", plan.changes_in_order),
+        (_delete, "delete", plan.deletes_in_order),
+    )
+    calls = [(call, what, some) for call, what, acls in parts for some in batches(acls, MAX_RECORDS_PER_USER_OP)]
     under_way = "nothing"
     try:
         for call, what, some in calls:
             under_way = f"{counted(len(some))} to {what}"
-            call(service, some, done)
-            if max(len(creates), len(deletes)) > 1:
+            call(service, some, done, comment)
+            if len(calls) > sum(bool(acls) for *_, acls in parts):
                 report(done)
     except ServiceError as error:
         raise _stopped(error, under_way, done) from None
@@ -152,28 +162,39 @@ def carry_out(service: Service, plan: Plan, report: Callable[[Done], None]) -> D
     return done
 
 
-def _create(service: Service, some: Sequence[AclBinding], done: Done) -> None:
-    results, done.token = service.create_acls(some, if_unchanged_since=done.token)
+def _create(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
+    results, done.token = service.create_acls(some, if_unchanged_since=done.token, comment=comment)
     done.created += sum(each.created for each in results)
-    refused = [(acl, each.refusal) for acl, each in zip(some, results, strict=True) if each.refusal is not None]
-    _raise_refused(refused, "create")
+    _raise_refused(_refused(some, results), "create")
 
 
-def _delete(service: Service, some: Sequence[AclBinding], done: Done) -> None:
+def _change(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
+    results, done.token = service.create_acls(some, if_unchanged_since=done.token, comment=comment)
+    done.changed += sum(each.refusal is None for each in results)
+    _raise_refused(_refused(some, results), "change")
+
+
+def _refused(some: Sequence[NewAcl], results: Sequence[CreateResult]) -> list[tuple[AclBinding, Refusal]]:
+    pairs = zip(some, results, strict=True)
+    return [(acl.binding, each.refusal) for acl, each in pairs if each.refusal is not None]
+
+
+def _delete(service: Service, some: Sequence[NewAcl], done: Done, comment: str | None) -> None:
+    bindings = [each.binding for each in some]
     results, done.token = service.delete_acls(
-        [AclBindingFilter(*astuple(each)) for each in some], if_unchanged_since=done.token
+        [AclBindingFilter(*astuple(each)) for each in bindings], if_unchanged_since=done.token, comment=comment
     )
     done.deleted += sum(len(each.matches) for each in results)
     # The guard makes sure of what the plan has seen, but a saved plan may have been edited.
     refused = [
         (acl, each.refusal or "there is no such ACL")
-        for acl, each in zip(some, results, strict=True)
+        for acl, each in zip(bindings, results, strict=True)
         if each.refusal is not None or not each.matches
     ]
     _raise_refused(refused, "delete")
 
 
-def _raise_refused(refused: Sequence[tuple[AclBinding, Refusal | str]], what: str) -> None:
+def _raise_refused(refused: Sequence[tuple[AclBinding, object]], what: str) -> None:
     if refused:
         named = "; ".join(f"{shown(acl)} ({why})" for acl, why in refused[:_REFUSED_SHOWN])
         more = f"; and {len(refused) - _REFUSED_SHOWN} more" if len(refused) > _REFUSED_SHOWN else ""

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -23,7 +23,7 @@ from app.client.plan.planning import (
 from app.client.plan.wanted import Wanted, read_wanted
 from app.client.words import principal_named
 from app.core.access.diff import AccessDiff, access_diff
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, AclTerms
 from app.core.kafka.configs import CONFIG_NAMES, AuthorizerConfig, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    acls: frozenset[AclBinding]
+    acls: Mapping[AclBinding, AclTerms]
     token: str
     config: AuthorizerConfig | None
     """None if the caller may not read it."""
@@ -176,7 +176,7 @@ def read_state(service: Service) -> StoreState:
         config, config_token = _read_config(service)
         listing = service.acls(AclBindingFilter())
         if config_token in (None, listing.token):
-            acls = frozenset(each.binding for each in listing.acls)
+            acls = {each.binding: each.terms for each in listing.acls}
             if any(0 in (each.resource_type, each.pattern_type, each.operation, each.permission_type) for each in acls):
                 raise ServiceError(
                     "the service has ACLs with words that this klamm does not know; use the service's own version"

@@ -1,7 +1,7 @@
 """A plan for a pull request, as Markdown tables for GitHub and GitLab. No name can break them."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from app.client.plan.output import (
     CONFIG_UNKNOWN,
@@ -9,11 +9,13 @@ from app.client.plan.output import (
     acl_parts,
     change_parts,
     summary_text,
+    terms_changes,
     unresolved_parts,
 )
 from app.client.plan.planning import Plan
 from app.core.access.diff import AccessDiff
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
+from app.formats.acl_entries import terms_note
 from app.formats.arguments import one_line
 
 MAX_CHARACTERS = 60_000
@@ -25,6 +27,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._:/@*,=+#()$%&~^;?!\[\]{}<>\"' -]+\Z")
 """What stands in a code span as it is: nothing there is a link, a tag or emphasis, and none of it ends the span."""
 _CHANGES = ("Who", "Operations", "Resource", "From")
 _ACLS = ("Permission", "Who", "Operation", "Resource", "From")
+_TERMS = "End and owner"
 
 
 def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_known: bool, files: int) -> str:
@@ -43,8 +46,10 @@ def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_kno
     page.table(unknown, ("Who", "What"), [unresolved_parts(each) for each in access.unresolved])
     if not access.changes and not access.unresolved:
         page.text("Nobody gains or loses any access.")
-    page.table("ACLs to delete", _ACLS, _rows(plan.delete))
-    page.table("ACLs to create", _ACLS, _rows(plan.create))
+    page.table("ACLs to delete", *_acls(plan.delete))
+    changed = [(*_row(each.binding), terms_changes(each)) for each in plan.change]
+    page.table("ACLs to change", (*_ACLS, _TERMS), changed)
+    page.table("ACLs to create", *_acls(plan.create))
     return page.whole()
 
 
@@ -61,8 +66,16 @@ def code(text: str) -> str:
     return f"<code>{''.join(each if each.isalnum() else f'&#{ord(each)};' for each in spread)}</code>"
 
 
-def _rows(acls: Iterable[AclBinding]) -> list[tuple[str, ...]]:
-    return [(acl.permission_type.name, *acl_parts(acl)) for acl in acls]
+def _acls(acls: Sequence[NewAcl]) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+    """Columns and rows; ends and owners have a column if there are any."""
+    notes = [terms_note(acl).strip() for acl in acls]
+    if not any(notes):
+        return _ACLS, [_row(acl.binding) for acl in acls]
+    return (*_ACLS, _TERMS), [(*_row(acl.binding), note) for acl, note in zip(acls, notes, strict=True)]
+
+
+def _row(acl: AclBinding) -> tuple[str, ...]:
+    return acl.permission_type.name, *acl_parts(acl)
 
 
 class _Page:

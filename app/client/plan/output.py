@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from app.client.console import coloured
-from app.client.http.replies import binding_body
-from app.client.plan.planning import Plan, Prune
+from app.client.plan.planning import Plan, Prune, TermsChange, changes_body
 from app.client.words import counted
 from app.core.access.diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, rfc3339
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
+from app.formats.acl_entries import quoted, terms_note
 from app.formats.arguments import one_line
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ _QUOTED = " ,'\"`()"
 def plan_body(plan: Plan, access: AccessDiff, *, config_known: bool) -> dict[str, object]:
     return {
         "token": plan.token,
-        "create": [binding_body(each) for each in plan.create],
-        "delete": [binding_body(each) for each in plan.delete],
+        **changes_body(plan),
         "unchanged": plan.unchanged,
         "left_alone": plan.left_alone,
         "config_known": config_known,
@@ -56,8 +56,9 @@ def write_json(body: dict[str, object], out: TextIO) -> None:
 def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool, files: int = 1) -> None:
     console = coloured(out)
     for sign, style, acls in (("+", "green", plan.create), ("-", "red", plan.delete)):
-        lines = [f"  {sign} {acl.permission_type.name} {_sentence(' ', acl_parts(acl))}" for acl in acls]
-        _print_some(console, style, lines)
+        _print_some(console, style, [f"  {sign} {_acl_line(acl.binding)}{terms_note(acl)}" for acl in acls])
+    changed = [f"  ~ {_acl_line(each.binding)}: {terms_changes(each)}" for each in plan.change]
+    _print_some(console, "yellow", changed)
     console.print(summary_text(plan, files))
     if plan.is_empty:
         return
@@ -80,6 +81,29 @@ def _print_some(console: "Console", style: str, lines: Sequence[str]) -> None:
         console.print(line, style=style)
     if len(lines) > MAX_LINES:
         console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json tells all")
+
+
+def _acl_line(acl: AclBinding) -> str:
+    return f"{acl.permission_type.name} {_sentence(' ', acl_parts(acl))}"
+
+
+def terms_changes(change: TermsChange) -> str:
+    """`until 2026-12-01T18:00:00Z instead of for ever; owner "bob" instead of nobody`."""
+    before, after = change.before, change.after
+    texts = []
+    if before.expires_at != after.expires_at:
+        texts.append(f"{_until(after.expires_at)} instead of {_until(before.expires_at)}")
+    if before.owner != after.owner:
+        texts.append(f"owner {_owner(after.owner)} instead of {_owner(before.owner)}")
+    return "; ".join(texts)
+
+
+def _until(moment: datetime | None) -> str:
+    return "for ever" if moment is None else f"until {rfc3339(moment)}"
+
+
+def _owner(name: str | None) -> str:
+    return "nobody" if name is None else quoted(name)
 
 
 def _sentence(separator: str, parts: tuple[str, str, str, str]) -> str:
@@ -116,7 +140,8 @@ def summary_text(plan: Plan, files: int = 1) -> str:
     if plan.is_empty:
         text = f"Nothing to do: {_all_of_the_files(plan.unchanged, files)}."
     else:
-        text = f"{len(plan.create)} to create, {len(plan.delete)} to delete, {plan.unchanged} unchanged."
+        change = f"{len(plan.change)} to change, " if plan.change else ""
+        text = f"{len(plan.create)} to create, {change}{len(plan.delete)} to delete, {plan.unchanged} unchanged."
     if plan.left_alone:
         are = "is" if plan.left_alone == 1 else "are"
         have = "the file does not have" if files == 1 else "the files do not have"

@@ -3,14 +3,14 @@
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.client.http.replies import binding_body
+from app.client.http.replies import acl_body, terms_body
 from app.client.words import counted
 from app.core.index.table import sort_key
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import NO_TERMS, AclBinding, AclTerms, NewAcl
 from app.core.kafka.codes import AclPermissionType
 from app.formats.command_errors import UsageError
 from app.formats.saved_plans import COUNTS, VERSION, parse_saved_plan
@@ -37,13 +37,27 @@ class Prune:
 
 
 @dataclass(frozen=True, slots=True)
+class TermsChange:
+    """An ACL that stays, and gets another end or owner."""
+
+    binding: AclBinding
+    before: AclTerms
+    after: AclTerms
+
+    @property
+    def acl(self) -> NewAcl:
+        return NewAcl(self.binding, *self.after)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """Turns the ACLs as of `token` into the wanted ones. Both lists are sorted."""
+    """Turns the ACLs as of `token` into the wanted ones. The lists are sorted, and their ACLs say all their terms."""
 
     token: str
     prune: Prune
-    create: tuple[AclBinding, ...]
-    delete: tuple[AclBinding, ...]
+    create: tuple[NewAcl, ...]
+    change: tuple[TermsChange, ...]
+    delete: tuple[NewAcl, ...]
     unchanged: int
     left_alone: int
     """How many ACLs are kept though the files do not have them."""
@@ -52,20 +66,28 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        return not self.create and not self.delete
+        return not (self.create or self.change or self.delete)
 
     @property
-    def creates_in_order(self) -> list[AclBinding]:
+    def creates_in_order(self) -> list[NewAcl]:
         """DENY first, so that nobody is allowed in between what neither the old nor the new ACLs allow."""
-        return sorted(self.create, key=lambda acl: acl.permission_type is not AclPermissionType.DENY)
+        return sorted(self.create, key=lambda acl: not _denies(acl))
 
     @property
-    def deletes_in_order(self) -> list[AclBinding]:
-        """ALLOW first, for the same reason."""
-        return sorted(self.delete, key=lambda acl: acl.permission_type is AclPermissionType.DENY)
+    def changes_in_order(self) -> list[NewAcl]:
+        return sorted((each.acl for each in self.change), key=lambda acl: not _denies(acl))
 
-    def after(self, acls: frozenset[AclBinding]) -> frozenset[AclBinding]:
-        return (acls | frozenset(self.create)) - frozenset(self.delete)
+    @property
+    def deletes_in_order(self) -> list[NewAcl]:
+        """ALLOW first, for the same reason."""
+        return sorted(self.delete, key=_denies)
+
+    def after(self, acls: Mapping[AclBinding, AclTerms]) -> frozenset[AclBinding]:
+        return frozenset(acls) - {each.binding for each in self.delete} | {each.binding for each in self.create}
+
+
+def _denies(acl: NewAcl) -> bool:
+    return acl.binding.permission_type is AclPermissionType.DENY
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +114,35 @@ class Limits:
         return None
 
 
-def make_plan(desired: frozenset[AclBinding], there: frozenset[AclBinding], token: str, prune: Prune) -> Plan:
-    unwanted = there - desired
-    delete = [acl for acl in unwanted if prune.holds(acl)]
+def make_plan(
+    desired: Mapping[AclBinding, NewAcl], there: Mapping[AclBinding, AclTerms], token: str, prune: Prune
+) -> Plan:
+    """A desired ACL that is there keeps the terms of which nothing is said."""
+    unwanted = there.keys() - desired.keys()
+    delete = sorted(filter(prune.holds, unwanted), key=sort_key)
+    create = sorted(desired.keys() - there.keys(), key=sort_key)
+    kept = sorted(desired.keys() & there.keys(), key=sort_key)
+    change = [TermsChange(each, there[each], desired[each].terms_over(there[each])) for each in kept]
+    change = [each for each in change if each.after != each.before]
     return Plan(
         token=token,
         prune=prune,
-        create=tuple(sorted(desired - there, key=sort_key)),
-        delete=tuple(sorted(delete, key=sort_key)),
-        unchanged=len(desired & there),
+        create=tuple(NewAcl(each, *desired[each].terms_over(NO_TERMS)) for each in create),
+        change=tuple(change),
+        delete=tuple(NewAcl(each, *there[each]) for each in delete),
+        unchanged=len(kept) - len(change),
         left_alone=len(unwanted) - len(delete),
         prunable=sum(map(prune.holds, there)),
     )
+
+
+def changes_body(plan: Plan) -> dict[str, object]:
+    """The ACLs with all their terms; those that change also with their terms `before`."""
+    return {
+        "create": [acl_body(each) for each in plan.create],
+        "change": [{**acl_body(each.acl), "before": terms_body(each.before)} for each in plan.change],
+        "delete": [acl_body(each) for each in plan.delete],
+    }
 
 
 def save_plan(path: str, url: str, plan: Plan) -> None:
@@ -118,8 +157,7 @@ def save_plan(path: str, url: str, plan: Plan) -> None:
             "prefixes": list(plan.prune.prefixes),
         },
         **{name: getattr(plan, name) for name in COUNTS},
-        "create": [binding_body(each) for each in plan.create],
-        "delete": [binding_body(each) for each in plan.delete],
+        **changes_body(plan),
     }
     target = Path(path)
     try:
@@ -150,25 +188,28 @@ def load_plan(path: str) -> tuple[str, Plan]:
         raise UsageError(f"--plan: `{path}` is no plan that this version of klamm has saved; make it with plan --save")
     prune = Prune(saved.prune_wanted, saved.prune_principals, saved.prune_prefixes)
     counts = (getattr(saved, name) for name in COUNTS)
-    return saved.url, Plan(saved.token, prune, saved.create, saved.delete, *counts)
+    change = tuple(TermsChange(acl.binding, before, acl.terms_over(before)) for acl, before in saved.change)
+    return saved.url, Plan(saved.token, prune, saved.create, change, saved.delete, *counts)
 
 
-def check_plan(path: str, plan: Plan, acls: frozenset[AclBinding]) -> None:
+def check_plan(path: str, plan: Plan, acls: Mapping[AclBinding, AclTerms]) -> None:
     """Raises UsageError unless this plan can have been made of these ACLs, which are those as of its token."""
     wrong = next(_misfits(plan, acls), None)
     if wrong is not None:
         raise UsageError(f"--plan: `{path}` does not fit the ACLs that it was made of: {wrong}; plan again")
 
 
-def _misfits(plan: Plan, acls: frozenset[AclBinding]) -> Iterator[str]:
-    if not acls.issuperset(plan.delete):
+def _misfits(plan: Plan, acls: Mapping[AclBinding, AclTerms]) -> Iterator[str]:
+    if any(each.binding not in acls for each in plan.delete):
         yield "it deletes what is not there"
-    if not acls.isdisjoint(plan.create):
+    if any(each.binding in acls for each in plan.create):
         yield "it creates what is there"
-    if not all(map(plan.prune.holds, plan.delete)):
+    if any(acls.get(each.binding) != each.before for each in plan.change):
+        yield "it changes what is not there, or has another end or owner"
+    if not all(plan.prune.holds(each.binding) for each in plan.delete):
         yield "it deletes what its `prune` leaves alone"
     prunable = sum(map(plan.prune.holds, acls))
     if plan.prunable != prunable:
         yield f"its `prunable` is not {prunable}"
-    if plan.unchanged + plan.left_alone + len(plan.delete) != len(acls):
-        yield f"its `unchanged`, `left_alone` and deletes do not make up {len(acls)} ACLs"
+    if plan.unchanged + plan.left_alone + len(plan.change) + len(plan.delete) != len(acls):
+        yield f"its `unchanged`, `left_alone`, changes and deletes do not make up {len(acls)} ACLs"

@@ -1,37 +1,38 @@
 """The ACLs that files want. Files are named one by one, or all of a folder; none is left out silently."""
 
-import io
 import os
-import sys
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
+from app.client.acl_files import STANDARD_INPUT, open_acls
 from app.client.words import counted
 from app.core.index.table import sort_key
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import KEEP, AclBinding, AclTerms, NewAcl
 from app.formats.acl_entries import shown
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
-from app.formats.registry import format_named, read_entries, unrecognised
+from app.formats.registry import format_named
 
-STANDARD_INPUT = "-"
 MAX_FILES = 10_000
-MAX_STREAM_BYTES = 64 * 1024 * 1024
 _LINES_SHOWN = 20
-_PROBLEMS_SHOWN = 10
 
 
 class Source(NamedTuple):
     path: str
     acls: int
+    ended: int = 0
+    """ACLs that it has as well, whose end has passed."""
+
+    def __str__(self) -> str:
+        ended = f", and {counted(self.ended)} that ended" if self.ended else ""
+        return f"{_quoted(self.path)}: {counted(self.acls)}{ended}"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    acls: frozenset[AclBinding]
+    acls: Mapping[AclBinding, NewAcl]
     named: tuple[str, ...]
     """The files and folders on the command line."""
     sources: tuple[Source, ...]
@@ -41,10 +42,11 @@ class Wanted:
     """ACLs of more than one file: the ACL, the first file that has it, and another one."""
 
     def print_sources(self, command: str, err: TextIO) -> None:
-        """Prints nothing if the only file is the one that was named."""
-        if len(self.named) == 1 and self.sources[0].path == self.named[0]:
+        """Prints nothing if the only file is the one that was named, unless some of its ACLs have ended."""
+        only = len(self.named) == 1 and self.sources[0].path == self.named[0]
+        if only and not self.sources[0].ended:
             return
-        read = [f"{_quoted(each.path)}: {counted(each.acls)}" for each in self.sources]
+        read = list(map(str, self.sources))
         left_out = [f"{_quoted(each)} (its name begins with a dot)" for each in self.left_out]
         repeated = [f"{shown(acl)}: in {_quoted(first)} and {_quoted(other)}" for acl, first, other in self.repeated]
         for title, lines in (
@@ -64,6 +66,7 @@ def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
     left_out: list[str] = []
     seen: dict[str, str] = {}
     first_with: dict[AclBinding, str] = {}
+    acls: dict[AclBinding, NewAcl] = {}
     sources: list[Source] = []
     repeated: list[tuple[AclBinding, str, str]] = []
     for path in _files(paths, left_out):
@@ -71,14 +74,40 @@ def read_wanted(paths: Sequence[str], format_name: str | None) -> Wanted:
         if identity in seen:
             raise UsageError(f"`{path}` is named a second time (as `{seen[identity]}`); name each file once")
         seen[identity] = path
-        acls = read_file(path, format_name)
-        sources.append(Source(path, len(acls)))
-        for acl in acls:
-            first = first_with.setdefault(acl, path)
+        found, ended = read_file(path, format_name)
+        sources.append(Source(path, len(found), ended))
+        for binding, acl in found.items():
+            first = first_with.setdefault(binding, path)
             if first != path:
-                repeated.append((acl, first, path))
+                repeated.append((binding, first, path))
+            acls[binding] = _joined(acl, acls.get(binding, acl), f"{_quoted(first)} and {_quoted(path)}")
+    if not acls:
+        # INVARIANT: what has no ACL at all is never taken for the wish to have none.
+        raise UsageError(f"the files have no ACL that has not ended ({sum(each.ended for each in sources)} have)")
     repeated.sort(key=lambda each: (sort_key(each[0]), each[2]))
-    return Wanted(frozenset(first_with), tuple(paths), tuple(sources), tuple(left_out), tuple(repeated))
+    return Wanted(acls, tuple(paths), tuple(sources), tuple(left_out), tuple(repeated))
+
+
+def read_file(path: str, format_name: str | None) -> tuple[dict[AclBinding, NewAcl], int]:
+    """The ACLs, and how many more there are whose end has passed. `-` is standard input. Raises UsageError."""
+    try:
+        given = None if format_name is None else format_named(format_name)
+    except ValueError as error:
+        raise UsageError(f"--format: {error}") from None
+    acls: dict[AclBinding, NewAcl] = {}
+    with open_acls(path, given) as file:
+        for acl in file.acls():
+            acls[acl.binding] = _joined(acl, acls.get(acl.binding, acl), _quoted(path))
+        return acls, file.ended
+
+
+def _joined(acl: NewAcl, other: NewAcl, where: str) -> NewAcl:
+    """The terms that either of them says. Raises UsageError if they say different ones."""
+    for name in AclTerms._fields:
+        said = {getattr(each, name) for each in (acl, other)} - {KEEP}
+        if len(said) > 1:
+            raise UsageError(f"{shown(acl.binding)} has two different values of `{name}` in {where}; keep one")
+    return other.then(acl)
 
 
 def _files(paths: Iterable[str], left_out: list[str]) -> Iterator[str]:
@@ -115,48 +144,6 @@ def _in_folder(folder: str, left_out: list[str]) -> Iterator[str]:
             if count > MAX_FILES:
                 raise UsageError(f"`{folder}` has more than {MAX_FILES} files; is it the right folder?")
             yield str(path)
-
-
-def read_file(path: str, format_name: str | None) -> frozenset[AclBinding]:
-    """`-` is standard input; without a format, it is recognised. Raises UsageError."""
-    try:
-        given = None if format_name is None else format_named(format_name)
-    except ValueError as error:
-        raise UsageError(f"--format: {error}") from None
-    found: set[AclBinding] = set()
-    problems: list[str] = []
-    try:
-        with _opened(path) as raw:
-            recognised, entries = read_entries(raw, given)
-            for line, entry in entries:
-                if isinstance(entry, AclBinding):
-                    found.add(entry)
-                elif recognised is None:
-                    raise UsageError(f"`{path}` {unrecognised(raw)}")
-                else:
-                    problems += [f"line {line}: {each}" for each in entry]
-    except (OSError, EOFError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged"
-        raise UsageError(f"`{path}` can't be read ({reason})") from None
-    if problems:
-        more = f"; and {len(problems) - _PROBLEMS_SHOWN} more" if len(problems) > _PROBLEMS_SHOWN else ""
-        raise UsageError(f"`{path}` can't be planned with: {'; '.join(problems[:_PROBLEMS_SHOWN])}{more}")
-    return frozenset(found)
-
-
-def _opened(path: str) -> IO[bytes]:
-    """A pipe, which can be read only once, is read into memory."""
-    if path == STANDARD_INPUT:
-        name, raw = "standard input", sys.stdin.buffer.read(MAX_STREAM_BYTES + 1)
-    else:
-        file = Path(path).open("rb")  # noqa: SIM115 - closed by the caller, or below
-        if file.seekable():
-            return file
-        with file:
-            name, raw = f"`{path}`", file.read(MAX_STREAM_BYTES + 1)
-    if len(raw) > MAX_STREAM_BYTES:
-        raise UsageError(f"{name} is longer than {MAX_STREAM_BYTES} bytes; give a file")
-    return io.BytesIO(raw)
 
 
 def _quoted(path: str) -> str:

@@ -150,13 +150,29 @@ class NewAcl:
             "by the store's clock"
         )
 
+    @property
+    def says_terms(self) -> bool:
+        return self.expires_at is not KEEP or self.owner is not KEEP
+
+    def then(self, later: "NewAcl") -> "NewAcl":
+        """The same ACL, after a later word on its terms as well."""
+        return NewAcl(
+            self.binding,
+            self.expires_at if later.expires_at is KEEP else later.expires_at,
+            self.owner if later.owner is KEEP else later.owner,
+        )
+
+    def terms_over(self, terms: AclTerms) -> AclTerms:
+        """The terms that an ACL with these gets, or, if they are none, a new one."""
+        return AclTerms(
+            terms.expires_at if self.expires_at is KEEP else self.expires_at,
+            terms.owner if self.owner is KEEP else self.owner,
+        )
+
     def over(self, acl: StandardAcl) -> StandardAcl:
         """The stored ACL with the terms that were said: the very same object if that changes nothing."""
-        expires_at = acl.expires_at if self.expires_at is KEEP else self.expires_at
-        owner = acl.owner if self.owner is KEEP else self.owner
-        if expires_at == acl.expires_at and owner == acl.owner:
-            return acl
-        return replace(acl, expires_at=expires_at, owner=owner)
+        terms = self.terms_over(acl.terms)
+        return acl if terms == acl.terms else replace(acl, expires_at=terms.expires_at, owner=terms.owner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import validate_filter
 from app.formats.arguments import one_line
@@ -90,8 +90,8 @@ def _bindings(path: str, raw: IO[bytes], given: AclFormat | None, head: bytes) -
     found: dict[AclBinding, str] = {}
     problems: list[str] = []
     for line, entry in entries:
-        if isinstance(entry, AclBinding):
-            found.setdefault(entry, f"line {line}")
+        if isinstance(entry, NewAcl):
+            found.setdefault(entry.binding, f"line {line}")
             if len(found) > MAX_BINDINGS:
                 raise PipelineError(f"has more than {MAX_BINDINGS:,} ACLs; split it")
         elif recognised is None:
@@ -111,9 +111,10 @@ def _saved_plan(path: str, raw: IO[bytes]) -> list[Step]:
     plan = parse_saved_plan(_whole(raw))
     if plan is None:
         raise PipelineError("is no plan that this version of klamm has saved; make it with klamm plan --save")
-    exactly = [AclBindingFilter(**{name: getattr(acl, name) for name in BINDING_FIELDS}) for acl in plan.delete]
+    created, deleted = ([each.binding for each in some] for some in (plan.create, plan.delete))
+    exactly = [AclBindingFilter(**{name: getattr(acl, name) for name in BINDING_FIELDS}) for acl in deleted]
     return [
-        Step(path, bindings=dict.fromkeys(plan.create, "create"), is_one_call=False),
+        Step(path, bindings=dict.fromkeys(created, "create"), is_one_call=False),
         Step(path, filters=FilterSet(exactly), is_one_call=False),
     ]
 

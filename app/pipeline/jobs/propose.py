@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.formats.arguments import one_line, whole_number
 from app.formats.quoting import shell_line
@@ -141,7 +141,7 @@ def _write(path: Path, acls: Sequence[AclBinding]) -> None:
     except ModuleNotFoundError as missing:
         raise PipelineError(f"files of ACLs are written by the package {missing.name}; install it here") from None
     text = io.StringIO()
-    write_create_acls_body(acls, text)
+    write_create_acls_body(list(map(NewAcl, acls)), text)
     write_whole(path, text.getvalue())
 
 

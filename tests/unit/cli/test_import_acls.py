@@ -103,7 +103,7 @@ def test_a_file_that_is_missing_or_bad_is_told_and_nothing_is_written(
     path: Path, store: FakeStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", "missing"]) == 2
-    assert capsys.readouterr().err == "klamm import: can't read `missing` (No such file or directory)\n"
+    assert capsys.readouterr().err == "klamm import: `missing` can't be read (No such file or directory)\n"
     path.write_text("{", encoding="utf-8")
     assert main(["import", str(path)]) == 2
     said = capsys.readouterr().err
@@ -151,7 +151,7 @@ def test_ctrl_c_while_the_file_is_checked_writes_nothing(
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("app.cli.acl_files.AclFile.check", interrupted)
+    monkeypatch.setattr("app.client.acl_files.AclFile.check", interrupted)
     assert main(["import", str(path)]) == 130
     assert capsys.readouterr().err == "klamm import: interrupted; nothing was written\n"
     assert store.batches == []
@@ -164,7 +164,7 @@ def test_a_signal_ends_it_after_the_batch_under_way_and_a_second_one_within(
     path.write_text("\n".join(LINE.replace("orders", f"t{at}") for at in range(25)), encoding="utf-8")
     add = store.add
 
-    async def add_and_be_told(acls: dict[bytes, object], actor: str, known: KnownHistory) -> object:
+    async def add_and_be_told(acls: dict[bytes, object], actor: str, known: KnownHistory, _: str | None) -> object:
         for each in signals:
             signal.raise_signal(each)
         if len(signals) > 1:
@@ -197,7 +197,7 @@ def test_who_has_no_name_is_known_by_number(monkeypatch: pytest.MonkeyPatch, nam
 
 def test_the_summary_names_the_token() -> None:
     counts = ImportCounts(read=3, created=1, there=1, repeated=1, token=Token(UUID(int=1), 7))
-    assert import_command._summary(counts, 1.25).splitlines()[-1] == "token: 00000000-0000-0000-0000-000000000001:7"
+    assert import_command._summary(counts, 0, 1.25).splitlines()[-1] == "token: 00000000-0000-0000-0000-000000000001:7"
 
 
 def test_timeouts_are_told_as_the_stores(
@@ -245,11 +245,14 @@ def test_any_format_is_imported_by_its_content_or_by_name(path: Path, store: Fak
     path.write_text("User:a,TOPIC,LITERAL,t,READ,ALLOW,*\nUser:a,TOPIC,LITERAL,t,READ,DENY,*\n", encoding="utf-8")
     assert main(["import", str(path)]) == 2
     assert main(["import", str(path), "--format", "csv"]) == 0
-    assert [acl.binding.permission_type.name for batch in store.batches for acl in batch.values()] == ["DENY", "ALLOW"]
+    assert [each.acl.binding.permission_type.name for batch in store.batches for each in batch.values()] == [
+        "DENY",
+        "ALLOW",
+    ]
     header = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host\n"
     path.write_text(header + "User:CN=a,O=b,TOPIC,LITERAL,t,READ,ALLOW,*\n", encoding="utf-8")
     assert main(["import", str(path)]) == 0
-    assert [acl.binding.principal for acl in store.batches[-1].values()] == ["User:CN=a,O=b"]
+    assert [each.acl.binding.principal for each in store.batches[-1].values()] == ["User:CN=a,O=b"]
 
 
 def test_what_is_probably_meant_otherwise_is_told_of_an_import_over_http(

@@ -4,7 +4,7 @@ import io
 from dataclasses import replace
 
 from app.client.console import MAX_WARNINGS, Warnings, warn_of
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 
 GOOD = AclBinding(
@@ -14,7 +14,7 @@ GOOD = AclBinding(
 
 def told(*acls: AclBinding) -> list[str]:
     err = io.StringIO()
-    warn_of(acls, "klamm plan", err)
+    warn_of(map(NewAcl, acls), "klamm plan", err)
     return err.getvalue().splitlines()
 
 
@@ -37,7 +37,7 @@ def test_many_things_are_cut_with_their_number() -> None:
 
 def test_acls_that_are_watched_pass_as_they_are() -> None:
     warnings, err = Warnings(), io.StringIO()
-    acls = [GOOD, replace(GOOD, host="web-1")]
+    acls = [NewAcl(GOOD), NewAcl(replace(GOOD, host="web-1"))]
     assert list(warnings.watch(acls)) == acls
     warnings.print("klamm import", err)
     assert err.getvalue().startswith("klamm import: warning: host `web-1` is no client's")

@@ -10,10 +10,11 @@ from uuid import UUID
 import pytest
 
 from app.client import export
+from app.formats.acl_json import terms_of
 from app.formats.command_errors import UsageError
-from app.formats.registry import FORMATS, format_named
+from app.formats.registry import FORMATS, AclFormat, format_named
 from tests.scripted_server import Answer, ScriptedServer, reply
-from tests.unit.formats.acl_sets import bindings_of
+from tests.unit.formats.acl_sets import acls_of, bindings_of
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +67,27 @@ def test_without_a_name_it_is_json_lines() -> None:
     with ScriptedServer(listing({})) as server:
         assert run(server) == (
             '{"resource_type": "TOPIC", "resource_name": "orders", "pattern_type": "LITERAL", '
-            '"principal": "User:alice", "host": "*", "operation": "READ", "permission_type": "ALLOW"}\n'
+            '"principal": "User:alice", "host": "*", "operation": "READ", "permission_type": "ALLOW", '
+            '"expires_at": null, "owner": null}\n'
+        )
+
+
+@pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
+def test_ends_and_owners_are_written_or_counted_as_left_out(
+    each: AclFormat, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms = {"expires_at": "2999-12-01T18:00:00Z", "owner": 'orders, "é" =team'}
+    with ScriptedServer(listing({}, {"operation": "WRITE", **terms})) as server:
+        raw = run(server, "--format", each.name).encode()
+    acls = acls_of(raw, each)
+    err = capsys.readouterr().err
+    if each.says_terms:
+        assert [terms_of(acl) for acl in acls] == [{"expires_at": None, "owner": None}, terms]
+        assert err == "2 ACLs as of token e:7\n"
+    else:
+        assert [terms_of(acl) for acl in acls] == [{}, {}]
+        assert err.endswith(
+            f"left out: the ends and owners of 1 ACL, which --format {each.name} can't say (klamm, csv, jsonl can)\n"
         )
 
 

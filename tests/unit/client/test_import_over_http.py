@@ -8,7 +8,7 @@ import pytest
 from app.client.http.replies import CreateResult, Refusal, ServiceError
 from app.client.http.service import MAX_CALL_BYTES, batches
 from app.client.import_over_http import HttpImportCounts, HttpImporter
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import NewAcl
 from tests.updates import topic
 
 REFUSED = Refusal("INVALID_REQUEST", 42, "no such thing")
@@ -21,27 +21,31 @@ class Creator:
         self.timeout_s = timeout_s
         self.given_s: list[float] = []
         """How much time each call was given, in seconds."""
-        self.acls: list[AclBinding] = []
+        self.acls: list[NewAcl] = []
         self.calls: list[int] = []
         self.faults: list[tuple[ServiceError | None, bool]] = []
         """What the next calls fail with, and whether their ACLs are kept none the less."""
         self.refuses: str | None = None
+        self.comments: set[str | None] = set()
 
-    def create_acls(self, bindings: Sequence[AclBinding], *, timeout_s: float) -> tuple[list[CreateResult], str]:
-        self.calls.append(len(bindings))
+    def create_acls(
+        self, acls: Sequence[NewAcl], *, timeout_s: float, comment: str | None
+    ) -> tuple[list[CreateResult], str]:
+        self.calls.append(len(acls))
+        self.comments.add(comment)
         self.given_s.append(timeout_s)
         fault, keeps = self.faults.pop(0) if self.faults else (None, True)
-        results = [self._create(each) for each in bindings] if keeps else []
+        results = [self._create(each) for each in acls] if keeps else []
         if fault is not None:
             raise fault
         return results, f"epoch:{len(self.acls)}"
 
-    def _create(self, binding: AclBinding) -> CreateResult:
-        if binding.resource_name == self.refuses:
+    def _create(self, acl: NewAcl) -> CreateResult:
+        if acl.binding.resource_name == self.refuses:
             return CreateResult(None, created=False, refusal=REFUSED)
-        is_new = binding not in self.acls
+        is_new = acl not in self.acls
         if is_new:
-            self.acls.append(binding)
+            self.acls.append(acl)
         return CreateResult(UUID(int=1), created=is_new, refusal=None)
 
 
@@ -58,8 +62,8 @@ def importer(service: Creator, *, batch_acls: int = 10, acls_per_s: int = 0) -> 
     return HttpImporter(service, lambda _: None, batch_acls=batch_acls, acls_per_s=acls_per_s)
 
 
-def topics(count: int) -> list[AclBinding]:
-    return [topic(f"t{at}") for at in range(count)]
+def topics(count: int) -> list[NewAcl]:
+    return [NewAcl(topic(f"t{at}")) for at in range(count)]
 
 
 def test_acls_go_in_batches_in_their_order() -> None:
@@ -159,7 +163,7 @@ def test_it_is_no_faster_than_told(slept: list[float]) -> None:
 
 
 def test_long_texts_make_smaller_batches() -> None:
-    long = [topic("\x00" * 32_000 + str(at)) for at in range(50)]
+    long = [NewAcl(topic("\x00" * 32_000 + str(at))) for at in range(50)]
     found = list(batches(long, 1_000))
     assert [each for batch in found for each in batch] == long
     assert all(6 * 32_000 * len(batch) <= MAX_CALL_BYTES for batch in found)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from app.client.http.replies import binding_body
+from app.client.http.replies import acl_body
 from app.client.plan.planning import Limits, Plan, Prune, check_plan, load_plan, make_plan, save_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.command_errors import UsageError
+from tests.updates import termless, unending, wanted
 
 TOKEN = "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11:42"
 
@@ -28,9 +29,9 @@ def acl(name: str) -> AclBinding:
 
 
 ALL = Prune(wanted=True)
-THERE = frozenset({acl("b"), acl("a")})
+THERE = termless({acl("b"), acl("a")})
 SOME = Prune(wanted=True, principals=frozenset({acl("").principal}), prefixes=("a", "b"))
-PLAN = make_plan(frozenset({acl("a"), acl("😀\n")}), THERE, TOKEN, SOME)
+PLAN = make_plan(wanted({acl("a"), acl("😀\n")}), THERE, TOKEN, SOME)
 
 
 def test_a_plan_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_a_plan_that_can_not_be_saved_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"klamm_plan": 2},
+        {"klamm_plan": 1},
         {"token": "garbage"},
         {"create": {}},
         {"create": [{}]},
@@ -62,14 +63,14 @@ def test_a_plan_that_can_not_be_saved_leaves_nothing(tmp_path: Path) -> None:
         {"prunable": -1},
         {"prunable": True},
         {"klamm_plan": True},
-        {"klamm_plan": 1.0},
+        {"klamm_plan": 2.0},
         {"url": {}},
         {"prune": None},
         {"prune": {"wanted": 1, "principals": [], "prefixes": []}},
         {"prune": {"wanted": True, "principals": [], "prefixes": "a"}},
         {"prune": {"wanted": True, "principals": [7], "prefixes": []}},
-        {"delete": [binding_body(acl("b"))] * 3},
-        {"create": [binding_body(acl("b"))]},
+        {"delete": [acl_body(each) for each in unending([acl("b")])] * 3},
+        {"create": [acl_body(each) for each in unending([acl("b")])]},
         {"more": 1},
     ],
 )
@@ -110,7 +111,7 @@ def test_a_missing_file_is_named() -> None:
 )
 def test_a_key_that_comes_twice_is_refused(tmp_path: Path, key: str, again: str) -> None:
     path = tmp_path / "plan.json"
-    save_plan(str(path), "", make_plan(frozenset({acl("a")}), frozenset({acl("b"), acl("c")}), TOKEN, ALL))
+    save_plan(str(path), "", make_plan(wanted({acl("a")}), termless({acl("b"), acl("c")}), TOKEN, ALL))
     text = path.read_text()
     assert text.count(key) == 1
     path.write_text(text.replace(key, f"{key}, {again}"))
@@ -120,21 +121,21 @@ def test_a_key_that_comes_twice_is_refused(tmp_path: Path, key: str, again: str)
 
 @pytest.mark.parametrize("prune", [Prune(), ALL, SOME, replace(SOME, prefixes=("b",))])
 def test_a_plan_fits_what_it_was_made_of(prune: Prune) -> None:
-    for desired in (frozenset[AclBinding](), frozenset({acl("a"), acl("x")}), THERE):
-        check_plan("plan.json", make_plan(desired, THERE, TOKEN, prune), THERE)
+    for desired in (frozenset[AclBinding](), frozenset({acl("a"), acl("x")}), frozenset(THERE)):
+        check_plan("plan.json", make_plan(wanted(desired), THERE, TOKEN, prune), THERE)
 
 
 @pytest.mark.parametrize(
     ("plan", "why"),
     [
-        (replace(PLAN, delete=(acl("c"),)), "it deletes what is not there"),
-        (replace(PLAN, create=(acl("a"),)), "it creates what is there"),
+        (replace(PLAN, delete=unending([acl("c")])), "it deletes what is not there"),
+        (replace(PLAN, create=unending([acl("a")])), "it creates what is there"),
         (replace(PLAN, prune=replace(SOME, prefixes=("a",)), prunable=1), "it deletes what its `prune` leaves alone"),
         (replace(PLAN, prune=Prune(), prunable=0), "it deletes what its `prune` leaves alone"),
         (replace(PLAN, prunable=0), "its `prunable` is not 2"),
         (replace(PLAN, prunable=10**9), "its `prunable` is not 2"),
-        (replace(PLAN, unchanged=0), "its `unchanged`, `left_alone` and deletes do not make up 2 ACLs"),
-        (replace(PLAN, left_alone=1), "its `unchanged`, `left_alone` and deletes do not make up 2 ACLs"),
+        (replace(PLAN, unchanged=0), "its `unchanged`, `left_alone`, changes and deletes do not make up 2 ACLs"),
+        (replace(PLAN, left_alone=1), "its `unchanged`, `left_alone`, changes and deletes do not make up 2 ACLs"),
     ],
 )
 def test_a_plan_that_was_made_of_nothing_like_it_is_refused(plan: Plan, why: str) -> None:

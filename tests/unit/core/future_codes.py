@@ -13,7 +13,7 @@ import app
 from app.core.authorize import Authorization, Rule
 from app.core.explain.misses import Question
 from app.core.index.search import search
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
@@ -131,8 +131,8 @@ def test_formats_write_and_read_it_or_say_that_their_tool_does_not_know_it(each:
     if each.name in OF_OTHER_TOOLS:
         for acl in (replace(FUTURE, resource_type=ResourceType.TOPIC), replace(FUTURE, operation=AclOperation.READ)):
             with pytest.raises(FormatLimitError):
-                each.write([acl], out)
+                each.write([NewAcl(acl)], out)
         assert not out.getvalue()
     else:
-        each.write([FUTURE], out)
-        assert [entry for _, entry in each.read(io.BytesIO(out.getvalue().encode()))] == [FUTURE]
+        each.write([NewAcl(FUTURE)], out)
+        assert [entry for _, entry in each.read(io.BytesIO(out.getvalue().encode()))] == [NewAcl(FUTURE)]

@@ -5,7 +5,7 @@ import random
 import unicodedata
 from collections.abc import Sequence
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import Entry
 from app.formats.registry import AclFormat, read_entries
@@ -83,7 +83,7 @@ def plain_binding(draw: random.Random) -> AclBinding:
 def written(acl_format: AclFormat, bindings: Sequence[AclBinding]) -> bytes:
     """The file that the format makes of them."""
     out = io.StringIO(newline="")
-    acl_format.write(bindings, out)
+    acl_format.write([NewAcl(each) for each in bindings], out)
     return out.getvalue().encode()
 
 
@@ -92,20 +92,21 @@ def entries(raw: bytes, given: AclFormat | None = None) -> list[Entry]:
     return list(read_entries(io.BytesIO(raw), given)[1])
 
 
-def bindings_of(raw: bytes, given: AclFormat | None = None) -> list[AclBinding]:
+def acls_of(raw: bytes, given: AclFormat | None = None) -> list[NewAcl]:
     """The ACLs of a file without fault."""
     found = []
     for line, each in entries(raw, given):
-        assert isinstance(each, AclBinding), (line, each)
+        assert isinstance(each, NewAcl), (line, each)
         found.append(each)
     return found
+
+
+def bindings_of(raw: bytes, given: AclFormat | None = None) -> list[AclBinding]:
+    return [each.binding for each in acls_of(raw, given)]
 
 
 def problems_of(raw: bytes, given: AclFormat | None = None) -> list[str]:
     """What is wrong with a file, each with its line."""
     return [
-        f"{line}: {problem}"
-        for line, each in entries(raw, given)
-        if not isinstance(each, AclBinding)
-        for problem in each
+        f"{line}: {problem}" for line, each in entries(raw, given) if not isinstance(each, NewAcl) for problem in each
     ]

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl
 from app.formats.registry import FORMATS, AclFormat, recognise
@@ -47,8 +47,8 @@ def test_no_damage_makes_a_reader_crash_or_give_what_is_no_acl(acl_format: AclFo
         for line, found in entries(raw, acl_format):
             # YAML has more ends of lines than one.
             assert 1 <= line <= len(raw.decode(errors="replace").splitlines()) + 1
-            if isinstance(found, AclBinding):
-                assert validate_new_acl(found) is None, (seed, found)
+            if isinstance(found, NewAcl):
+                assert validate_new_acl(found.binding) is None, (seed, found)
             else:
                 assert found
                 assert all(isinstance(each, str) and each for each in found)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app.core.kafka.bindings import NewAcl
 from app.formats.registry import FORMATS, recognise
 from tests.unit.formats.acl_sets import bindings_of
 
@@ -30,7 +31,7 @@ def test_each_example_is_recognised_read_and_written_so(text: str) -> None:
     (acl,) = bindings_of(text.encode())
     if found.name != "klamm":
         out = io.StringIO()
-        found.write([acl], out)
+        found.write([NewAcl(acl)], out)
         assert re.sub(r"\s", "", out.getvalue()) == re.sub(r"\s", "", text)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
@@ -153,7 +153,7 @@ def test_a_long_text_is_read_line_by_line() -> None:
             return HEADER.encode() if self.given == 1 else ENTRY.encode()
 
     found = FORMAT.read(Lines())  # type: ignore[arg-type]  # only its lines are asked for
-    assert [next(found) for _ in range(1_000)] == [(at, ORDERS) for at in range(2, 1_002)]
+    assert [next(found) for _ in range(1_000)] == [(at, NewAcl(ORDERS)) for at in range(2, 1_002)]
 
 
 def test_what_kafkas_own_classes_print_is_read_right() -> None:

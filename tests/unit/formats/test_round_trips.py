@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 import yaml
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import FormatLimitError
 from app.formats.csv_cells import is_formula, marked
@@ -97,7 +97,7 @@ def what_can_be_said(acl_format: AclFormat, bindings: list[AclBinding]) -> tuple
 def refusal(acl_format: AclFormat, bindings: list[AclBinding], out: io.StringIO) -> AclBinding | None:
     """The ACL that the format can't say, or None if it has said all."""
     try:
-        acl_format.write(bindings, out)
+        acl_format.write(list(map(NewAcl, bindings)), out)
     except FormatLimitError as limit:
         return limit.binding
     return None
@@ -154,7 +154,7 @@ def test_words_that_this_version_does_not_know_are_never_written(acl_format: Acl
     )
     out = io.StringIO()
     with pytest.raises(FormatLimitError, match=r"does not know: .* UNKNOWN on TOPIC LITERAL a"):
-        acl_format.write([known, future], out)
+        acl_format.write([NewAcl(known), NewAcl(future)], out)
     assert out.getvalue() == ""
 
 

@@ -3,7 +3,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats import yaml_documents
 from app.formats.acl_entries import FormatLimitError
@@ -193,7 +193,7 @@ def test_it_is_written_a_user_each_with_rules_that_share_what_they_can() -> None
 def test_principals_that_strimzi_can_not_make_are_named(principal: str, limit: str) -> None:
     out = io.StringIO()
     with pytest.raises(FormatLimitError) as refused:
-        FORMAT.write([acl(), acl(principal=principal)], out)
+        FORMAT.write([NewAcl(acl()), NewAcl(acl(principal=principal))], out)
     assert limit in str(refused.value)
     assert refused.value.binding.principal == principal
     assert out.getvalue() == ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import format_named, recognise
@@ -32,7 +32,7 @@ def acl(name: str = "t", principal: str = "User:a", operation: AclOperation = Ac
 def test_it_is_written_with_texts_that_are_no_templates() -> None:
     binding = acl(name='${x} %{y} \\ " \n', principal="User:$${a}$$%%")
     out = io.StringIO()
-    FORMAT.write([binding], out)
+    FORMAT.write([NewAcl(binding)], out)
     assert out.getvalue() == (
         f'{{"resource": {{"kafka_acl": {{\n  "{resource_label(binding)}": {{\n'
         '    "resource_name": "$${x} %%{y} \\\\ \\" \\u000a",\n'
@@ -72,7 +72,7 @@ def test_an_acl_that_comes_twice_is_written_once() -> None:
 def test_what_the_provider_can_not_say_is_named(binding: AclBinding, limit: str) -> None:
     out = io.StringIO()
     with pytest.raises(FormatLimitError, match=limit):
-        FORMAT.write([acl(), binding], out)
+        FORMAT.write([NewAcl(acl()), NewAcl(binding)], out)
     assert out.getvalue() == ""
 
 

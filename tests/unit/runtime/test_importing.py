@@ -6,13 +6,14 @@ from typing import NoReturn
 import pytest
 
 from app.core.continuity import KnownHistory
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.errors import StoreUnavailableException, TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter
+from app.core.mutations import BulkAcl
 from app.core.token import Token
 from app.runtime.importing import ImportCounts, Importer, ImportOptions, OffsetRanges
 from tests.fakes import FakeStore
-from tests.updates import ACTOR, create, delete, topic
+from tests.updates import ACTOR, create, delete, new, topic
 from tests.virtual_time import in_virtual_time, now
 
 _OPTIONS = ImportOptions(batch_acls=10, clock=now, jitter=lambda _low, high: high)
@@ -41,12 +42,12 @@ class _World:
     def sizes(self) -> list[int]:
         return [len(batch) for batch in self.store.batches]
 
-    def begin(self, bindings: Iterable[AclBinding]) -> "asyncio.Task[None]":
+    def begin(self, bindings: Iterable[NewAcl]) -> "asyncio.Task[None]":
         return asyncio.create_task(self.importer.run(bindings))
 
 
-def topics(count: int) -> list[AclBinding]:
-    return [topic(f"t{at:03d}") for at in range(count)]
+def topics(count: int) -> list[NewAcl]:
+    return [NewAcl(topic(f"t{at:03d}")) for at in range(count)]
 
 
 @in_virtual_time
@@ -55,7 +56,8 @@ async def test_all_bindings_go_into_the_store_in_order_and_in_batches() -> None:
     await world.importer.run(topics(25))
 
     assert world.sizes == [10, 10, 5]
-    assert [record.acl.binding for record in world.store.tables.records if hasattr(record, "acl")] == topics(25)
+    made = [record.acl.binding for record in world.store.tables.records if hasattr(record, "acl")]
+    assert new(made) == topics(25)
     assert {record.actor for record in world.store.tables.records} == {ACTOR}
     assert world.counts == (25, 25, 0, 0)
     assert world.importer.counts.token == Token(world.store.epoch, 25)
@@ -92,7 +94,7 @@ async def test_what_was_there_and_what_comes_twice_is_counted_apart() -> None:
     await world.store.write([create(topic("t001"), topic("t012"))], KnownHistory())
 
     # t000 comes again within its batch, in the next one, and in the last.
-    await world.importer.run([*topics(3), topic("t000"), *topics(15), topic("t000")])
+    await world.importer.run([*topics(3), *topics(1), *topics(15), *topics(1)])
 
     assert world.counts == (20, 13, 2, 5)
     assert world.store.tables.last_offset == 15
@@ -102,11 +104,11 @@ async def test_what_was_there_and_what_comes_twice_is_counted_apart() -> None:
 async def test_an_acl_that_another_writer_makes_meanwhile_was_there() -> None:
     world = _World()
 
-    def bindings() -> Iterator[AclBinding]:
+    def bindings() -> Iterator[NewAcl]:
         yield from topics(20)
         # By now the first batch is in the store.
         world.store.commit([delete(AclBindingFilter(resource_name="t003")), create(topic("t003"), topic("new"))])
-        yield from (topic("t003"), topic("new"), topic("t004"))
+        yield from new([topic("t003"), topic("new"), topic("t004")])
 
     await world.importer.run(bindings())
 
@@ -273,7 +275,7 @@ async def test_a_cancelled_import_closes_the_store() -> None:
 
 @in_virtual_time
 async def test_a_source_that_fails_ends_the_import_after_what_it_gave_before() -> None:
-    def failing() -> Iterator[AclBinding]:
+    def failing() -> Iterator[NewAcl]:
         yield from topics(25)
         raise ValueError("planted")
 
@@ -295,8 +297,10 @@ async def test_another_history_ends_the_import() -> None:
 @in_virtual_time
 async def test_faults_of_the_batch_are_not_retried() -> None:
     class Broken(FakeStore):
-        async def add(self, acls: Mapping[bytes, StandardAcl], actor: str, known: KnownHistory) -> NoReturn:
-            raise ZeroDivisionError(acls, actor, known)
+        async def add(
+            self, acls: Mapping[bytes, BulkAcl], actor: str, known: KnownHistory, comment: str | None = None
+        ) -> NoReturn:
+            raise ZeroDivisionError(acls, actor, known, comment)
 
     with pytest.raises(ZeroDivisionError):
         await Importer(Broken(), ACTOR, lambda _: None, _OPTIONS).run(topics(1))

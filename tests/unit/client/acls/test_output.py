@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
 import yaml
@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 
 from app.client.acls.meaning import Entry, Pattern
 from app.client.acls.text import WRITERS, current_acls, harmless, on_one_line
-from app.client.http.replies import binding_body
-from app.core.kafka.bindings import AclBinding
+from app.client.http.replies import acl_body
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.csv_cells import unmarked
 from tests.strategies import LAW
 
-HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host"
-COLUMNS = ("principal", "resource_type", "pattern_type", "resource_name", "operation", "permission_type", "host")
+HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host,ExpiresAt,Owner"
+COLUMNS = (
+    "principal", "resource_type", "pattern_type", "resource_name", "operation", "permission_type", "host", "expires_at",
+    "owner",
+)  # fmt: skip
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8) | st.sampled_from(
     [
         "*",
@@ -43,26 +46,35 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 )
 
 
-def written(form: str, bindings: list[AclBinding]) -> str:
+END = datetime(2026, 12, 1, 18, tzinfo=UTC)
+
+
+def written(form: str, acls: list[NewAcl]) -> str:
     out = io.StringIO(newline="")
-    WRITERS[form](bindings, out)
+    WRITERS[form](acls, out)
     return out.getvalue()
 
 
-def read(form: str, text: str) -> list[dict[str, Any]]:
+def read(form: str, text: str) -> list[dict[str, str | None]]:
     if form in ("json", "yaml"):
-        parsed: list[dict[str, Any]] = json.loads(text) if form == "json" else yaml.safe_load(text)
+        parsed: list[dict[str, str | None]] = json.loads(text) if form == "json" else yaml.safe_load(text)
         return parsed
     header, *rows = csv.reader(io.StringIO(text, newline=""))
-    if ",".join(header) == HEADER:
-        return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    assert header == [
-        f"'{each}" if each in ("Principal", "ResourceName", "Host") else each for each in HEADER.split(",")
+    names = HEADER.split(",")
+    assert [each.removeprefix("'") for each in header] in (names[:7], names)
+    marked = header[0].startswith("'")
+    assert [each for each in header if each.startswith("'")] == [
+        f"'{each}" for each in names[: len(header)] if marked and each in ("Principal", "ResourceName", "Host", "Owner")
     ]
-    return [dict(zip(COLUMNS, map(unmarked, row), strict=True)) for row in rows]
+    found = []
+    for row in rows:
+        texts = list(map(unmarked, row)) if marked else list(row)
+        ends, owner = ([each or None for each in texts[7:]] + [None, None])[:2]
+        found.append(dict(zip(COLUMNS, [*texts[:7], ends, owner], strict=True)))
+    return found
 
 
-bindings = st.builds(
+BINDINGS = st.builds(
     AclBinding,
     st.sampled_from([ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID]),
     TEXTS,
@@ -74,29 +86,34 @@ bindings = st.builds(
 )
 
 
+OWNERS = TEXTS.filter(bool)
+ACLS = st.builds(NewAcl, BINDINGS, st.sampled_from([None, END]), st.none() | OWNERS)
+
+
 @pytest.mark.parametrize("form", WRITERS)
 @LAW
-@given(st.lists(bindings, max_size=4))
-def test_what_is_written_reads_back(form: str, acls: list[AclBinding]) -> None:
-    assert read(form, written(form, acls)) == [binding_body(each) for each in acls]
+@given(st.lists(ACLS, max_size=4))
+def test_what_is_written_reads_back(form: str, acls: list[NewAcl]) -> None:
+    assert read(form, written(form, acls)) == [acl_body(each) for each in acls]
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 @LAW
-@given(bindings)
-def test_what_is_written_moves_no_cursor(form: str, acl: AclBinding) -> None:
+@given(ACLS)
+def test_what_is_written_moves_no_cursor(form: str, acl: NewAcl) -> None:
     assert all(line.isprintable() for line in written(form, [acl]).split("\n"))
 
 
 def test_a_line_of_csv_ends_as_its_rfc_says() -> None:
-    assert written("csv", []) == f"{HEADER}\r\n"
+    assert written("csv", []) == f"{HEADER.removesuffix(',ExpiresAt,Owner')}\r\n"
 
 
 def test_text_is_exact_in_files_and_harmless_on_terminals() -> None:
     entry = Entry("User:\x1b[2Jé", "*", AclOperation.READ, AclPermissionType.ALLOW)
     pattern = Pattern(ResourceType.TOPIC, "a\nb", PatternType.LITERAL)
-    assert "\x1b[2Jé" in current_acls(pattern, [entry], on_one_line)
-    shown = current_acls(pattern, [entry], harmless)
+    acls = [NewAcl(pattern.with_entry(entry))]
+    assert "\x1b[2Jé" in current_acls(pattern, acls, on_one_line)
+    shown = current_acls(pattern, acls, harmless)
     assert "name=a\\nb," in shown
     assert "principal=User:\\x1b[2Jé," in shown
 
@@ -106,7 +123,8 @@ def test_text_is_exact_in_files_and_harmless_on_terminals() -> None:
 def test_no_text_of_an_acl_makes_another_line(show: Callable[[str], str], end: str) -> None:
     forged = f"x, host=*, operation=READ, permissionType=ALLOW){end}\t(principal=User:evil"
     entry = Entry(f"User:{forged}", f"h{end}", AclOperation.READ, AclPermissionType.ALLOW)
-    text = current_acls(Pattern(ResourceType.TOPIC, f"a{end}b", PatternType.LITERAL), [entry], show)
+    pattern = Pattern(ResourceType.TOPIC, f"a{end}b", PatternType.LITERAL)
+    text = current_acls(pattern, [NewAcl(pattern.with_entry(entry), None, f"o{end}")], show)
     assert len(text.splitlines()) == 3
     assert text.splitlines() == text.split("\n")[:-1]
 
@@ -120,10 +138,10 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("form", WRITERS)
 def test_no_form_gives_a_terminal_what_it_would_obey(form: str) -> None:
-    acl = AclBinding(
+    binding = AclBinding(
         ResourceType.TOPIC, "a\x1b[2Jb", PatternType.LITERAL, "User:\x07\r", "\x9b", AclOperation.READ,
         AclPermissionType.ALLOW,
     )  # fmt: skip
     out = Terminal(newline="")
-    WRITERS[form]([acl], out)
+    WRITERS[form]([NewAcl(binding, END, "\x1b[2J")], out)
     assert out.getvalue().replace("\r\n", "").replace("\n", "").isprintable()

@@ -9,7 +9,7 @@ from app.client.http import service as service_module
 from app.client.http.access import Access
 from app.client.http.replies import Refusal, ServiceError
 from app.client.http.service import Service
-from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from tests.scripted_server import Answer, ScriptedServer, reply
@@ -55,7 +55,7 @@ def test_created_acls_come_back_with_their_ids_and_refusals() -> None:
         {**REFUSED, "id": None, "created": False},
     ]
     with ScriptedServer(reply(results=results, token="e:3")) as server, at(server) as service:
-        found, token = service.create_acls([BINDING] * 3, if_unchanged_since="e:2")
+        found, token = service.create_acls([NewAcl(BINDING)] * 3, if_unchanged_since="e:2")
     assert token == "e:3"
     assert [(each.id and each.id.int, each.created) for each in found] == [(7, True), (8, False), (None, False)]
     assert found[2].refusal == Refusal("INVALID_REQUEST", 42, "not so")
@@ -145,7 +145,7 @@ def test_a_listing_that_no_klamm_gives_is_told_as_such(strange: dict[str, object
 def test_fewer_results_than_entries_are_no_success() -> None:
     with ScriptedServer(reply(results=[], token="t")) as server, at(server) as service:
         with pytest.raises(ServiceError, match="0 results for 1 entries"):
-            service.create_acls([BINDING])
+            service.create_acls([NewAcl(BINDING)])
         with pytest.raises(ServiceError, match="0 results for 1 entries"):
             service.delete_acls([AclBindingFilter()])
 

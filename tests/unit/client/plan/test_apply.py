@@ -8,7 +8,7 @@ import pytest
 
 from app.client.http import service as service_module
 from app.client.http.access import Access
-from app.client.http.replies import ServiceError, binding_body
+from app.client.http.replies import ServiceError, acl_body, binding_body
 from app.client.http.service import Service
 from app.client.plan import apply
 from app.client.plan.apply import Done, carry_out
@@ -17,6 +17,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.mutations import MAX_RECORDS_PER_USER_OP
 from tests.scripted_server import Answer, ScriptedServer, hang_up, problem, reply
+from tests.updates import termless, wanted
 
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 OK = {"error_code": 0, "code": "NONE", "error_message": None}
@@ -29,8 +30,8 @@ def acl(name: str, permission: AclPermissionType = ALLOW) -> AclBinding:
 
 
 PLAN = make_plan(
-    frozenset({acl("a"), acl("b"), acl("z", DENY)}),
-    frozenset({acl("c", DENY), acl("d"), acl("e")}),
+    wanted({acl("a"), acl("b"), acl("z", DENY)}),
+    termless({acl("c", DENY), acl("d"), acl("e")}),
     "e:1",
     Prune(wanted=True),
 )
@@ -88,7 +89,7 @@ def test_denies_come_first_and_go_last_each_call_guarded_by_the_one_before() -> 
 
 
 def test_long_plans_are_cut_into_calls_by_count_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = make_plan(frozenset(acl(str(number)) for number in range(5)), frozenset(), "e:1", Prune())
+    plan = make_plan(wanted(acl(str(number)) for number in range(5)), {}, "e:1", Prune())
     monkeypatch.setattr(apply, "MAX_RECORDS_PER_USER_OP", 2)
     with ScriptedServer(created("e:3", "++"), created("e:5", "++"), created("e:6", "+")) as server:
         _, told = carried_out(server, plan)
@@ -107,9 +108,9 @@ def test_long_plans_are_cut_into_calls_by_count_and_by_bytes(monkeypatch: pytest
 
 def test_no_call_is_larger_than_the_service_takes() -> None:
     long = "n" * 30_000
-    plan = make_plan(frozenset(acl(f"{number}{long}") for number in range(500)), frozenset(), "e:1", Prune())
+    plan = make_plan(wanted(acl(f"{number}{long}") for number in range(500)), {}, "e:1", Prune())
     sizes = [
-        sum(len(str(binding_body(each))) for each in some)
+        sum(len(str(acl_body(each))) for each in some)
         for some in service_module.batches(plan.create, MAX_RECORDS_PER_USER_OP)
     ]
     assert len(sizes) == 3
@@ -157,6 +158,6 @@ def test_an_unknown_outcome_is_told_as_such_and_nothing_more_is_sent() -> None:
 
 
 def test_nothing_to_do_asks_nobody(tmp_path: Path) -> None:
-    plan = make_plan(frozenset({acl("a")}), frozenset({acl("a")}), "e:1", Prune())
+    plan = make_plan(wanted({acl("a")}), termless({acl("a")}), "e:1", Prune())
     with Service(Access(f"unix:{tmp_path}/nobody", "User:a")) as service:
         assert carry_out(service, plan, lambda _: None).token == "e:1"

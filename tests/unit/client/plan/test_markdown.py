@@ -18,6 +18,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.formats.arguments import one_line
+from tests.updates import termless, wanted
 
 READER = MarkdownIt("commonmark", {"html": True}).enable("table")
 GOOD = AclBinding(
@@ -33,8 +34,8 @@ def page(
     refusal: str | None = None,
     config_known: bool = True,
 ) -> str:
-    before = frozenset(there)
-    plan = make_plan(frozenset(desired), before, "e:1", Prune(wanted=True))
+    before = termless(there)
+    plan = make_plan(wanted(desired), before, "e:1", Prune(wanted=True))
     access = access_diff(before, plan.after(before), AuthorizerConfig())
     return plan_page(plan, access, refusal, config_known=config_known, files=1)
 

@@ -11,6 +11,7 @@ from app.core.access.diff import AccessDiff, access_diff
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.configs import AuthorizerConfig
 from tests.client_runs import Terminal
+from tests.updates import termless, wanted
 
 
 def acl(text: str) -> AclBinding:
@@ -26,8 +27,8 @@ def shown(
     max_questions: int = 10_000,
     config: AuthorizerConfig | None = None,
 ) -> str:
-    before = frozenset(map(acl, there))
-    plan = make_plan(frozenset(map(acl, desired)), before, "e:1", Prune(wanted=True))
+    before = termless(map(acl, there))
+    plan = make_plan(wanted(map(acl, desired)), before, "e:1", Prune(wanted=True))
     access = access_diff(before, plan.after(before), config or AuthorizerConfig(), max_questions)
     printed = out or io.StringIO()
     print_plan(plan, access, printed, config_known=config is not None)
@@ -126,8 +127,8 @@ def test_colour_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_programs_get_everything() -> None:
-    there = frozenset({acl("TOPIC|pay|PREFIXED|User:a|*|READ|ALLOW")})
-    plan = make_plan(there | {acl("TOPIC|*|LITERAL|User:*|*|READ|ALLOW")}, there, "e:1", Prune())
+    there = termless([acl("TOPIC|pay|PREFIXED|User:a|*|READ|ALLOW")])
+    plan = make_plan(wanted([*there, acl("TOPIC|*|LITERAL|User:*|*|READ|ALLOW")]), there, "e:1", Prune())
     body = plan_body(plan, access_diff(there, plan.after(there), AuthorizerConfig()), config_known=True)
     assert body["token"] == "e:1"
     assert (body["unchanged"], body["left_alone"], body["unresolved"], body["delete"]) == (1, 0, [], [])
@@ -150,5 +151,5 @@ def test_programs_get_everything() -> None:
 
 
 def test_an_empty_diff_prints_as_one() -> None:
-    plan = make_plan(frozenset(), frozenset(), "e:1", Prune())
+    plan = make_plan({}, {}, "e:1", Prune())
     assert plan_body(plan, AccessDiff(), config_known=False)["access"] == []

@@ -19,6 +19,7 @@ from app.pipeline.access.change_files import read_candidate
 from app.pipeline.access.changes import Candidate, Fate, FilterSet, Step, new_id, refuse_excessive
 from app.pipeline.spark.errors import PipelineError
 from tests.strategies import LAW, bindings, filters
+from tests.updates import new, unending
 
 BINDING = {
     "resource_type": "TOPIC",
@@ -87,7 +88,7 @@ def test_what_becomes_of_an_acl_is_what_the_service_would_do_in_turn(
             {"bindings": [BINDING, {**BINDING, "operation": "EAT"}]},
             "FILE: line 1: `operation`: `EAT` is none",
         ),
-        ("create", {"bindings": [{**BINDING, "owner": "me"}]}, "FILE: line 1: `owner`: there is no such field"),
+        ("create", {"bindings": [{**BINDING, "actor": "me"}]}, "FILE: line 1: `actor`: there is no such field"),
         ("create", {"bindings": [{**BINDING, "host": None}]}, "FILE: line 1: `host`: the value is not text"),
         ("create", {"bindings": [{"resource_type": "TOPIC"}]}, "FILE: line 1: `resource_name`: the field is missing"),
         ("create", {"bindings": [{**BINDING, "principal": "alice"}]}, "FILE: line 1: Could not parse principal"),
@@ -116,7 +117,7 @@ def _acls() -> list[AclBinding]:
 
 def _written(name: str) -> str:
     text = io.StringIO(newline="")
-    format_named(name).write(_acls(), text)
+    format_named(name).write(new(_acls()), text)
     return text.getvalue()
 
 
@@ -148,16 +149,16 @@ def test_a_format_that_no_file_shows_can_be_named(tmp_path: Path) -> None:
 
 
 def test_a_saved_plan_is_what_it_creates_and_what_it_deletes(tmp_path: Path) -> None:
-    path, (new, old) = tmp_path / "tidy.plan", _acls()
+    path, (new_acl, old) = tmp_path / "tidy.plan", _acls()
     token = str(Token(UUID(int=1), 5))
-    plan = Plan(token, Prune(True, frozenset(), ()), (new,), (old,), 1, 0, 2)  # noqa: FBT003 - the order of a tuple
+    plan = Plan(token, Prune(True, frozenset(), ()), unending([new_acl]), (), unending([old]), 1, 0, 2)  # noqa: FBT003 - the order of a tuple
     save_plan(str(path), "http://127.0.0.1:8080", plan)
     candidate = read_candidate([("create", str(path))])
-    assert candidate.fate(new, there=False) == Fate(there=True, gone=False, created_by=0)
+    assert candidate.fate(new_acl, there=False) == Fate(there=True, gone=False, created_by=0)
     assert candidate.fate(old, there=True) == Fate(there=False, gone=True, deleted_by=1)
     with pytest.raises(PipelineError, match="give a saved plan to --create"):
         read_candidate([("delete", str(path))])
-    path.write_text(path.read_text().replace('"klamm_plan": 1', '"klamm_plan": 2'))
+    path.write_text(path.read_text().replace('"klamm_plan": 2', '"klamm_plan": 3'))
     with pytest.raises(PipelineError, match="no plan that this version of klamm has saved"):
         read_candidate([("create", str(path))])
 

@@ -5,14 +5,14 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from app.cli.acl_files import MAX_PROBLEMS, open_acls
-from app.core.kafka.bindings import AclBinding
+from app.client.acl_files import MAX_PROBLEMS, open_acls
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.command_errors import UsageError
 from app.formats.json_walk import MAX_BODY_BYTES
@@ -53,7 +53,7 @@ def line(**fields: object) -> bytes:
 
 def read(path: Path) -> list[AclBinding]:
     with open_acls(str(path)) as file:
-        bindings = list(file.bindings())
+        bindings = [each.binding for each in file.denials_first()]
         assert file.check(lambda _: None) == len(bindings)
         return bindings
 
@@ -208,9 +208,7 @@ def test_a_file_of_no_known_format_is_told_so_and_nothing_else(path: Path) -> No
     with open_acls(str(path)) as file, pytest.raises(UsageError) as caught:
         file.check(lambda _: None)
     text = str(caught.value)
-    assert text.startswith(
-        f"nothing was written; `{path}` looks like no format that Klamm reads; name its format with "
-    )
+    assert text.startswith(f"`{path}` looks like no format that Klamm reads; name its format with ")
     assert text.count("\n") == 0
 
 
@@ -239,7 +237,7 @@ def test_reading_does_not_hold_the_file_in_memory(path: Path) -> None:
         for _ in range(100):
             packed.write((LINE + b"\n") * 1_000)
     with open_acls(str(path)) as file:
-        assert sum(1 for _ in file.bindings()) == 100_000
+        assert sum(1 for _ in file.denials_first()) == 100_000
         assert file.position == file.size
 
 
@@ -307,7 +305,7 @@ def test_a_body_without_end_is_refused(path: Path) -> None:
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     with (
-        pytest.raises(UsageError, match=r"can't read `.*missing` \(No such file or directory\)"),
+        pytest.raises(UsageError, match=r"`.*missing` can't be read \(No such file or directory\)"),
         open_acls(str(tmp_path / "missing")),
     ):
         pass
@@ -320,7 +318,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
 )
 def test_a_file_that_can_not_be_unpacked_is_told(path: Path, packed: bytes) -> None:
     path.write_bytes(packed)
-    with open_acls(str(path)) as file, pytest.raises(UsageError, match="can't read"):
+    with open_acls(str(path)) as file, pytest.raises(UsageError, match="can't be read"):
         file.check(lambda _: None)
 
 
@@ -329,7 +327,7 @@ def test_standard_input_is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_acls("-") as file:
         assert file.name == "<standard input>"
         assert file.check(lambda _: None) == 2
-        assert list(file.bindings()) == [topic("orders")] * 2
+        assert list(file.denials_first()) == [NewAcl(topic("orders"))] * 2
 
 
 def test_a_pipe_is_read_twice(tmp_path: Path) -> None:
@@ -356,10 +354,10 @@ def test_a_file_that_was_changed_after_its_check_is_told(path: Path) -> None:
     with open_acls(str(path)) as file:
         assert file.check(lambda _: None) == 2
         path.write_bytes(LINE + b"\nx")
-        bindings: Iterator[AclBinding] = file.bindings()
-        assert next(bindings) == topic("orders")
+        acls = file.denials_first()
+        assert next(acls) == NewAcl(topic("orders"))
         with pytest.raises(UsageError, match=r"acls:2: the file was changed while it was read \(not JSON"):
-            next(bindings)
+            next(acls)
 
 
 def test_the_check_reports_how_far_it_has_come(path: Path) -> None:
@@ -381,4 +379,4 @@ def test_every_deny_comes_before_the_rest(tmp_path: Path, *, checked: bool) -> N
     with open_acls(str(path)) as file:
         if checked:
             file.check(lambda _: None)
-        assert [each.resource_name for each in file.bindings()] == ["t1", "t4", "t0", "t2", "t3"]
+        assert [each.binding.resource_name for each in file.denials_first()] == ["t1", "t4", "t0", "t2", "t3"]

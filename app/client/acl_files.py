@@ -1,17 +1,19 @@
-"""Files of ACLs for `klamm import`: opened, unpacked, checked, and read again."""
+"""Files of ACLs, for `klamm import`, `plan` and `apply`: opened, unpacked, checked, and read again."""
 
 import os
 import shutil
 import stat
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import NewAcl
 from app.core.kafka.codes import AclPermissionType
 from app.formats.acl_entries import Entry
 from app.formats.arguments import one_line
@@ -20,7 +22,7 @@ from app.formats.registry import AclFormat, read_entries, unrecognised
 
 STANDARD_INPUT = "-"
 MAX_PROBLEMS = 20
-"""A check stops after the line that reaches this."""
+"""Reading stops after the line that reaches this."""
 
 _MAX_PROBLEM_CHARACTERS = 400
 _BUFFER_BYTES = 256 * 1024
@@ -28,7 +30,10 @@ _ENTRIES_BETWEEN_REPORTS = 1_000
 
 
 class AclFile:
-    """Can be read from its beginning as often as wanted."""
+    """Can be read from its beginning as often as wanted.
+
+    An ACL whose end has passed is as good as not in it: nobody wants it any more. `ended` counts them.
+    """
 
     def __init__(self, name: str, raw: IO[bytes], given: AclFormat | None = None) -> None:
         self.name = name
@@ -39,58 +44,66 @@ class AclFile:
         """In bytes, packed if the file is."""
         self._denials = 1
         """How many of its ACLs deny; 1 until that is known."""
+        self._checked = False
+        self._now = datetime.fromtimestamp(time.time(), UTC)
+        self.ended = 0
 
     @property
     def position(self) -> int:
         return self._raw.tell()
 
     def check(self, report: Callable[[int], None]) -> int:
-        """Returns the number of ACLs, repeats included; `report` gets the position now and then.
-
-        Raises UsageError with the first problems, each with its line.
-        """
-        problems: list[str] = []
+        """Returns the number of ACLs, repeats included; `report` gets the position now and then. Raises UsageError."""
         at = self._denials = 0
-        for at, (line, found) in enumerate(self.entries(), 1):
-            if isinstance(found, AclBinding):
-                self._denials += found.permission_type is AclPermissionType.DENY
-            elif self._recognised is None:
-                raise UsageError(f"nothing was written; `{self.name}` {unrecognised(self._raw)}")
-            else:
+        for at, acl in enumerate(self.acls(), 1):
+            self._denials += _denies(acl)
+            if at % _ENTRIES_BETWEEN_REPORTS == 0:
+                report(self.position)
+        self._checked = True
+        return at
+
+    def denials_first(self) -> Iterator[NewAcl]:
+        """Raises UsageError, also if the file has changed since the check."""
+        # INVARIANT: however far an import comes, it allows nothing that the whole of the file denies.
+        if not self._denials:
+            yield from self.acls()
+            return
+        yield from filter(_denies, self.acls())
+        yield from (each for each in self.acls() if not _denies(each))
+
+    def acls(self) -> Iterator[NewAcl]:
+        """In the order of the file. Raises UsageError at its end with the first problems, each with its line."""
+        problems: list[str] = []
+        self.ended = 0
+        for line, found in self._entries():
+            if not isinstance(found, NewAcl):
+                if self._recognised is None:
+                    raise UsageError(f"`{self.name}` {unrecognised(self._raw)}")
+                if self._checked:
+                    why = one_line(found[0], _MAX_PROBLEM_CHARACTERS)
+                    raise UsageError(f"{self.name}:{line}: the file was changed while it was read ({why})")
                 problems += [f"{self.name}:{line}: {one_line(each, _MAX_PROBLEM_CHARACTERS)}" for each in found]
                 if len(problems) >= MAX_PROBLEMS:
                     problems.append(f"{self.name}: the check stopped here; there may be more")
                     break
-            if at % _ENTRIES_BETWEEN_REPORTS == 0:
-                report(self.position)
+            elif isinstance(found.expires_at, datetime) and found.expires_at <= self._now:
+                self.ended += 1
+            else:
+                yield found
         if problems:
             raise UsageError("nothing was written; mend this first:", *problems)
-        return at
 
-    def bindings(self) -> Iterator[AclBinding]:
-        """Every DENY comes first. Raises UsageError if the file has changed since the check."""
-        # INVARIANT: however far an import comes, it allows nothing that the whole of the file denies.
-        if not self._denials:
-            yield from self._in_order()
-            return
-        yield from (each for each in self._in_order() if each.permission_type is AclPermissionType.DENY)
-        yield from (each for each in self._in_order() if each.permission_type is not AclPermissionType.DENY)
-
-    def _in_order(self) -> Iterator[AclBinding]:
-        for line, found in self.entries():
-            if not isinstance(found, AclBinding):
-                why = one_line(found[0], _MAX_PROBLEM_CHARACTERS)
-                raise UsageError(f"{self.name}:{line}: the file was changed while it was read ({why})")
-            yield found
-
-    def entries(self) -> Iterator[Entry]:
-        """Raises UsageError if the file can't be read or unpacked."""
+    def _entries(self) -> Iterator[Entry]:
         try:
             self._recognised, entries = read_entries(self._raw, self._given)
             yield from entries
         except (OSError, EOFError, zlib.error) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise UsageError(f"can't read `{self.name}` ({why})") from None
+            why = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged"
+            raise UsageError(f"`{self.name}` can't be read ({why})") from None
+
+
+def _denies(acl: NewAcl) -> bool:
+    return acl.binding.permission_type is AclPermissionType.DENY
 
 
 @contextmanager
@@ -103,7 +116,7 @@ def open_acls(path: str, given: AclFormat | None = None) -> Iterator[AclFile]:
     try:
         source = Path(path).open("rb", _BUFFER_BYTES)  # noqa: SIM115 - closed below
     except OSError as error:
-        raise UsageError(f"can't read `{path}` ({error.strerror})") from None
+        raise UsageError(f"`{path}` can't be read ({error.strerror})") from None
     with source:
         if stat.S_ISREG(os.fstat(source.fileno()).st_mode):
             yield AclFile(path, source, given)
