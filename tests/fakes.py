@@ -340,7 +340,8 @@ class FakeStore:
         came = {record.acl.id: record.offset for record in self.tables.records if not isinstance(record, ConfigRecord)}
         frame = (BIRTH, actor, b"", comment)
         new = [AccessControlEntryRecord(0, 0, each.stored, *frame) for key, each in acls.items() if key not in kept]
-        again, changed = self.tables.draft(CreateAcls([acls[key].acl for key in kept], actor, None, comment))
+        creates = CreateAcls([acls[key].acl for key in kept], actor, None, comment)
+        again, changed = self.tables.draft(creates, self.now())
         for each in again.results if isinstance(again, CreateAclsOutcome) else ():
             if isinstance(each, ApiException):
                 raise each
