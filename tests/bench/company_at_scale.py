@@ -77,6 +77,8 @@ def _acls(spark: SparkSession, size: int, resources: int) -> DataFrame:
         host.alias("host"),
         sf.element_at(operations, (_draw(number, 8, 7) + 1).cast("int")).alias("operation"),
         sf.when(_draw(number, 9, 100) < 3, sf.lit("DENY")).otherwise(sf.lit("ALLOW")).alias("permission_type"),
+        sf.lit(None).cast("bigint").alias("expires_s"),
+        sf.lit(None).cast("string").alias("owner"),
     )
 
 

@@ -1,5 +1,6 @@
 """Which ACL makes another superfluous, by comparing each with each: what Spark finds is held against it."""
 
+from datetime import UTC, datetime
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from app.core.kafka.bindings import AclBinding, StandardAcl
@@ -10,15 +11,22 @@ from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
 
 
 def makes(kind: str, by: StandardAcl, acl: StandardAcl) -> bool:
-    """Whether the one ACL makes the other VOID or REDUNDANT; of equal ones the one with the lowest id stays."""
+    """Whether the one ACL makes the other VOID or REDUNDANT, for all of its time.
+
+    Of equal ones the one that ends last stays, and of those the one with the lowest id.
+    """
     allow = AclPermissionType.ALLOW
     if kind == "VOID":
         fits = acl.binding.permission_type is allow and by.binding.permission_type is not allow
     else:
         fits = acl.binding.permission_type is by.binding.permission_type and acl.id != by.id
         if covers(acl.binding, by.binding):
-            fits = fits and by.id < acl.id
-    return fits and covers(by.binding, acl.binding)
+            fits = fits and (_end(by) > _end(acl) or by.id < acl.id)
+    return fits and _end(by) >= _end(acl) and covers(by.binding, acl.binding)
+
+
+def _end(acl: StandardAcl) -> datetime:
+    return acl.expires_at or datetime.max.replace(tzinfo=UTC)
 
 
 def covers(wide: AclBinding, narrow: AclBinding) -> bool:

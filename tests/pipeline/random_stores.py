@@ -1,6 +1,8 @@
 """Random ACLs on few names, so that they nest, repeat and contradict; each resource type is a world of its own."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import product
 from random import Random
 
@@ -20,6 +22,7 @@ MORE_NAMES = (*NAMES, "😀", "😀😀a", "😀é", "\ue000", "a😀")
 MORE_ADDRESSES = (*ADDRESSES, "10.0.0.3", "fe80::1", "fe80::1%eth0")
 RESOURCE_NAMES = sorted({*ASKED_NAMES, *MORE_NAMES, "😀😀abc", "😁", "\ue000x"} - {""})
 CALLERS = (*PRINCIPALS, "Robot:x")
+ENDS = tuple(datetime(2100, 1, day, tzinfo=UTC) for day in (1, 2, 3))
 
 
 def random_acls(seed: int, per_type: int) -> list[StandardAcl]:
@@ -44,7 +47,22 @@ def random_acls(seed: int, per_type: int) -> list[StandardAcl]:
 
 def acl_frame(spark: SparkSession, acls: Iterable[StandardAcl]) -> DataFrame:
     """These ACLs as Spark has them."""
-    return spark.createDataFrame([tuple(fields_of(acl).values()) for acl in acls], ACLS)
+    return spark.createDataFrame([(*fields_of(acl).values(), _ends(acl), acl.owner) for acl in acls], ACLS)
+
+
+def _ends(acl: StandardAcl) -> int | None:
+    return None if acl.expires_at is None else int(acl.expires_at.timestamp())
+
+
+def with_ends(seed: int, acls: Iterable[StandardAcl]) -> list[StandardAcl]:
+    """Half of them end, at one of ENDS."""
+    draw = Random(seed)
+    return [replace(acl, expires_at=draw.choice((*ENDS, *[None] * len(ENDS)))) for acl in acls]
+
+
+def alive(acls: Iterable[StandardAcl], at: datetime | None) -> list[StandardAcl]:
+    """Those that have not ended by then; None: once all have ended that do."""
+    return [acl for acl in acls if acl.expires_at is None or (at is not None and acl.expires_at > at)]
 
 
 def fields_of(acl: StandardAcl) -> dict[str, str]:

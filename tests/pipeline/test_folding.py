@@ -90,6 +90,7 @@ async def test_a_snapshot_that_is_not_the_exports_is_passed_over_with_a_sentence
         ({**whole, "checksum": 1}, "damaged"),
         ({**whole, "acls": 0}, "damaged"),
         (older, "older version"),
+        ({name: value for name, value in whole.items() if name != "ending"}, "older version"),
         ({**whole, "epoch": "another"}, None),
     ):
         write_document(spark, path, changed)

@@ -10,14 +10,16 @@ from app.pipeline.hygiene.mending import KLAMM
 from app.pipeline.hygiene.shadowed import shadowed, with_reading
 from tests.images import image_of
 from tests.pipeline.covering import makes
-from tests.pipeline.random_stores import acl_frame, decisions, fields_of, random_acls
+from tests.pipeline.random_stores import ENDS, acl_frame, alive, decisions, fields_of, random_acls, with_ends
 
 
 class Store:
-    """A random store and what was found in it."""
+    """A random store, in which half of the ACLs end if the seed is even, and what was found in it."""
 
     def __init__(self, spark: SparkSession, seed: int) -> None:
         self.acls = random_acls(seed, per_type=10 + 30 * (seed % 3))
+        if seed % 2 == 0:
+            self.acls = with_ends(seed, self.acls)
         read = with_reading(acl_frame(spark, self.acls)).persist()
         found = mended(shadowed(read), KLAMM)
         assert found.columns == FINDINGS.fieldNames()
@@ -51,6 +53,14 @@ def test_all_of_them_can_go_one_after_the_other_without_a_decision_changing(
             image.index.remove(by_id[acl_id])
             if number % (len(order) // 4) == 0 or number == len(order):
                 assert decisions(image) == before
+
+
+def test_none_of_them_is_missed_when_others_have_ended(store: Store) -> None:
+    superfluous = {*store.found("REDUNDANT"), *store.found("VOID")}
+    left = [acl for acl in store.acls if str(acl.id) not in superfluous]
+    for at in (*ENDS, None) if any(acl.expires_at for acl in store.acls) else ():
+        there, others = (image_of(alive(acls, at), AuthorizerConfig()) for acls in (left, store.acls))
+        assert decisions(there) == decisions(others), at
 
 
 def test_exactly_those_are_found_that_a_comparison_of_each_with_each_finds(store: Store) -> None:

@@ -168,7 +168,7 @@ def save_effective(
         return written
 
     resources = write("resources", resources)
-    masks = write("masks", masks_of(snapshot.acls))
+    masks = write("masks", masks_of(snapshot.in_effect))
     nodes = write("nodes", nodes_of(resources, masks))
     if pairs:
         write("expanded", expanded(nodes, masks))

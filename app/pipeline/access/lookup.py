@@ -11,7 +11,7 @@ from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, sup
 from app.pipeline.spark.errors import PipelineError
 
 Acl = Mapping[str, str]
-"""An ACL's id and seven fields."""
+"""An ACL's id, its seven fields, and `until`, which is empty unless it ends."""
 
 
 class Mask(NamedTuple):
@@ -138,9 +138,10 @@ def operation_words(mask: int, resource_type: str) -> list[str]:
 
 def _summary(acl: Acl) -> str:
     everyone = f" for {WILDCARD_PRINCIPAL}" if acl["principal"] == WILDCARD_PRINCIPAL else ""
+    until = f" until {acl['until']}" if acl["until"] else ""
     return (
         f"{acl['permission_type']} {acl['operation']} on {acl['pattern_type']} {acl['resource_name']}"
-        f"{everyone} from {acl['host']} ({acl['id']})"
+        f"{everyone} from {acl['host']}{until} ({acl['id']})"
     )
 
 

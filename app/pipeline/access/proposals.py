@@ -14,7 +14,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, ResourceType
 from app.pipeline.access.changes import new_id
 from app.pipeline.access.use import ASKED, answered, crowds_of, is_forbidden, questions_to_settle
-from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, RESOURCES
+from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, NO_TERMS, RESOURCES
 from app.pipeline.spark.errors import PipelineError
 
 _MOST_ROWS = 500_000
@@ -115,7 +115,7 @@ def proposals_of(evidence: Evidence, few_hosts: int) -> Proposals:
 
 def prove(evidence: Evidence, found: Proposals) -> None:
     """Raise UnprovenError unless core allows by the proposals all that was used, and nothing that was denied."""
-    rows_of = [(str(new_id(acl)), *acl.words) for acl in found.acls]
+    rows_of = [(str(new_id(acl)), *acl.words, *NO_TERMS) for acl in found.acls]
     proposed = evidence.asked.sparkSession.createDataFrame(rows_of, ACLS)
     said = answered(proposed.unionByName(evidence.denies), evidence.asked, evidence.buckets)
     allowed = sf.col("result") == AuthorizationResult.ALLOWED.value

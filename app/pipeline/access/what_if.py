@@ -12,7 +12,7 @@ from app.core.authorize import AuthorizationResult
 from app.core.kafka.bindings import AclBinding
 from app.pipeline.access.answers import AFTER, BEFORE, BOTH
 from app.pipeline.access.changes import Candidate, new_id
-from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FLIPS, columns
+from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, FLIPS, NO_TERMS, columns
 from app.pipeline.spark.arrow import batch_of, rows_in
 
 MAX_HOSTS = 10
@@ -30,7 +30,7 @@ _GROUP = ("principal", "resource_type", "resource_name", "operation", "result", 
 def sided_acls(acls: DataFrame, candidate: Candidate) -> DataFrame:
     old = acls.select(*ACLS.fieldNames()).mapInArrow(partial(_sides_of_batches, candidate), SIDED_ACLS)
     rows = [
-        (str(new_id(binding)), *binding.words, AFTER, fate.created_by)
+        (str(new_id(binding)), *binding.words, *NO_TERMS, AFTER, fate.created_by)
         for binding in candidate.bindings
         if (fate := candidate.fate(binding, there=False)).there
     ]
@@ -94,9 +94,10 @@ def _sides_of_batches(candidate: Candidate, batches: Iterable[pa.RecordBatch]) -
     for batch in batches:
         rows: list[tuple[object, ...]] = []
         for row in rows_in(batch):
-            binding = AclBinding.from_words(row[1:])
+            words = row[1 : 1 + len(BINDING_FIELDS)]
+            binding = AclBinding.from_words(words)
             fate = candidate.fate(binding, there=True)
             rows.append((*row, BEFORE, fate.deleted_by) if fate.gone else (*row, BOTH, None))
             if fate.gone and fate.there:
-                rows.append((str(new_id(binding)), *row[1:], AFTER, fate.created_by))
+                rows.append((str(new_id(binding)), *words, *NO_TERMS, AFTER, fate.created_by))
         yield batch_of(rows, SIDED_ACLS)

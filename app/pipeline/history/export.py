@@ -17,7 +17,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from app.core.records import record_hash
 from app.pipeline.history.manifests import Base, Batch, Exported, read_exported, write_base, write_batch
 from app.pipeline.history.records import CREATED, changes_by_hour, record_of
-from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, DAY, RECORDS
+from app.pipeline.history.schemas import ACLS, DAY, RECORDS
 from app.pipeline.history.source import Head, ranges, read_records, read_table
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import HomeLock
@@ -80,6 +80,7 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
         tuple(sorted(days)),
         facts.counts if facts is not None else {},
         changes_by_hour(written),
+        copying.head.read_at.isoformat() if copying.through == copying.head.last_offset else None,
     )
     copying.lock.check()
     write_batch(spark, copying.home, batch)
@@ -92,7 +93,7 @@ def take_base(spark: SparkSession, source: JdbcSource, home: Home) -> Base:
     head = reading.head
     reading.acls.write.mode("overwrite").parquet(_base_room(home))
     count = spark.read.schema(ACLS).parquet(_base_room(home)).count()
-    taken_at = reading.read_at.isoformat()
+    taken_at = head.read_at.isoformat()
     base = Base(head.cluster_id, head.epoch, head.last_offset, head.hash.hex(), count, reading.configs, taken_at)
     write_base(spark, home, base)
     return base
@@ -165,7 +166,7 @@ def base_acls(spark: SparkSession, home: Home, exported: Exported) -> DataFrame 
 def acls_ever(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
     """Every ACL (schemas.ACLS) that existed at any offset of this export."""
     created = records_of(spark, home, exported).where(sf.col("kind") == CREATED)
-    acls = created.select(sf.col("acl_id").alias("id"), *BINDING_FIELDS)
+    acls = created.withColumnRenamed("acl_id", "id").select(ACLS.fieldNames())
     base = base_acls(spark, home, exported)
     return acls if base is None else acls.unionByName(base)
 

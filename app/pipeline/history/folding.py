@@ -5,7 +5,7 @@ A fold begins at the latest snapshot that was saved before, so that it costs wha
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -15,10 +15,12 @@ from app.pipeline.history.export import base_acls, records_of, whole_export
 from app.pipeline.history.manifests import Exported
 from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
 from app.pipeline.history.schemas import ACLS
-from app.pipeline.history.snapshot import SNAPSHOTS, SavedResults, Snapshot, contents_of
+from app.pipeline.history.snapshot import SNAPSHOTS, SavedResults, Snapshot, contents_of, is_whole
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home, existing, read_documents
+
+_ALWAYS = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,18 @@ def snapshot_at(
     if end is None:
         at, as_of, chained = start.offset, start.as_of, start.hash
     else:
-        at, as_of, chained = end["offset"], moment(end["micros"]), bytes(end["hash"]).hex()
+        at, chained = end["offset"], bytes(end["hash"]).hex()
+        as_of = max(moment(end["micros"]), min(_known_until(later, at), time or _ALWAYS))
     records = records.where(sf.col("offset") <= at)
     refuse_unreadable(records)
     acls, configs = fold_acls(records, start.acls), configs_after(start.configs, records)
     return Snapshot(acls, configs, exported.cluster_id, exported.epoch, at, as_of, chained)
+
+
+def _known_until(exported: Exported, offset: int) -> datetime:
+    """When this record is known to have been the store's last, by the store's time."""
+    times = [batch.read_at for batch in exported.batches if batch.last_offset == offset and batch.read_at is not None]
+    return datetime.fromisoformat(times[0]) if times else moment(0)
 
 
 def configs_after(configs: dict[str, str], records: DataFrame) -> dict[str, str]:
@@ -87,11 +96,12 @@ def _start(
     last = exported.last_offset if offset is None else offset
     for document in _candidates(spark, home, exported, last):
         at = document["offset"]
-        acls = existing(spark, SavedResults(spark, home, SNAPSHOTS).room(at, "acls"))
+        path = SavedResults(spark, home, SNAPSHOTS).room(at, "acls")
+        acls = None if existing(spark, path) is None else spark.read.schema(ACLS).parquet(path)
         why = _unfit(spark, home, exported, document, acls)
         if why is None and acls is not None:
             as_of = datetime.fromisoformat(document["as_of"])
-            return _Start(at, document["hash"], as_of, acls.select(ACLS.fieldNames()), document["configs"])
+            return _Start(at, document["hash"], as_of, acls, document["configs"])
         tell(f"the snapshot at offset {at} {why}, so the state is folded from an earlier one")
     return _beginning(spark, home, exported)
 
@@ -109,11 +119,11 @@ def _unfit(
 ) -> str | None:
     """Why no later state may be made of this snapshot."""
     # INVARIANT: a fault in one snapshot must not live on in all later ones.
-    if document.get("hash") is None or "checksum" not in document:
-        return "is of an older version, without the hash of its last record"
+    if not is_whole(document):
+        return "is of an older version, without the hash of its last record or the ends of its ACLs"
     if document["hash"] != _hash_at(spark, home, exported, document["offset"]):
         return "is of another history than the export"
-    if acls is None or contents_of(acls) != {name: document[name] for name in ("acls", "checksum")}:
+    if acls is None or any(document[name] != number for name, number in contents_of(acls).items()):
         return "is damaged, its ACLs are not those of its manifest"
     return None
 

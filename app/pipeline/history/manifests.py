@@ -40,6 +40,8 @@ class Batch:
     counts: Mapping[str, int]
     changes: Sequence[Sequence[int]] | None = None
     """Its changes of ACLs by the hour, as `records.changes_by_hour` has them; None in a manifest that lacks them."""
+    read_at: str | None = None
+    """When its last record was the store's last, by the store's time; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

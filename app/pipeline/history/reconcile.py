@@ -13,7 +13,7 @@ from app.core.records import record_hash
 from app.pipeline.history.export import BatchFacts
 from app.pipeline.history.manifests import Exported
 from app.pipeline.history.records import record_of
-from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS, columns
+from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS, TERMS, columns
 from app.pipeline.spark.arrow import batch_of, rows_in
 
 # Differences that are named; all are counted.
@@ -21,6 +21,7 @@ SHOWN = 20
 # Records that one task follows; the last one of each stretch also starts the next.
 _STRETCH = 65_536
 
+_FIELDS = (*BINDING_FIELDS, *TERMS)
 _FOUND = columns("checked bigint, broken bigint, offset bigint, why string")
 
 
@@ -128,8 +129,8 @@ def check_chain(name: str, facts: ChainFacts) -> Check:
 
 
 def check_acls(folded: DataFrame, stored: DataFrame, offset: int) -> Check:
-    left = folded.select("id", sf.struct(*BINDING_FIELDS).alias("folded"))
-    right = stored.select("id", sf.struct(*BINDING_FIELDS).alias("stored"))
+    left = folded.select("id", sf.struct(*_FIELDS).alias("folded"))
+    right = stored.select("id", sf.struct(*_FIELDS).alias("stored"))
     rows = left.join(right, "id", "full_outer")
     differ = ~sf.col("folded").eqNullSafe(sf.col("stored"))
     counts = rows.agg(sf.count("folded"), sf.count("stored"), sf.count_if(differ)).first()
@@ -159,7 +160,7 @@ def _difference(row: Row) -> str:
 
 
 def _binding(fields: Row) -> str:
-    return "(" + ", ".join(f"{name}={fields[name]!r}" for name in BINDING_FIELDS) + ")"
+    return "(" + ", ".join(f"{name}={fields[name]!r}" for name in _FIELDS) + ")"
 
 
 def _quoted(value: str | None) -> str:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.records import AccessControlEntryRecord, ConfigRecord, Record, RemoveAccessControlEntryRecord
-from app.pipeline.history.schemas import BINDING_FIELDS
+from app.pipeline.history.schemas import BINDING_FIELDS, TERMS
 from app.pipeline.history.source import moment
 from app.pipeline.spark.errors import PipelineError
 
@@ -21,6 +21,8 @@ HOUR_S = 3_600
 CREATED, REMOVED, CONFIGURED = (
     kind.__name__ for kind in (AccessControlEntryRecord, RemoveAccessControlEntryRecord, ConfigRecord)
 )
+
+_FIELDS = (*BINDING_FIELDS, *TERMS)
 
 # Only words that an ACL can have: UNKNOWN, ANY and MATCH are for filters.
 _WORDS: dict[str, tuple[str, ...]] = {
@@ -78,14 +80,14 @@ def refuse_unreadable(records: DataFrame) -> None:
 
 def fold_acls(records: DataFrame, base: DataFrame | None = None) -> DataFrame:
     changes = records.where(sf.col("kind").isin(CREATED, REMOVED)).select(
-        sf.col("acl_id").alias("id"), "offset", (sf.col("kind") == CREATED).alias("is_there"), *BINDING_FIELDS
+        sf.col("acl_id").alias("id"), "offset", (sf.col("kind") == CREATED).alias("is_there"), *_FIELDS
     )
     if base is not None:
         # Before every record: offsets begin at 1.
-        there = base.select("id", sf.lit(0).alias("offset"), sf.expr("true AS is_there"), *BINDING_FIELDS)
+        there = base.select("id", sf.lit(0).alias("offset"), sf.expr("true AS is_there"), *_FIELDS)
         changes = there.unionByName(changes)
-    latest = changes.groupBy("id").agg(sf.max_by(sf.struct("is_there", *BINDING_FIELDS), "offset").alias("latest"))
-    return latest.where("latest.is_there").select("id", *(f"latest.{name}" for name in BINDING_FIELDS))
+    latest = changes.groupBy("id").agg(sf.max_by(sf.struct("is_there", *_FIELDS), "offset").alias("latest"))
+    return latest.where("latest.is_there").select("id", *(f"latest.{name}" for name in _FIELDS))
 
 
 def changes_by_hour(records: DataFrame) -> list[list[int]]:

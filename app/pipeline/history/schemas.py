@@ -6,6 +6,8 @@ Timestamps are UTC. Hosts of ACLs and of decisions are compared as `core.kafka.h
 import re
 from typing import Final
 
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.types import StructField, StructType
 
@@ -31,22 +33,32 @@ def columns(ddl: str) -> StructType:
     return StructType([StructField(each[1], _TYPES[each[2]], nullable=not each[3]) for each in found if each])
 
 
+def rfc3339(seconds: str) -> Column:
+    """A column of seconds since 1970 as `2026-11-30T18:00:00Z`; null for null."""
+    return sf.date_format(sf.timestamp_seconds(seconds), "yyyy-MM-dd'T'HH:mm:ss'Z'")
+
+
 BINDING_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
 """The seven fields of an ACL binding (KIP-140), in the order of the REST contract."""
 
 _BINDING = ", ".join(f"{name} string not null" for name in BINDING_FIELDS)
 
-ACLS = columns(f"id string not null, {_BINDING}")
-"""ACLs at one offset. `id` is the UUID as text."""
+_TERMS = "expires_s bigint, owner string"
+TERMS = tuple(columns(_TERMS).fieldNames())
+"""When an ACL ends, in seconds since 1970, and whom it belongs to; null: never, and nobody in particular."""
+NO_TERMS = (None,) * len(TERMS)
+
+ACLS = columns(f"id string not null, {_BINDING}, {_TERMS}")
+"""ACLs at one offset. `id` is the UUID as text. Tables of before version 2 of the records lack TERMS."""
 
 RECORDS = columns(
     f"""offset bigint not null, tx_last bigint not null, kind string not null, acl_id string,
     {_BINDING.replace(" not null", "")}, config_name string, config_value string,
     recorded_at timestamp not null, actor string not null, hash binary not null,
-    expires_s bigint, owner string, comment string"""
+    {_TERMS}, comment string"""
 )
-"""Records of the change feed, as `acl_record_v2` shows them, the end of an ACL in seconds since 1970. Parquet also has
-`day` (of recorded_at); exports of before version 2 lack the last three columns, which are null then."""
+"""Records of the change feed, as `acl_record_v2` shows them. Parquet also has `day` (of recorded_at); exports of before
+version 2 lack the last three columns, which are null then."""
 
 DECISIONS = columns(
     """time timestamp not null, epoch string not null, offset bigint not null, principal string not null,

@@ -8,17 +8,21 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from app.core.kafka.codes import AclPermissionType
 from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, AuthorizerConfig, parse_configs
-from app.pipeline.history.schemas import ACLS
+from app.pipeline.history.schemas import ACLS, TERMS
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.storage import Home, existing, read_documents, versions, write_document
+from app.pipeline.spark.storage import Home, existing, read_documents, remove, versions, write_document
 
 SNAPSHOTS = "snapshots"
+_ALLOW = AclPermissionType.ALLOW.name
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """`as_of` is when the record at the offset was recorded, or when the tables were read."""
+    """`as_of` is the store's time: of the export that came to this offset, or of the tables when they were read, else
+    when the record at the offset was recorded.
+    """
 
     acls: DataFrame
     configs: dict[str, str]
@@ -28,6 +32,12 @@ class Snapshot:
     as_of: datetime
     hash: str | None = None
     """That of the record at the offset, hexadecimal, which covers all records before it."""
+
+    @property
+    def in_effect(self) -> DataFrame:
+        """The ACLs without each ALLOW that has ended by `as_of`. A DENY holds until it is removed."""
+        has_ended = (sf.col("permission_type") == _ALLOW) & (sf.col("expires_s") <= sf.lit(int(self.as_of.timestamp())))
+        return self.acls.where(~sf.coalesce(has_ended, sf.lit(col=False)))
 
     @property
     def config(self) -> AuthorizerConfig:
@@ -86,22 +96,39 @@ def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
     for document in read_documents(spark, results.room(None, "manifest")):
         refuse_other(home, snapshot, document["cluster_id"], document["epoch"])
         there = document if document["offset"] == snapshot.offset else there
-    if there is None:
-        snapshot.acls.write.mode("overwrite").parquet(path)
-    elif snapshot.hash is None or "hash" in there:
+    if there is not None and (snapshot.hash is None or is_whole(there)):
         return
-    # A manifest of an older version is completed, if the state is the same.
+    if there is None or not _is_same(spark, snapshot, path):
+        remove(spark, manifest)
+        snapshot.acls.write.mode("overwrite").parquet(path)
     acls = contents_of(spark.read.schema(ACLS).parquet(path))
-    if there is not None and acls != contents_of(snapshot.acls):
-        raise PipelineError(_other_acls(snapshot.offset, path))
     document = {**snapshot.manifest(spark, "snapshot"), **acls, "configs": snapshot.configs, "hash": snapshot.hash}
     write_document(spark, manifest, document)
 
 
+def is_whole(manifest: Mapping[str, Any]) -> bool:
+    """Whether later states may be folded from the snapshot: earlier versions noted neither its hash nor TERMS."""
+    return manifest.get("hash") is not None and {"checksum", "ending"} <= manifest.keys()
+
+
 def contents_of(acls: DataFrame) -> dict[str, int]:
-    """How many `acls`, and a `checksum` of all their fields that does not depend on their order."""
-    row = acls.agg(sf.count("*").alias("acls"), sf.bit_xor(sf.xxhash64(*ACLS.fieldNames())).alias("checksum")).first()
-    return {"acls": 0, "checksum": 0} if row is None else {"acls": row["acls"], "checksum": row["checksum"] or 0}
+    """How many `acls`, how many of them are `ending`, and a `checksum` of all fields, whatever the order."""
+    # A null counts for nothing in a checksum: it is the same without TERMS.
+    checksum = sf.bit_xor(sf.xxhash64(*ACLS.fieldNames()))
+    row = acls.agg(sf.count("*").alias("acls"), sf.count("expires_s").alias("ending"), checksum.alias("checksum"))
+    return {name: value or 0 for name, value in row.collect()[0].asDict().items()}
+
+
+def _is_same(spark: SparkSession, snapshot: Snapshot, path: str) -> bool:
+    """Whether the table, which an earlier version has saved, holds all of the snapshot, or all but TERMS.
+
+    Raises PipelineError if it holds something else.
+    """
+    there, wanted = contents_of(spark.read.schema(ACLS).parquet(path)), contents_of(snapshot.acls)
+    without = snapshot.acls.withColumns({name: sf.lit(None).cast(ACLS[name].dataType) for name in TERMS})
+    if there not in (wanted, contents_of(without)):
+        raise PipelineError(_other_acls(snapshot.offset, path))
+    return there == wanted
 
 
 def _other_acls(offset: int, path: str) -> str:

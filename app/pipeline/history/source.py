@@ -13,7 +13,7 @@ from uuid import UUID
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS
+from app.pipeline.history.schemas import ACLS, RECORDS
 from app.pipeline.spark.checkpoint import checkpointed
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import JdbcSource
@@ -25,7 +25,8 @@ _TABLE_READINGS = 3
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_HEAD = """SELECT h.cluster_id, h.epoch::text AS epoch, h.last_offset, h.hash, h.log_start_offset, r.hash AS hash_at
+_HEAD = """SELECT h.cluster_id, h.epoch::text AS epoch, h.last_offset, h.hash, h.log_start_offset, r.hash AS hash_at,
+    statement_timestamp() AS read_at
 FROM acl_head_v1 AS h LEFT JOIN acl_record_v1 AS r ON r."offset" = """
 
 _RECORDS = """SELECT "offset", tx_last, kind, acl_id::text AS acl_id, resource_type, resource_name, pattern_type,
@@ -37,25 +38,31 @@ FROM acl_record_v2"""
 _TABLE = """SELECT statement_timestamp() AS read_at, 'head' AS what, epoch::text AS key, cluster_id AS value,
     last_offset, log_start_offset, hash, 1 + (SELECT count(*) FROM config_v1) + (SELECT count(*) FROM acl_v1) AS rows,
     NULL::text AS resource_type, NULL::text AS resource_name, NULL::text AS pattern_type, NULL::text AS principal,
-    NULL::text AS host, NULL::text AS operation, NULL::text AS permission_type
+    NULL::text AS host, NULL::text AS operation, NULL::text AS permission_type, NULL::bigint AS expires_s,
+    NULL::text AS owner
 FROM acl_head_v1
 UNION ALL SELECT statement_timestamp(), 'config', name, value, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM config_v1
 UNION ALL SELECT statement_timestamp(), 'acl', id::text, NULL, NULL, NULL, NULL, NULL,
-    resource_type, resource_name, pattern_type, principal, host, operation, permission_type
-FROM acl_v1"""
+    resource_type, resource_name, pattern_type, principal, host, operation, permission_type,
+    extract(epoch FROM expires_at)::bigint, owner
+FROM acl_v2"""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """`hash_at` is the hash at the offset asked about: None if it has no record (trimmed, never written, or 0)."""
+    """`hash_at` is the hash at the offset asked about: None if it has no record (trimmed, never written, or 0).
+
+    `read_at` is the store's time.
+    """
 
     cluster_id: str
     epoch: str
     last_offset: int
     hash: bytes
     log_start_offset: int
+    read_at: datetime
     hash_at: bytes | None = None
 
 
@@ -64,12 +71,11 @@ class TableReading:
     head: Head
     configs: dict[str, str]
     acls: DataFrame
-    read_at: datetime
 
 
 def read_head(spark: SparkSession, source: JdbcSource, at: int = 0) -> Head:
     """The head, and the hash of the record at this offset, in one statement. Raises PipelineError."""
-    row = _query(spark, source, f"{_HEAD}{at:d}").first()
+    row = _query(spark, source, f"{_HEAD}{at:d}").withColumn("read_micros", sf.unix_micros("read_at")).first()
     if row is None:
         raise PipelineError("the store has no head; run `klamm migrate`")
     return Head(
@@ -78,6 +84,7 @@ def read_head(spark: SparkSession, source: JdbcSource, at: int = 0) -> Head:
         row["last_offset"],
         bytes(row["hash"]),
         row["log_start_offset"],
+        moment(row["read_micros"]),
         None if row["hash_at"] is None else bytes(row["hash_at"]),
     )
 
@@ -104,17 +111,18 @@ def read_records(spark: SparkSession, source: JdbcSource, parts: Sequence[tuple[
 
 
 def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:
-    """ACLs, configuration and head at one moment, kept by Spark for as long as they are used."""
+    """ACLs (ACLS), configuration and head at one moment, kept by Spark for as long as they are used."""
     rows = _read_at_once(spark, source)
     others = rows.where("what <> 'acl'").withColumn("read_micros", sf.unix_micros("read_at")).collect()
     heads = [row for row in others if row["what"] == "head"]
     if not heads:
         raise PipelineError("the store has no head; run `klamm migrate`")
     (row,) = heads
-    head = Head(row["value"], row["key"], row["last_offset"], bytes(row["hash"]), row["log_start_offset"])
+    read_at = moment(row["read_micros"])
+    head = Head(row["value"], row["key"], row["last_offset"], bytes(row["hash"]), row["log_start_offset"], read_at)
     configs = {row["key"]: row["value"] for row in others if row["what"] == "config"}
-    acls = rows.where("what = 'acl'").select(sf.col("key").alias("id"), *BINDING_FIELDS)
-    return TableReading(head, configs, acls, moment(row["read_micros"]))
+    acls = rows.where("what = 'acl'").withColumnRenamed("key", "id").select(ACLS.fieldNames())
+    return TableReading(head, configs, acls)
 
 
 def _read_at_once(spark: SparkSession, source: JdbcSource) -> DataFrame:

@@ -130,7 +130,7 @@ def log_of(context: JobContext, arguments: argparse.Namespace, snapshot: Snapsho
 def _judged(context: JobContext, days: int, snapshot: Snapshot, coverage: Coverage) -> tuple[DataFrame | None, str]:
     covered = f"the log covers {coverage}"
     if days == 0:
-        return snapshot.acls.select(sf.col("id").alias("acl_id")), covered
+        return snapshot.in_effect.select(sf.col("id").alias("acl_id")), covered
     since = coverage.reaching_back(days)
     if since is None:
         need = f"{_LEFT_OUT}: {covered} and must cover {days} days (--min-days)"
@@ -169,7 +169,7 @@ def _there_at(context: JobContext, snapshot: Snapshot, time: datetime) -> DataFr
         raise PipelineError(damage(faults))
     if exported is None or exported.epoch != snapshot.epoch or exported.last_offset < snapshot.offset:
         return None
-    there = snapshot.acls.select(sf.col("id").alias("acl_id"))
+    there = snapshot.in_effect.select(sf.col("id").alias("acl_id"))
     if exported.base is not None and datetime.fromisoformat(exported.base.taken_at) > time:
         return there.limit(0)
     later = exported.since(time.astimezone(UTC).date())

@@ -41,7 +41,7 @@ class Search:
             "left_out": left_out(self.log),
             "resources": self.arguments.resources,
         }
-        read = with_reading(self.snapshot.acls).persist()
+        read = with_reading(self.snapshot.in_effect).persist()
 
         def others(saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
             read.unpersist()
@@ -49,8 +49,13 @@ class Search:
 
         return save_findings(self.context.home, self.snapshot, shadowed(read), others, looked_at, self.arguments.tool)
 
+    @property
+    def _lasting(self) -> DataFrame:
+        """The ACLs that don't end: only they are judged by use, and only they can take another's place."""
+        return self.snapshot.in_effect.where(sf.col("expires_s").isNull())
+
     def _others(self, saved: Callable[[], DataFrame]) -> Iterator[DataFrame]:
-        names, acls, log = names_of(self.context, self.arguments, self.log), self.snapshot.acls, self.log
+        names, acls, log = names_of(self.context, self.arguments, self.log), self._lasting, self.log
         if names.of_listed_types is not None:
             logged = [] if log is None else [log.words]
             yield detached(acls, names.of_listed_types, " and ".join([self.arguments.resources, *logged]))
@@ -69,7 +74,7 @@ class Search:
         # INVARIANT: all findings may be mended together. An ACL that decided nothing because a narrower one did may be
         # what makes the narrower one redundant. So the replay uses only the ACLs that earlier findings leave in place.
         # Each append to the files that `left` is read from would drop Spark's cache, and the replay would run twice.
-        left = checkpointed(_without(self.snapshot.acls, saved().select(sf.col("acl_id").alias("id"))))
+        left = checkpointed(_without(self._lasting, saved().select(sf.col("acl_id").alias("id"))))
         # Whoever was a super user may not be one tomorrow, and without an authorizer everybody is logged as one.
         every = questions(log.decisions.withColumn("rule", sf.lit(Rule.MATCHING_ACL.value))).persist()
         replayed = replay(left, every, allow_everyone=is_open, buckets=self.arguments.buckets).persist()
@@ -86,10 +91,11 @@ class Search:
         else:
             # Only what a broad ACL has decided can be decided by one that it had made redundant.
             asked = replayed.join(broad.select(sf.col("id").alias("acl_id")), "acl_id", "left_semi")
-            again = replay(needed.unionByName(back), asked, allow_everyone=False, buckets=self.arguments.buckets)
+            lasting = back.where(sf.col("expires_s").isNull())
+            again = replay(needed.unionByName(lasting), asked, allow_everyone=False, buckets=self.arguments.buckets)
             again = again.persist()
             yield narrowed(broad, again, log.words)
-            yield unused(back, again, logged, log=log.words, allow_everyone=False, judged=judged)
+            yield unused(lasting, again, logged, log=log.words, allow_everyone=False, judged=judged)
             again.unpersist()
             yield from _kept(_without(back, _ids(saved(), UNUSED)), _without(needed, broad.select("id")), saved)
         replayed.unpersist()
@@ -99,7 +105,7 @@ class Search:
         """The REDUNDANT ACLs that are not, because the ACL that made them so goes for another reason."""
         wider = going(found).unionByName(broad.select(sf.col("id").alias("by_acl_id")))
         redundant = found.where(sf.col("kind") == REDUNDANT).join(wider, "by_acl_id", "left_semi")
-        back = self.snapshot.acls.join(redundant.select(sf.col("acl_id").alias("id")), "id", "left_semi")
+        back = self.snapshot.in_effect.join(redundant.select(sf.col("acl_id").alias("id")), "id", "left_semi")
         return _without(back, _ids(found, DETACHED))
 
     def _open_to_all(self, decisions: DataFrame) -> bool:

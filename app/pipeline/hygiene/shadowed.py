@@ -1,9 +1,9 @@
 """ACLs that others make superfluous. All of them can go, in any order, without a decision changing.
 
 REDUNDANT: one other ACL of the same permission applies to every request that this one applies to. VOID: one DENY
-forbids everything that this ALLOW allows. Of ACLs that mean the same (two texts of one CIDR range) the one with the
-lowest id stays. The widest covering ACL is named, which is never superfluous in the same way itself. What is both is
-called VOID.
+forbids everything that this ALLOW allows. No ACL is either by one that ends before it. Of ACLs that mean the same (two
+texts of one CIDR range) the one that ends last stays, of those the one with the lowest id. The widest covering ACL is
+named, which is never superfluous in the same way itself. What is both is called VOID.
 
 Only `authorizeByResourceType` knows no implied operations (KIP-504): it no longer sees DESCRIBE where only READ stays.
 """
@@ -22,17 +22,22 @@ from app.pipeline.access.patterns import (
     with_covering_keys,
     with_host_keys,
 )
+from app.pipeline.history.schemas import rfc3339
 from app.pipeline.hygiene.findings import REDUNDANT, VOID, found_in
+from app.pipeline.spark.options import LONG_MAX
 
 _CELL = (*PATTERN, "principal", "host_key")
 _ALLOW, _DENY = AclPermissionType.ALLOW.name, AclPermissionType.DENY.name
 _WIDEST_NAME = 1 << 20
 _LONGEST_KEY = 1 << 20
+_NEVER = LONG_MAX
 
 
 def with_reading(acls: DataFrame) -> DataFrame:
     mask = permission_mask(AclPermissionType.ALLOW).bitwiseOR(permission_mask(AclPermissionType.DENY))
-    return with_host_keys(acls.withColumnRenamed("resource_name", "pattern_name").withColumn("mask", mask))
+    ends = sf.coalesce("expires_s", sf.lit(_NEVER))
+    read = acls.withColumnRenamed("resource_name", "pattern_name").withColumns({"mask": mask, "ends_s": ends})
+    return with_host_keys(read)
 
 
 def shadowed(read: DataFrame, asked: DataFrame | None = None) -> DataFrame:
@@ -41,10 +46,11 @@ def shadowed(read: DataFrame, asked: DataFrame | None = None) -> DataFrame:
     Both are made by `with_reading`, are read several times and should be persisted.
     """
     asked = read if asked is None else asked
-    own = (sf.col("mask"), sf.col("permission_type"), sf.col("id"))
+    own = (sf.col("mask"), sf.col("permission_type"), sf.col("id"), sf.col("ends_s"))
 
     def widest(permission: Column) -> Column:
-        # A tie in all but the id is two texts of one range: of those `covers` holds the one with the lowest id.
+        # A tie in all but the id is two texts of one range: of those `covers` holds the one that ends last, and of
+        # those the one with the lowest id.
         return sf.array_max(
             sf.filter(
                 "covers",
@@ -52,6 +58,7 @@ def shadowed(read: DataFrame, asked: DataFrame | None = None) -> DataFrame:
                     (by["permission_type"] == permission)
                     & (by["mask"].bitwiseAND(own[0]) == own[0])
                     & (by["id"] != own[2])
+                    & (by["ends_s"] >= own[3])
                 ),
             )
         )
@@ -65,15 +72,16 @@ def shadowed(read: DataFrame, asked: DataFrame | None = None) -> DataFrame:
 
 
 def _covers(read: DataFrame, asked: DataFrame) -> DataFrame:
-    """By asked cell: for each permission and mask the widest ACL whose pattern, principal and host cover the cell."""
+    """By asked cell: for each permission, mask and end the widest ACL whose pattern, principal and host cover it."""
     entries = read.groupBy(*_CELL, "permission_type", "mask").agg(
-        sf.min(sf.struct("id", "operation", "host")).alias("acl")
+        sf.min(sf.struct((-sf.col("ends_s")).alias("sooner"), "id", "operation", "host")).alias("acl")
     )
+    entries = entries.withColumn("ends_s", -sf.col("acl.sooner"))
     renamed = ("covering_type", "covering_name", "speaker", "covering_key")
     on = ["resource_type", *renamed]
     covering = entries.withColumn("entry", _entry()).withColumnsRenamed(dict(zip(_CELL[1:], renamed, strict=True)))
-    met = _candidates(read, asked).join(covering.select(*on, "permission_type", "mask", "entry"), on)
-    widest = met.groupBy(*_CELL, "permission_type", "mask").agg(sf.max("entry").alias("entry"))
+    met = _candidates(read, asked).join(covering.select(*on, "permission_type", "mask", "ends_s", "entry"), on)
+    widest = met.groupBy(*_CELL, "permission_type", "mask", "ends_s").agg(sf.max("entry").alias("entry"))
     return widest.groupBy(*_CELL).agg(sf.collect_list("entry").alias("covers"))
 
 
@@ -102,6 +110,7 @@ def _entry() -> Column:
         (sf.lit(_LONGEST_KEY) - sf.length("host_key")).alias("host_width"),
         sf.bit_count("mask").alias("operation_width"),
         "mask",
+        "ends_s",
         "acl.id",
         "permission_type",
         "acl.operation",
@@ -119,6 +128,8 @@ def _why() -> Column:
         *(sf.col(f"by.{name}") for name in ("permission_type", "operation", "resource_type", "pattern_type")),
         *(sf.col(f"by.{name}") for name in ("resource_name", "principal", "host")),
     )
+    until = sf.when(sf.col("by.ends_s") == _NEVER, "").otherwise(sf.concat(sf.lit(" until "), rfc3339("by.ends_s")))
+    by = sf.concat(by, until)
     implied = (sf.col("by.operation") != sf.col("operation")) & (sf.col("by.operation") != AclOperation.ALL.name)
     unseen = sf.when(implied, sf.lit("; authorizeByResourceType knows no implied operations")).otherwise("")
     redundant = sf.concat(sf.lit("adds nothing to "), by, unseen)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
 from app.core.kafka.configs import SUPER_USERS, parse_configs
 from app.core.kafka.errors import InvalidRequestException
@@ -15,6 +16,7 @@ from app.pipeline.access.resources import read_resources, resource_list, seen_re
 from app.pipeline.context import JobContext, LocalHome
 from app.pipeline.history.decision_log import open_log
 from app.pipeline.history.retention import KEPT, remove_old
+from app.pipeline.history.schemas import BINDING_FIELDS, rfc3339
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from app.pipeline.spark.options import INT_MAX, LONG_MAX, checked, parse_time
 
@@ -167,7 +169,8 @@ def _address(text: str) -> ClientAddress:
 
 def few(acls: DataFrame) -> list[dict[str, str]]:
     """Raises PipelineError if they are too many for the driver."""
-    rows = [row.asDict() for row in acls.limit(_MOST_ACLS + 1).collect()]
+    shown = acls.select("id", *BINDING_FIELDS, sf.coalesce(rfc3339("expires_s"), sf.lit("")).alias("until"))
+    rows = [row.asDict() for row in shown.limit(_MOST_ACLS + 1).collect()]
     if len(rows) > _MOST_ACLS:
         raise PipelineError(
             f"more than {_MOST_ACLS:,} ACLs apply to it, too many for one answer; run `klamm pipeline effective "

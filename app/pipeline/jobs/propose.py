@@ -89,7 +89,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     listed = None if arguments.resources is None else read_resources(spark, arguments.resources)
     # A resource exists whenever it was asked for.
     existing = existing_names(read_decisions(spark, home), snapshot.acls, listed)
-    evidence = Evidence(whose, asked, snapshot.acls, existing, arguments.buckets)
+    evidence = Evidence(whose, asked, snapshot.in_effect, existing, arguments.buckets)
     with context.console.step("looking for the fewest ACLs"):
         found = proposals_of(evidence, arguments.hosts)
     with context.console.step("asking core again, by the proposal"):

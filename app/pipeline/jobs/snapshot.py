@@ -3,6 +3,7 @@
 import argparse
 import os
 
+from app.core.kafka.bindings import rfc3339
 from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext, LocalHome
 from app.pipeline.history.folding import snapshot_at
@@ -42,10 +43,13 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
             snapshot = snapshot_at(context.spark, context.home, arguments.offset, arguments.time, tell)
     with context.console.step(f"saving the state at offset {snapshot.offset:,}"):
         save_snapshot(context.spark, context.home, snapshot)
-        count = load_snapshot(context.spark, context.home, snapshot.offset).acls.count()
+        saved = load_snapshot(context.spark, context.home, snapshot.offset)
+        count, ended = saved.acls.count(), saved.acls.count() - saved.in_effect.count()
     keep_latest(context, SNAPSHOTS, arguments.keep, snapshot.offset)
     context.metrics.count("acls_written", count)
     context.console.say(f"{count:,} ACLs and {len(snapshot.configs)} configs at offset {snapshot.offset}")
+    if ended:
+        context.console.say(f"{ended:,} of them had ended by {rfc3339(saved.as_of)}, and allow nothing")
     return 0
 
 
@@ -53,7 +57,7 @@ def _from_table(context: JobContext, arguments: argparse.Namespace) -> Snapshot:
     reading = read_table(context.spark, jdbc_source(arguments, os.environ))
     head = reading.head
     snapshot = Snapshot(
-        reading.acls, reading.configs, head.cluster_id, head.epoch, head.last_offset, reading.read_at, head.hash.hex()
+        reading.acls, reading.configs, head.cluster_id, head.epoch, head.last_offset, head.read_at, head.hash.hex()
     )
     exported = read_exported(context.spark, context.home)
     if exported is not None:

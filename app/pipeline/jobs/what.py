@@ -42,7 +42,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     tables = load_effective(context.spark, context.home, snapshot.offset)
     of_principal = sf.col("principal").isin(principal, WILDCARD_PRINCIPAL)
     with console.step(f"reading the ACLs at offset {snapshot.offset:,}"):
-        rows = list(_patterns(few(snapshot.acls.where(of_principal)), address))
+        rows = list(_patterns(few(snapshot.in_effect.where(of_principal)), address))
     supers = super_users_of(snapshot.configs, arguments.super_users)
     if principal in supers.names:
         rows.insert(0, ("SUPER_USER", "ANY", WILDCARD, WILDCARD, [AclOperation.ALL.name], [], supers.named_by))

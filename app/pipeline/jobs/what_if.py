@@ -4,12 +4,14 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as sf
 
+from app.core.kafka.bindings import rfc3339
 from app.core.kafka.configs import SUPER_USERS
 from app.pipeline.access.changes import Candidate, refuse_excessive
 from app.pipeline.access.replay import open_to_all, questions, replay_change
@@ -95,9 +97,10 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     )
     snapshot = load_snapshot(spark, context.home)
     decisions = open_log(spark, context.home).uses(arguments.since, arguments.until).persist()
-    sided = sided_acls(snapshot.acls, candidate).persist(StorageLevel.DISK_ONLY)
+    sided = sided_acls(snapshot.in_effect, candidate).persist(StorageLevel.DISK_ONLY)
     with context.console.step(f"applying {len(arguments.changes)} files to the ACLs at offset {snapshot.offset}"):
         counts = _write_changes(changes_path, sided, candidate)
+    _say_what_ends(context, snapshot.in_effect)
     with context.console.step("counting the log"):
         window = log_window(decisions)
     # Without stored super users, the log says who was one.
@@ -136,6 +139,13 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
         each.unpersist()
     fatal = counts["newly_denied"] + (counts["newly_allowed"] if arguments.fail_on == "any" else 0)
     return 1 if fatal else 0
+
+
+def _say_what_ends(context: JobContext, acls: DataFrame) -> None:
+    ending, first_s = acls.agg(sf.count("expires_s"), sf.min("expires_s")).collect()[0]
+    if ending:
+        first = rfc3339(datetime.fromtimestamp(first_s, UTC))
+        context.console.say(f"{ending:,} ACLs end later, the first at {first}: here they count as if they stayed")
 
 
 def _write_changes(path: str, sided: DataFrame, candidate: Candidate) -> dict[str, int]:

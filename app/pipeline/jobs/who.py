@@ -51,7 +51,7 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     (resource_type, name), operation = arguments.resource, arguments.operation
     snapshot = load_snapshot(context.spark, context.home, arguments.offset)
     with context.console.step(f"reading the ACLs at offset {snapshot.offset:,}"):
-        acls = few(_on(snapshot.acls, resource_type, name))
+        acls = few(_on(snapshot.in_effect, resource_type, name))
     context.metrics.count("acls_read", len(acls))
     supers = super_users_of(snapshot.configs, arguments.super_users)
     # ACLs have no effect on a super user.

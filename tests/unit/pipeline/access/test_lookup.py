@@ -15,7 +15,8 @@ def acl(
     principal: str, operation: str, permission: str = "ALLOW", host: str = "*", name: str = "orders"
 ) -> dict[str, str]:
     fields = ("TOPIC", name, "LITERAL" if name == "orders" else "PREFIXED", principal, host, operation, permission)
-    return {"id": f"id-{principal}-{operation}-{host}", **dict(zip(BINDING_FIELDS, fields, strict=True))}
+    whole = dict(zip(BINDING_FIELDS, fields, strict=True))
+    return {"id": f"id-{principal}-{operation}-{host}", **whole, "until": ""}
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def batch(first: int, last: int, **changed: Any) -> Batch:  # noqa: ANN401 - any
 
 
 def head(last: int, **changed: Any) -> Head:  # noqa: ANN401 - any field
-    return replace(Head(*STORE, last, HASHES[last], 1), **changed)
+    return replace(Head(*STORE, last, HASHES[last], 1, datetime.fromtimestamp(last, UTC)), **changed)
 
 
 EXPORTED = Exported(None, (batch(1, 10), batch(11, 20)))
