@@ -31,6 +31,8 @@ from app.core.mutations import (
     CreatedAcl,
     DeleteAcls,
     DeleteAclsOutcome,
+    ExpireAcls,
+    ExpireAclsOutcome,
     GroupOutcome,
     Mutation,
     Outcome,
@@ -105,6 +107,8 @@ class Tables:
             return self._create(mutation, now)
         if isinstance(mutation, DeleteAcls):
             return self._delete(mutation)
+        if isinstance(mutation, ExpireAcls):
+            return self._expire(mutation, now)
         changed = [(name, value) for name, value in mutation.changes if self.configs.get(name) != value]
         frame = (BIRTH, mutation.actor, b"", mutation.comment)
         return AlterConfigsOutcome(), [ConfigRecord(0, 0, name, value, *frame) for name, value in changed]
@@ -120,7 +124,7 @@ class Tables:
                 continue
             key = new.binding.natural_key
             known = there.get(key)
-            acl = there[key] = new.over(known or StandardAcl(uuid4(), new.binding))
+            acl = there[key] = new.over(known or StandardAcl(uuid4(), new.binding), now)
             results.append(CreatedAcl(acl.id, created=known is None))
             if acl is not known:
                 written.append(acl)
@@ -138,6 +142,12 @@ class Tables:
         gone = {acl.id: acl for some in matches for acl in some}
         frame = (BIRTH, mutation.actor, b"", mutation.comment)
         return DeleteAclsOutcome(matches), [RemoveAccessControlEntryRecord(0, 0, acl, *frame) for acl in gone.values()]
+
+    def _expire(self, mutation: ExpireAcls, now: datetime) -> tuple[Outcome, list[Record]]:
+        ended = [acl for acl in self.listed() if acl.expires_at is not None and acl.expires_at <= now]
+        gone = sorted(ended, key=lambda acl: (acl.expires_at, acl.id))[: mutation.at_most]
+        frame = (BIRTH, mutation.actor, b"", mutation.comment)
+        return ExpireAclsOutcome(len(gone)), [RemoveAccessControlEntryRecord(0, 0, acl, *frame) for acl in gone]
 
 
 def slice_of(acls: Sequence[StandardAcl]) -> AclSlice:
@@ -382,6 +392,10 @@ class FakeStore:
         return BIRTH + timedelta(seconds=passed) + self.clock_ahead
 
     @property
+    def holds_ended(self) -> bool:
+        return any(acl.expires_at is not None and acl.expires_at <= self.now() for acl in self.tables.acls.values())
+
+    @property
     def head(self) -> FeedHead:
         tables = self.tables
         digest = None if self.digest_unknown else tables.digest
@@ -427,7 +441,7 @@ class FakeFeed:
         for record in records:
             if record.offset == store.poisoned_offset:
                 raise PoisonedRecordException(record.offset, "the record can't be read")
-        return FeedPoll(store.head, hash_at, records, None if store.says_no_time else store.now())
+        return FeedPoll(store.head, hash_at, records, None if store.says_no_time else store.now(), store.holds_ended)
 
     async def history(self, offset: int, limit: int) -> FeedPoll:
         await self.store.reach("history")

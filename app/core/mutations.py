@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from app.core.kafka.bindings import NewAcl, StandardAcl
+from app.core.kafka.bindings import NO_TERMS, NewAcl, StandardAcl
 from app.core.kafka.errors import ApiException, InvalidUpdateVersionException, TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
@@ -47,7 +47,20 @@ class AlterConfigs:
     comment: str | None = None
 
 
-Mutation = CreateAcls | DeleteAcls | AlterConfigs
+EXPIRY_ACTOR = "klamm:expiry"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireAcls:
+    """Removes ACLs that have ended by the store's clock, at most so many, those first that ended first."""
+
+    at_most: int
+    actor: str = EXPIRY_ACTOR
+    guard: None = None
+    comment: None = None
+
+
+Mutation = CreateAcls | DeleteAcls | AlterConfigs | ExpireAcls
 
 
 def guard_refusal(guard: Token, current: Token) -> ApiException | None:
@@ -101,7 +114,13 @@ class AlterConfigsOutcome:
     """The changes stand in the feed."""
 
 
-Outcome = CreateAclsOutcome | DeleteAclsOutcome | AlterConfigsOutcome
+@dataclass(frozen=True, slots=True)
+class ExpireAclsOutcome:
+    removed: int
+    token: None = None
+
+
+Outcome = CreateAclsOutcome | DeleteAclsOutcome | AlterConfigsOutcome | ExpireAclsOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +140,7 @@ class BulkAcl(NamedTuple):
 
     @property
     def stored(self) -> StandardAcl:
-        return self.acl.over(StandardAcl(self.id, self.acl.binding))
+        return StandardAcl(self.id, self.acl.binding, *self.acl.terms_over(NO_TERMS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,12 +83,14 @@ class FeedPoll:
     GENESIS_HASH for offset 0, None if there is no such record (trimmed, or never written here).
     `records` begin at the offset after it and end with a whole transaction.
     `store_time` is a time that the store's clock had not passed when the poll was asked for; None: nobody knows one.
+    `holds_ended`: ACLs are there that have ended by the store's clock, and whoever reads this may remove them.
     """
 
     head: FeedHead
     hash_at: bytes | None
     records: Sequence[Record]
     store_time: datetime | None = None
+    holds_ended: bool = False
 
 
 def hash_version(record: Record) -> int:

@@ -34,6 +34,7 @@ from app.core.token import Token
 from app.metrics.declared import Metrics
 from app.runtime.access import AccessPage, what_can, who_can
 from app.runtime.deciding import A, Q, by_resource_type, decide_each
+from app.runtime.expiry import Expiry
 from app.runtime.explaining import explain_all
 from app.runtime.listing import AclPage, list_acls
 from app.runtime.loader import Loader
@@ -85,13 +86,15 @@ class Authorizer:
         self.watchers = Watchers(feed, self.readiness, self.metrics, options)
         self._loader = Loader(feed, startup, self.watchers, self._purgatory, self.metrics, options)
         self._keeper = None if options.state is None else StateKeeper(self.watchers, options.state, self.metrics)
+        self._present = self._loader.present
         self._mutator = Mutator(store, self._loader.known, self.metrics, options)
+        self._expiry = Expiry(self._loader, self._mutator, self.metrics, options)
         self._updates = Updates(self._mutator, self._loader, self._purgatory, self.metrics, options)
 
     @property
     def image(self) -> AuthorizerImage:
         """To be read once per request, so that the whole answer is of one offset."""
-        return self._loader.image
+        return self._present.image
 
     def open(self) -> None:
         self.watchers.open()
@@ -99,6 +102,7 @@ class Authorizer:
         self._mutator.open()
         if self._keeper is not None:
             self._keeper.open()
+        self._expiry.open()
 
     async def start(self, request: StartRequest, wait_s: float) -> list[tuple[str, bool]]:
         """Each listener's readiness, once all are ready or the wait is over (KIP-504).
@@ -117,6 +121,7 @@ class Authorizer:
         await self.watchers.close()
         if self._keeper is not None:
             await self._keeper.close()
+        await self._expiry.close()
         await self._mutator.close()
         await self._purgatory.drained(self._options.drain_timeout_s)
         self._purgatory.close()
@@ -129,7 +134,7 @@ class Authorizer:
         AuthorizerNotReadyException for anyone but super users before the first load and while fenced.
         """
         # INVARIANT: the image that decides also says who the super users are.
-        image = self._loader.image
+        image = self._present.image
         if context.principal in image.config.super_users:
             context.check_super_user()
         return self._authorization_of(image, context.principal, context.client_address)

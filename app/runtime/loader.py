@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
-from math import inf
 
 from app.core.backoff import Backoff
 from app.core.continuity import FeedPosition, KnownHistory
@@ -24,6 +23,7 @@ from app.runtime.deadlines import bounded, stop
 from app.runtime.options import RuntimeOptions
 from app.runtime.pace import run_through
 from app.runtime.ports import ChangeFeed
+from app.runtime.present import PresentImage
 from app.runtime.purgatory import Purgatory
 from app.runtime.snapshot import load_image
 from app.runtime.state.reading import restore
@@ -40,7 +40,7 @@ class _FeedMismatchException(Exception): ...
 
 
 class Loader:
-    """Owns the one reference that decisions read; it is replaced by assignment, in one event-loop step."""
+    """Follows the feed with `present`, the image that decisions read."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class Loader:
         metrics: Metrics,
         options: RuntimeOptions,
     ) -> None:
-        self._image = AuthorizerImage.empty(startup)
-        self._ends_at: float | None = None  # when the next ALLOW ends, by this process's clock
+        self.present = PresentImage(AuthorizerImage.empty(startup), watchers.store_time, options.clock)
         self.known = KnownHistory()
+        self.holds_ended = asyncio.Event()
+        """Set if the store had ACLs that have ended at the last look."""
         self._feed = feed
         self._startup = startup
-        self._watchers = watchers
+        self.watchers = watchers
         self._readiness = watchers.readiness
-        self._store_time = watchers.store_time
         self._purgatory = purgatory
         self._metrics = metrics
         self._options = options
@@ -77,26 +77,7 @@ class Loader:
 
     @property
     def image(self) -> AuthorizerImage:
-        """The image in use, as of now: another object once an ALLOW of it has ended."""
-        # INVARIANT: nobody gets an image in any other way, so that the clock is looked at before each decision, also
-        # in a process that was frozen.
-        if self._ends_at is not None and self._options.clock() >= self._ends_at:
-            self._pass_ends(self._image.index.ends.first or 0)
-        return self._image
-
-    def _pass_ends(self, reached: float = 0.0) -> None:
-        """`reached` has passed by the clock, whatever rounding says."""
-        image, now = self._image, max(reached, self._store_time.at_most(self._options.clock()))
-        if now < inf:
-            # On one index the time never goes back: what has passed there is not looked for again.
-            now = max(now, image.now) if image.now < inf else now
-            image.index.ends.passed(now)
-        self._image = image.as_of(now)
-        self._find_next_end()
-
-    def _find_next_end(self) -> None:
-        first = self._image.index.ends.first
-        self._ends_at = None if first is None else self._store_time.clock_at(first)
+        return self.present.image
 
     def open(self) -> None:
         self._readiness.loading()
@@ -183,11 +164,9 @@ class Loader:
                 raise
             # Whole transactions up to the poisoned record can still be applied.
             poll = await bounded(self._feed.poll(image.offset, good), options.poll_timeout_s)
+        (self.holds_ended.set if poll.holds_ended else self.holds_ended.clear)()
         if poll.store_time is not None:
-            self._store_time.looked(poll.store_time, asked_at)
-            if self._image.now == inf:
-                self._pass_ends()
-            self._find_next_end()
+            self.present.looked(poll.store_time, asked_at)
         self._metrics.feed_high_watermark = poll.head.last_offset
         lost, mismatch = lost_history(known, self._still_known(), image, poll), mismatch_of(image, poll)
         if lost is not None:
@@ -217,7 +196,7 @@ class Loader:
             _logger.warning("epoch_not_renounced", extra={"why": str(fault) or "no answer in time"})
 
     async def _apply(self, transaction: Sequence[Record]) -> None:
-        await self._watchers.applying(self.image, transaction)
+        await self.watchers.applying(self.image, transaction)
         try:
             await apply_in_steps(self.image, transaction, partial(self._applied, transaction))
         except ImageLostException as fault:
@@ -230,11 +209,11 @@ class Loader:
         self._metrics.transactions_applied += 1
         self._metrics.records_applied += len(transaction)
         self._publish(image)
-        self._watchers.applied(image, transaction)
+        self.watchers.applied(image, transaction)
 
     def _replace(self, image: AuthorizerImage) -> None:
         self._publish(image)
-        self._watchers.replaced(image)
+        self.watchers.replaced(image)
 
     async def _load(self) -> None:
         began_at = self._options.clock()
@@ -303,8 +282,7 @@ class Loader:
         task.add_done_callback(self._freeing.discard)
 
     def _publish(self, image: AuthorizerImage) -> None:
-        self._image = image.as_of(self._image.now) if image.index is self._image.index else image
-        self._pass_ends()
+        self.present.replace(image)
         position = position_of(image)
         if position is not None:
             self.known.saw(position)
@@ -351,6 +329,8 @@ class Loader:
         self._readiness.current(at)
 
     def _poll_within_s(self) -> float:
-        # Sooner if max.staleness.ms would fence the image before the next poll.
-        limit_ms = self.image.config.max_staleness_ms
-        return self._options.poll_s if limit_ms is None else min(self._options.poll_s, max(0.02, limit_ms / 2000))
+        # Sooner if max.staleness.ms would fence the image before the next poll, or an ALLOW ends, to be removed.
+        limit_ms, within_s = self.image.config.max_staleness_ms, self._options.poll_s
+        if limit_ms is not None:
+            within_s = min(within_s, limit_ms / 2000)
+        return max(0.02, min(within_s, self.present.next_end_s()))

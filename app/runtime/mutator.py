@@ -19,7 +19,7 @@ from app.core.kafka.errors import (
     StoreUnavailableException,
     UnknownServerException,
 )
-from app.core.mutations import AlterConfigsOutcome, CreateAcls, DeleteAcls, Mutation, Outcome
+from app.core.mutations import AlterConfigsOutcome, CreateAcls, DeleteAcls, ExpireAcls, Mutation, Outcome
 from app.core.token import Token
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import answered, bounded, stop
@@ -178,7 +178,7 @@ class Mutator:
         options = self._options
         for pending in self._queue.values():
             weight += pending.weight
-            deletes += isinstance(pending.mutation, DeleteAcls)
+            deletes += isinstance(pending.mutation, DeleteAcls | ExpireAcls)
             full = len(group) >= options.max_group_mutations or weight > options.max_group_bindings
             if group and (full or deletes > options.max_group_deletes):
                 break
@@ -248,4 +248,6 @@ class Mutator:
 def _size(mutation: Mutation) -> int:
     if isinstance(mutation, CreateAcls):
         return len(mutation.acls)
+    if isinstance(mutation, ExpireAcls):
+        return mutation.at_most
     return len(mutation.filters if isinstance(mutation, DeleteAcls) else mutation.changes)

@@ -169,9 +169,13 @@ class NewAcl:
             terms.owner if self.owner is KEEP else self.owner,
         )
 
-    def over(self, acl: StandardAcl) -> StandardAcl:
-        """The stored ACL with the terms that were said: the very same object if that changes nothing."""
-        terms = self.terms_over(acl.terms)
+    def over(self, acl: StandardAcl, now: datetime) -> StandardAcl:
+        """The stored ACL with the terms that were said: the very same object if that changes nothing.
+
+        One that has ended by now, which is the store's time, is there without any terms: it is made again.
+        """
+        has_ended = acl.expires_at is not None and acl.expires_at <= now
+        terms = self.terms_over(NO_TERMS if has_ended else acl.terms)
         return acl if terms == acl.terms else replace(acl, expires_at=terms.expires_at, owner=terms.owner)
 
 

@@ -99,6 +99,7 @@ _POLL = """SELECT h.cluster_id, h.epoch, h.last_offset, h.hash AS head_hash, h.l
     CASE $1::bigint WHEN h.last_offset THEN h.hash WHEN 0 THEN $3::bytea
         ELSE (SELECT hash FROM acl_record WHERE "offset" = $1) END AS hash_at,
     clock_timestamp() AS store_time,
+    coalesce((SELECT min(expires_at) FROM acl) <= clock_timestamp(), false) AS holds_ended,
     r.*
 FROM acl_head AS h
 LEFT JOIN LATERAL (
@@ -169,7 +170,8 @@ class PostgresChangeFeed:
                 if not found:
                     raise NotMigratedError
                 rows: list[Row] = [*found, *await _rest_of_transaction(connection, found[-1])]
-            poll = FeedPoll(head_of(rows[0]), rows[0]["hash_at"], (), rows[0]["store_time"])
+            first = rows[0]
+            poll = FeedPoll(head_of(first), first["hash_at"], (), first["store_time"], first["holds_ended"])
             head = poll.head
             if applied_offset + 1 < head.log_start_offset:
                 return poll

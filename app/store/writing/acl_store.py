@@ -117,7 +117,8 @@ class FeedWriter:
             raise StoreUnavailableException("PostgreSQL rolled the update back; retry")
 
 
-_KEPT = "SELECT natural_key, id, created_offset FROM acl WHERE natural_key = ANY($1::bytea[])"
+_KEPT = """SELECT natural_key, id, created_offset, coalesce(expires_at <= $2, false) AS has_ended FROM acl
+WHERE natural_key = ANY($1::bytea[])"""
 
 
 class PostgresAclStore:
@@ -148,14 +149,18 @@ class PostgresBulkStore:
         self, acls: Mapping[bytes, BulkAcl], actor: str, known: KnownHistory, comment: str | None = None
     ) -> BatchOutcome:
         async with self._feed.transaction(known) as transaction:
-            rows = await transaction.connection.fetch(_KEPT, list(acls))
+            rows = await transaction.connection.fetch(_KEPT, list(acls), transaction.head.recorded_at)
             kept = {row["natural_key"]: (row["id"].bytes, row["created_offset"]) for row in rows}
             new = {key: each.stored for key, each in acls.items() if key not in kept}
             before = transaction.head.last_offset
             if new:
                 await _copy(transaction, new, actor, comment)
             created = range(before + 1, transaction.head.last_offset + 1)
-            again = CreateAcls([acls[key].acl for key in kept if acls[key].acl.says_terms], actor, None, comment)
+            # One that has ended is about to be removed, unless it is made again.
+            told = [
+                each["natural_key"] for each in rows if acls[each["natural_key"]].acl.says_terms or each["has_ended"]
+            ]
+            again = CreateAcls([acls[key].acl for key in told], actor, None, comment)
             changed = await _change(transaction, again) if again.acls else 0
         own = [offset for key, (acl_id, offset) in kept.items() if acl_id == acls[key].id.bytes]
         found = [offset for key, (acl_id, offset) in kept.items() if acl_id != acls[key].id.bytes]

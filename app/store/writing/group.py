@@ -20,6 +20,8 @@ from app.core.mutations import (
     CreatedAcl,
     DeleteAcls,
     DeleteAclsOutcome,
+    ExpireAcls,
+    ExpireAclsOutcome,
     Mutation,
     Outcome,
     guard_refusal,
@@ -34,7 +36,7 @@ from app.core.token import Token
 from app.store.engine import Connection
 from app.store.rows import ACL_COLUMNS, SLICE, acl_values, in_slices, insert_statement
 from app.store.writing.journal import LockedHead
-from app.store.writing.selection import select_matches
+from app.store.writing.selection import select_ended, select_matches
 
 T = TypeVar("T")
 
@@ -83,6 +85,8 @@ class Group:
             creates = []
             if isinstance(mutation, DeleteAcls):
                 outcomes.append(await self._delete(mutation))
+            elif isinstance(mutation, ExpireAcls):
+                outcomes.append(await self._expire(mutation))
             else:
                 outcomes.append(await self._alter(mutation))
         outcomes.extend(await self._create(creates))
@@ -153,7 +157,7 @@ class Group:
                     results.append(refusal)
                     continue
                 known = now.get(key) or there.get(key)
-                acl = new.over(known or StandardAcl(next(self._ids_to_come), new.binding))
+                acl = new.over(known or StandardAcl(next(self._ids_to_come), new.binding), self._head.recorded_at)
                 results.append(CreatedAcl(acl.id, created=known is None))
                 if acl is known:
                     continue
@@ -185,15 +189,23 @@ class Group:
             return InvalidRequestException(
                 f"Cannot remove more than {MAX_RECORDS_PER_USER_OP} acls in a single delete operation.",
             )
-        union = {acl.id: acl for found in matches for acl in found}
-        if union:
-            await self._connection.execute(_DELETE, list(union))
-        async for some in in_slices(list(union.values())):
+        await self._remove({acl.id: acl for found in matches for acl in found}, mutation)
+        return DeleteAclsOutcome(matches, None if mutation.guard is None else self._token())
+
+    async def _expire(self, mutation: ExpireAcls) -> ExpireAclsOutcome:
+        # INVARIANT: an ACL is there until this lock, so of several writers that find it ended one removes it.
+        ended = await select_ended(self._connection, self._head.recorded_at, mutation.at_most)
+        await self._remove({acl.id: acl for acl in ended}, mutation)
+        return ExpireAclsOutcome(len(ended))
+
+    async def _remove(self, acls: Mapping[UUID, StandardAcl], mutation: DeleteAcls | ExpireAcls) -> None:
+        if acls:
+            await self._connection.execute(_DELETE, list(acls))
+        async for some in in_slices(list(acls.values())):
             for acl in some:
                 frame = self._frame(self._next_offset(), acl, mutation)
                 self.drafts.append(RemoveAccessControlEntryRecord(*frame))
                 self.digest_change -= acl_digest(acl)
-        return DeleteAclsOutcome(matches, None if mutation.guard is None else self._token())
 
     async def _alter(self, mutation: AlterConfigs) -> AlterConfigsOutcome:
         # As in Kafka's controller, a property that has the value already makes no record.
@@ -214,7 +226,7 @@ class Group:
     def _refusal(self, mutation: CreateAcls | DeleteAcls) -> ApiException | None:
         return None if mutation.guard is None else guard_refusal(mutation.guard, self._token())
 
-    def _frame(self, offset: int, acl: StandardAcl, mutation: CreateAcls | DeleteAcls) -> _Frame:
+    def _frame(self, offset: int, acl: StandardAcl, mutation: CreateAcls | DeleteAcls | ExpireAcls) -> _Frame:
         return offset, 0, acl, self._head.recorded_at, mutation.actor, b"", mutation.comment
 
     def _token(self) -> Token:

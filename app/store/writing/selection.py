@@ -7,6 +7,7 @@ Filters of one shape (the same fields given) go as arrays into one statement.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 
 from app.core.kafka.bindings import StandardAcl
@@ -46,6 +47,9 @@ _CONDITIONS = {
     "operation": "a.operation = f.operation",
     "permission_type": "a.permission_type = f.permission_type",
 }
+
+_ENDED = f"""SELECT id, {", ".join((*BINDING_COLUMNS, *TERMS_COLUMNS))} FROM acl
+WHERE expires_at <= $1 ORDER BY expires_at, id LIMIT $2"""  # noqa: S608 - names of columns, declared in rows
 
 _INDEXED = frozenset({"resource_name", "covering", "principal"})  # conditions that an index serves
 
@@ -112,6 +116,11 @@ async def select_matches(
                 for row in found:
                     matches[row["n"]].append(acl_of(row))
     return matches
+
+
+async def select_ended(connection: Connection, now: datetime, at_most: int) -> list[StandardAcl]:
+    """Those that have ended by this time, which ended first, first."""
+    return [acl_of(row) for row in await connection.fetch(_ENDED, now, at_most)]
 
 
 def _with_types(wanted: AclBindingFilter) -> list[AclBindingFilter]:

@@ -1,13 +1,17 @@
 """ALLOWs end at their second on every replica, by the store's clock, whatever is away and whoever was frozen."""
 
 import asyncio
+from collections import Counter
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
 import pytest
 
 from app.core.kafka.bindings import AclBinding, NewAcl
-from app.core.mutations import CreateAcls
+from app.core.mutations import EXPIRY_ACTOR, CreateAcls, ExpireAcls
+from app.core.records import RemoveAccessControlEntryRecord
 from app.runtime.authorizer import Authorizer
 from app.runtime.deciding import at_one_offset
 from tests.fakes import FakeStore
@@ -166,3 +170,94 @@ async def test_a_store_that_says_no_time_lets_nothing_pass_that_ends() -> None:
         store.says_no_time = False
         await asyncio.sleep(2)
         assert [may_read(authorizer, each) for each in ("a", "b")] == [True, True]
+
+
+def removals(store: FakeStore) -> list[str]:
+    records = store.tables.records
+    return [
+        each.acl.binding.resource_name
+        for each in records
+        if isinstance(each, RemoveAccessControlEntryRecord) and each.actor == EXPIRY_ACTOR
+    ]
+
+
+@in_virtual_time
+async def test_what_has_ended_is_removed_within_a_second_or_so_a_deny_too() -> None:
+    store = FakeStore()
+    store.clock_ahead = timedelta(hours=1)
+    async with serving(store) as authorizer:
+        ends_at = create_for(store, 10, acl("a"), acl("b", allow=False))
+        store.commit([CreateAcls([NewAcl(acl("b"))], "User:root")])
+        await until(lambda: now() >= ends_at)
+        assert not may_read(authorizer, "b")
+        await until(lambda: removals(store) == ["a", "b"], within_s=1.5)
+        await until(lambda: may_read(authorizer, "b"), within_s=0.5)
+        assert authorizer.metrics.acls_expired == 2
+
+
+@in_virtual_time
+async def test_of_many_replicas_one_removes_it_and_few_try() -> None:
+    store = FakeStore()
+    options = replace(OPTIONS, jitter=Random(3).uniform)
+    async with AsyncExitStack() as stack:
+        replicas = [await stack.enter_async_context(serving(store, options)) for _ in range(10)]
+        for number in range(5):
+            create_for(store, 5, *[acl(f"{number}-{each}") for each in range(20)])
+            await asyncio.sleep(10)
+        assert len(removals(store)) == len(set(removals(store))) == 100
+        tries = sum(isinstance(each, ExpireAcls) for group in store.groups for each in group)
+        assert 5 <= tries <= 10
+        assert sum(each.metrics.acls_expired for each in replicas) == 100
+
+
+@in_virtual_time
+async def test_nothing_is_written_while_nothing_has_ended() -> None:
+    store = FakeStore()
+    async with serving(store):
+        create_for(store, 3_600, acl("a"))
+        await asyncio.sleep(3_000)
+        assert store.tries == 0
+
+
+@in_virtual_time
+async def test_many_are_removed_in_bounded_batches() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        create_for(store, 5, *[acl(f"t{n:04}") for n in range(2_500)])
+        await asyncio.sleep(8)
+        assert len(removals(store)) == 2_500
+        assert authorizer.image.acl_count == 0
+        lengths = Counter(each.tx_last for each in store.tables.records[2_500:])
+        assert max(lengths.values()) == 1_000
+
+
+@in_virtual_time
+async def test_a_store_that_is_away_has_its_removals_once_it_is_back() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        create_for(store, 5, acl("a"))
+        await until(lambda: may_read(authorizer, "a"))
+        store.hang("write")
+        await asyncio.sleep(60)
+        assert not may_read(authorizer, "a")
+        store.release("write")
+        await until(lambda: removals(store) == ["a"], within_s=40)
+        await until(lambda: authorizer.image.acl_count == 0)
+
+
+@in_virtual_time
+async def test_what_ends_is_counted_and_told_once_an_hour(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        create_for(store, 3 * 3_600, acl("a"), acl("b"))
+        create_for(store, 48 * 3_600, acl("c"))
+        store.commit([CreateAcls([NewAcl(acl("d"))], "User:root")])
+        await asyncio.sleep(2 * 3_600 + 60)
+        metrics = authorizer.metrics
+        assert (metrics.acls_with_end, metrics.acls_ending_within_a_day, metrics.acls_ended) == (3, 2, 0)
+        told = [each for each in caplog.records if each.message == "acls_end_within_a_day"]
+        assert [each.__dict__["acls"] for each in told] == [2, 2, 2]
+        store.hang("write")
+        await asyncio.sleep(2 * 3_600)
+        assert (metrics.acls_with_end, metrics.acls_ending_within_a_day, metrics.acls_ended) == (3, 0, 2)

@@ -1,0 +1,56 @@
+"""The image in use as of now: an ALLOW ends at its second by the store's time, whatever else is under way."""
+
+from collections.abc import Callable
+from datetime import datetime
+from math import inf
+
+from app.core.image import AuthorizerImage
+from app.core.store_time import StoreTime
+
+
+class PresentImage:
+    """Decisions read `image`, and nothing else gives them one. It is replaced in one step of the event loop."""
+
+    def __init__(self, image: AuthorizerImage, store_time: StoreTime, clock: Callable[[], float]) -> None:
+        self._image = image
+        self._store_time = store_time
+        self._clock = clock
+        self._ends_at: float | None = None
+        """When the next ALLOW ends, by `clock`."""
+
+    @property
+    def image(self) -> AuthorizerImage:
+        """Another object once an ALLOW of it has ended."""
+        # INVARIANT: the clock is looked at before each decision, so that a process that was frozen denies first.
+        if self._ends_at is not None and self._clock() >= self._ends_at:
+            self._move(self._image.index.ends.first or 0)
+        return self._image
+
+    def replace(self, image: AuthorizerImage) -> None:
+        # On one index the time never goes back: what has passed there is not looked for again.
+        self._image = image.as_of(self._image.now) if image.index is self._image.index else image
+        self._move()
+
+    def looked(self, store_time: datetime, asked_at: float) -> None:
+        """The store's clock, in an answer to a question that was asked when `clock` was `asked_at`."""
+        self._store_time.looked(store_time, asked_at)
+        if self._image.now == inf:
+            self._move()
+        self._find_next_end()
+
+    def next_end_s(self) -> float:
+        """Seconds until the next ALLOW ends, by `clock`."""
+        return inf if self._ends_at is None else self._ends_at - self._clock()
+
+    def _move(self, reached: float = 0.0) -> None:
+        """`reached` has passed by the clock, whatever rounding says."""
+        image, now = self._image, max(reached, self._store_time.at_most(self._clock()))
+        if now < inf:
+            now = max(now, image.now) if image.now < inf else now
+            image.index.ends.passed(now)
+        self._image = image.as_of(now)
+        self._find_next_end()
+
+    def _find_next_end(self) -> None:
+        first = self._image.index.ends.first
+        self._ends_at = None if first is None else self._store_time.clock_at(first)
