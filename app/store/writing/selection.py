@@ -48,8 +48,7 @@ _CONDITIONS = {
     "permission_type": "a.permission_type = f.permission_type",
 }
 
-_ENDED = f"""SELECT id, {", ".join((*BINDING_COLUMNS, *TERMS_COLUMNS))} FROM acl
-WHERE expires_at <= $1 ORDER BY expires_at, id LIMIT $2"""  # noqa: S608 - names of columns, declared in rows
+_ENDED = "SELECT * FROM acl WHERE expires_at <= $1 ORDER BY expires_at, id LIMIT $2"
 
 _INDEXED = frozenset({"resource_name", "covering", "principal"})  # conditions that an index serves
 
