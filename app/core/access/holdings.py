@@ -1,11 +1,11 @@
 """What rows of both who can and what can say: operations after DENYs, the ACLs behind them, and when they end."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from datetime import datetime
-from heapq import merge, nsmallest
+from heapq import merge
 from itertools import islice
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from app.core.explain.matching import listed
 from app.core.index.masks import DENY_SHIFT
@@ -30,35 +30,53 @@ class Listed:
     count: int = 0
 
 
+class First(Generic[T]):
+    """The first of many in an order, and their number; what is added costs little however many there are."""
+
+    def __init__(self, order: Callable[[T], tuple[object, ...]]) -> None:
+        self.count = 0
+        self._order = order
+        self._kept: list[T] = []
+
+    def add(self, one: T) -> None:
+        self.count += 1
+        self._kept.append(one)
+        if len(self._kept) > 2 * MAX_LISTED:
+            self._kept = self._first()
+
+    def listed(self, acl: Callable[[T], StandardAcl]) -> Listed:
+        return Listed(listed(map(acl, self._first()), MAX_LISTED, _MAX_TEXT), self.count)
+
+    def _first(self) -> list[T]:
+        return sorted(self._kept, key=self._order)[:MAX_LISTED]
+
+
 def after_denies(mask: int, operations: int) -> tuple[int, int]:
     """Of a packed mask the operations that are allowed after DENYs, and those that a DENY forbids."""
     denied = mask >> DENY_SHIFT & operations
     return mask & ~denied & operations, denied
 
 
-def first_listed(
-    found: Sequence[T], order: Callable[[T], tuple[object, ...]], acl: Callable[[T], StandardAcl]
-) -> Listed:
-    return Listed(listed(map(acl, nsmallest(MAX_LISTED, found, key=order)), MAX_LISTED, _MAX_TEXT), len(found))
+class Ends:
+    """When what ALLOWs give ends: an operation when the last ALLOW that gives it does."""
 
+    def __init__(self) -> None:
+        self._for_ever = 0
+        self._until: dict[datetime, int] = {}
 
-def first_end(operations: int, given: Iterable[tuple[int, datetime | None]]) -> datetime | None:
-    """When the first of the operations is lost, from what each ALLOW gives and its end; None: none of them ends.
-
-    An operation is lost when the last ALLOW that gives it ends.
-    """
-    ends: dict[datetime, int] = {}
-    left = operations
-    for bits, end in given:
+    def add(self, operations: int, end: datetime | None) -> None:
         if end is None:
-            left &= ~bits
+            self._for_ever |= operations
         else:
-            ends[end] = ends.get(end, 0) | bits
-    first = None
-    for end in sorted(ends, reverse=True):
-        if ends[end] & left:
-            first, left = end, left & ~ends[end]
-    return first
+            self._until[end] = self._until.get(end, 0) | operations
+
+    def first(self, operations: int) -> datetime | None:
+        """When the first of these is lost; None: never."""
+        left, first = operations & ~self._for_ever, None
+        for end in sorted(self._until, reverse=True):
+            if self._until[end] & left:
+                first, left = end, left & ~self._until[end]
+        return first
 
 
 def sorted_in_steps(texts: Collection[str]) -> Generator[None, None, list[str]]:

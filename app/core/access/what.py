@@ -7,18 +7,20 @@ allowed if any row covers it and none of that row's DENYs does.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
-from app.core.access.holdings import Listed, first_end, first_listed, sorted_in_steps
+from app.core.access.holdings import Ends, First, Listed, sorted_in_steps
 from app.core.access.host_keys import NOBODY, client_key, host_key
 from app.core.access.regions import name_key
 from app.core.image import AuthorizerImage
+from app.core.index.denies import denies_of
 from app.core.index.search import search
-from app.core.index.table import SortKey, sort_key
-from app.core.kafka.bindings import AclBinding, StandardAcl
-from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
@@ -126,9 +128,7 @@ class WhatCan:
 
     def _in_order(self) -> Iterator[StandardAcl | None]:
         """The ALLOWs of all the principals together, in the order of the rows; None for a step."""
-        streams = [
-            _Stream(self._search(each, AclPermissionType.ALLOW, self._after)) for each in self._question.speaking
-        ]
+        streams = [_Stream(self._allows(each)) for each in self._question.speaking]
         while True:
             for stream in streams:
                 while not stream.acls and not stream.ended:
@@ -142,51 +142,54 @@ class WhatCan:
             if self._speaks(acl):
                 yield acl
 
-    def _search(
-        self, principal: str, permission: AclPermissionType, after: Place | None = None
-    ) -> Iterator[list[StandardAcl]]:
-        of_one = AclBindingFilter(
-            ResourceType.ANY, None, PatternType.ANY, principal, None, AclOperation.ANY, permission
-        )
-        behind: SortKey | None = None
-        if after is not None:
-            resource_type, name, pattern_type, host = after
-            behind = (resource_type, name, pattern_type, principal, host, _LAST_CODE, _LAST_CODE)
-        return search(self._index, of_one, behind)
+    def _allows(self, principal: str) -> Iterator[list[StandardAcl]]:
+        of_one = AclBindingFilter(principal=principal, permission_type=AclPermissionType.ALLOW)
+        if self._after is None:
+            return search(self._index, of_one)
+        resource_type, name, pattern_type, host = self._after
+        return search(self._index, of_one, (resource_type, name, pattern_type, principal, host, _LAST_CODE, _LAST_CODE))
 
     def _collect_denies(self) -> Iterator[None]:
         for principal in self._question.speaking:
-            node = self._index.principal(principal)
-            if node is None or not any(types is not None and types.may_deny for types in node.types):
-                continue
-            for some in self._search(principal, AclPermissionType.DENY):
-                for acl in some:
-                    if self._speaks(acl):
-                        b = acl.binding
-                        on_pattern = self._denies[b.resource_type].setdefault(
-                            name_key(b.pattern_type, b.resource_name), {}
-                        )
-                        on_pattern.setdefault(host_key(b.host), []).append(acl)
-                yield
+            for number, acl in enumerate(denies_of(self._index, principal), 1):
+                if acl is not None and self._speaks(acl):
+                    b = acl.binding
+                    on_pattern = self._denies[b.resource_type].setdefault(name_key(b.pattern_type, b.resource_name), {})
+                    on_pattern.setdefault(host_key(b.host), []).append(acl)
+                if acl is None or not number % _STEP:
+                    yield
         for resource_type, by_name in self._denies.items():
             self._denied_names[resource_type] = yield from sorted_in_steps(by_name)
             self._denied_lengths[resource_type] = sorted(set(map(len, by_name)))
 
     def _add_row(self, allows: list[StandardAcl]) -> Iterator[None]:
         b = allows[0].binding
-        allowed = _together(ALLOW_MASK, allows) & to_bit_field(supported_operations(b.resource_type))
-        whole: list[StandardAcl] = []
-        part: list[StandardAcl] = []
-        for acl, is_whole in self._denies_about(b):
-            if acl is None:
+        allowed = 0
+        found, ends = First(_order), Ends()
+        for acl in allows:
+            gives = ALLOW_MASK[acl.binding.operation]
+            allowed |= gives
+            found.add(acl)
+            ends.add(gives, acl.expires_at)
+        allowed &= to_bit_field(supported_operations(b.resource_type))
+        name, host = name_key(b.pattern_type, b.resource_name), host_key(b.host)
+        operations, crossing, cut_out = allowed, list[StandardAcl](), First(_order)
+        for deny, is_for_all in self._denies_on(b.resource_type, self._wider_names(b.resource_type, name), host):
+            if deny is None:
                 yield
-            elif DENY_MASK[acl.binding.operation] & allowed:
-                (whole if is_whole else part).append(acl)
-        operations = allowed & ~_together(DENY_MASK, whole)
-        part = [each for each in part if DENY_MASK[each.binding.operation] & operations]
+            elif not is_for_all:
+                crossing.append(deny)
+            elif DENY_MASK[deny.binding.operation] & allowed:
+                operations &= ~DENY_MASK[deny.binding.operation]
+                found.add(deny)
+        narrower = self._denies_on(b.resource_type, self._narrower_names(b.resource_type, name), host)
+        for number, (deny, _) in enumerate(chain(((each, False) for each in crossing), narrower), 1):
+            if deny is not None and DENY_MASK[deny.binding.operation] & operations:
+                cut_out.add(deny)
+            if deny is None or not number % _STEP:
+                yield
         self.done = self._place(allows[0])
         if allowed:
-            ends = [(ALLOW_MASK[each.binding.operation], each.expires_at) for each in allows]
             row = Holding(
                 resource_type=b.resource_type,
                 pattern_type=b.pattern_type,
@@ -194,35 +197,36 @@ class WhatCan:
                 host=b.host if self._question.address is None else self._question.address.text,
                 operations=operations,
                 denied=allowed & ~operations,
-                listed=first_listed([*whole, *allows], _order, _itself),
-                cut_out=first_listed(part, _order, _itself),
-                ends_at=first_end(operations, ends),
+                listed=found.listed(_itself),
+                cut_out=cut_out.listed(_itself),
+                ends_at=ends.first(operations),
             )
             self.rows.append(row)
         yield
 
-    def _denies_about(self, b: AclBinding) -> Iterator[tuple[StandardAcl | None, bool]]:
-        """The DENYs for any of the names and hosts of an ALLOW, and whether for all of them; None for a step."""
-        by_name = self._denies.get(b.resource_type)
-        if by_name is None:
-            return
-        name, host, looked = name_key(b.pattern_type, b.resource_name), host_key(b.host), 0
-        for denied in self._denied_names_about(b.resource_type, name):
-            is_wider = name.startswith(denied)
-            for key, acls in by_name[denied].items():
-                # The DENYs of one client's question are all for its host.
+    def _denies_on(
+        self, resource_type: ResourceType, names: Iterable[str], host: str
+    ) -> Iterator[tuple[StandardAcl | None, bool]]:
+        """The DENYs on these names for any client of the host, and whether for all of them; None for a step."""
+        looked = 0
+        for name in names:
+            for key, acls in self._denies[resource_type][name].items():
+                # All DENYs that were collected are for the one client, if the question is about one.
                 is_for_all = self._client is not None or host.startswith(key)
                 if is_for_all or key.startswith(host):
-                    yield from ((acl, is_wider and is_for_all) for acl in acls)
+                    yield from ((acl, is_for_all) for acl in acls)
                 looked += 1
                 if not looked % _STEP:
                     yield None, False
 
-    def _denied_names_about(self, resource_type: ResourceType, name: str) -> Iterator[str]:
-        by_name, names = self._denies[resource_type], self._denied_names[resource_type]
-        for length in self._denied_lengths[resource_type]:
+    def _wider_names(self, resource_type: ResourceType, name: str) -> Iterator[str]:
+        by_name = self._denies.get(resource_type, {})
+        for length in self._denied_lengths.get(resource_type, ()):
             if length <= len(name) and name[:length] in by_name:
                 yield name[:length]
+
+    def _narrower_names(self, resource_type: ResourceType, name: str) -> Iterator[str]:
+        names = self._denied_names.get(resource_type, [])
         for at in range(bisect_left(names, name), len(names)):
             if not names[at].startswith(name):
                 return
@@ -242,13 +246,6 @@ class _Stream:
         some = next(self._found, None)
         self.ended = some is None
         self.acls = [] if some is None else some[::-1]
-
-
-def _together(masks: Sequence[int], acls: list[StandardAcl]) -> int:
-    found = 0
-    for acl in acls:
-        found |= masks[acl.binding.operation]
-    return found
 
 
 def _order(acl: StandardAcl) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from app.core.access.holdings import Listed, after_denies, first_end, first_listed, sorted_in_steps
+from app.core.access.holdings import Ends, First, Listed, after_denies, sorted_in_steps
 from app.core.access.host_keys import END, NOBODY, addresses_in, client_key, host_key
 from app.core.image import AuthorizerImage
 from app.core.index.holders import Holders, RankedRow
@@ -133,34 +133,38 @@ class WhoCan:
         found = yield from self._regions(own, everyone)
         for number, region in enumerate(found, 1):
             if (after is None or region.key > after) and self._is_told(region, own):
-                self.rows.append(self._row(principal, region, own, everyone))
-                self.done = principal, region.key
+                yield from self._add_row(principal, region, own, everyone)
                 yield
             elif not number % _STEP:
                 yield
         self.done = principal, None
 
     def _hosts_of(self, principal: str) -> Generator[None, None, _Hosts]:
-        table, wanted, client = self._table, self._wanted, self._client
         hosts: _Hosts = {}
-        rows = yield from self._holders.rows_of(principal)
-        for number, ranked in enumerate(rows, 1):
-            row = ranked[1]
-            codes = table.codes[row]
-            mask = PACKED_MASKS[operation_in(codes), permission_type_in(codes)] & wanted
-            if mask:
-                text = table.hosts[row]
-                key = host_key(text)
-                if key != NOBODY and (client is None or client.startswith(key)):
-                    host = hosts.get(key)
-                    if host is None:
-                        host = hosts[key] = _Host(text)
-                    host.text = min(host.text, text)
-                    host.mask |= mask
-                    host.rows.append(ranked)
-            if not number % _STEP:
+        looked = 0
+        for some in self._holders.rows_of(principal):
+            for ranked in some:
+                self._put(hosts, ranked)
+            looked += 1 + len(some)
+            if looked >= _STEP:
+                looked = 0
                 yield
         return hosts
+
+    def _put(self, hosts: _Hosts, ranked: RankedRow) -> None:
+        mask = self._mask(ranked[1]) & self._wanted
+        if not mask:
+            return
+        text = self._table.hosts[ranked[1]]
+        key = host_key(text)
+        if key == NOBODY or not (self._client is None or self._client.startswith(key)):
+            return
+        host = hosts.get(key)
+        if host is None:
+            host = hosts[key] = _Host(text)
+        host.text = min(host.text, text)
+        host.mask |= mask
+        host.rows.append(ranked)
 
     def _regions(self, own: _Hosts, everyone: _Hosts) -> Generator[None, None, Sequence[_Region]]:
         found: list[_Region] = []
@@ -195,20 +199,21 @@ class WhoCan:
     def _answer(self, region: _Region) -> tuple[int, int]:
         return after_denies(region.mask, self._question.operations)
 
-    def _row(self, principal: str, region: _Region, own: _Hosts, everyone: _Hosts) -> Holder:
+    def _add_row(self, principal: str, region: _Region, own: _Hosts, everyone: _Hosts) -> Iterator[None]:
         operations, denied = self._answer(region)
         speaking = operations | denied << DENY_SHIFT
-        found: list[_Found] = []
-        at: _Region | None = region
-        while at is not None:
-            for is_shared, hosts in enumerate((own, everyone)):
-                rows = hosts[at.key].rows if at.key in hosts else ()
-                found += [(row, rank, is_shared) for rank, row in rows if self._mask(row) & speaking]
-            at = at.parent
-        table, host = self._table, own.get(region.key) or everyone[region.key]
-        ends = self._ends_of([row for row, *_ in found], operations)
-        acls = first_listed(found, self._order, lambda each: table.acl(each[0]))
-        return Holder(principal, host.text, operations, denied, acls, ends, region.key)
+        found, ends, table = First(self._order), Ends(), self._table
+        for number, each in enumerate(_speaking(region, own, everyone), 1):
+            mask = self._mask(each[0]) & speaking
+            if mask:
+                found.add(each)
+                if self._has_terms:
+                    ends.add(mask, table.acl(each[0]).expires_at)
+            if not number % _STEP:
+                yield
+        host, acls = own.get(region.key) or everyone[region.key], found.listed(lambda each: table.acl(each[0]))
+        self.rows.append(Holder(principal, host.text, operations, denied, acls, ends.first(operations), region.key))
+        self.done = principal, region.key
 
     def _mask(self, row: int) -> int:
         codes = self._table.codes[row]
@@ -219,8 +224,11 @@ class WhoCan:
         is_allow = permission_type_in(self._table.codes[row]) != _DENY
         return is_allow, rank, is_shared, self._table.key(row)
 
-    def _ends_of(self, rows: list[int], operations: int) -> datetime | None:
-        if not self._has_terms:
-            return None
-        acls = map(self._table.acl, rows)
-        return first_end(operations, [(self._mask(row), acl.expires_at) for row, acl in zip(rows, acls, strict=True)])
+
+def _speaking(region: _Region, own: _Hosts, everyone: _Hosts) -> Iterator[_Found]:
+    at: _Region | None = region
+    while at is not None:
+        for is_shared, hosts in enumerate((own, everyone)):
+            if at.key in hosts:
+                yield from ((row, rank, is_shared) for rank, row in hosts[at.key].rows)
+        at = at.parent

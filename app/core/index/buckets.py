@@ -75,6 +75,15 @@ def rows_of(bucket: Bucket | None, principal: str, table: AclTable) -> list[int]
     return [row for row in unpack(bucket or b"") if table.principals[row] == principal]
 
 
+def packs_of(bucket: Bucket, principal: str, table: AclTable) -> Iterator[list[int]]:
+    """The same in lists of some dozens, which may be taken one by one while the bucket stays as it is."""
+    if not isinstance(bucket, HotBucket):
+        yield rows_of(bucket, principal, table)
+        return
+    rows = bucket.by_principal.get(principal, b"")
+    yield from map(unpack, (rows,) if isinstance(rows, bytes) else rows.values())
+
+
 def rows_at(bucket: Bucket | None, principal: str, host: str, table: AclTable) -> list[int]:
     """The rows of this principal with this host in the bucket: some dozens at most, by operation and permission."""
     if isinstance(bucket, HotBucket):

@@ -5,13 +5,12 @@ Rows of the table are held from step to step, so take none after a change of the
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
-from app.core.index.buckets import Bucket, HotBucket, unpack
+from app.core.index.buckets import Bucket, HotBucket, packs_of, unpack
 from app.core.index.tree import AclIndex
 from app.core.kafka.codes import WILDCARD
 
-_STEP = 100
 _CHUNK = 64
 
 RankedRow = tuple[int, int]
@@ -70,19 +69,11 @@ class Holders:
             yield ready
             last, including = ready[-1], False
 
-    def rows_of(self, principal: str) -> Generator[None, None, list[RankedRow]]:
-        found = list(self._cold.get(principal, ()))
-        looked = 0
+    def rows_of(self, principal: str) -> Iterator[list[RankedRow]]:
+        yield self._cold.get(principal, [])
         for rank, bucket in self._hot:
-            rows = bucket.by_principal.get(principal)
-            if rows is None:
-                continue
-            for pack in (rows,) if isinstance(rows, bytes) else rows.values():
-                found += [(rank, row) for row in unpack(pack)]
-                looked += 1
-                if not looked % _STEP:
-                    yield
-        return found
+            for rows in packs_of(bucket, principal, self._index.table):
+                yield [(rank, row) for row in rows]
 
     def _covering(self) -> Iterator[Bucket]:
         """The rows on each pattern that covers the resource, most specific first."""

@@ -1,0 +1,45 @@
+"""The DENYs of one principal, which most have few of or none: found by its compiled entries."""
+
+from collections.abc import Iterator
+
+from app.core.index.buckets import packs_of
+from app.core.index.masks import ANY_DENIED, HostMasks
+from app.core.index.packing import permission_type_in
+from app.core.index.tree import AclIndex, TypeNode
+from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.codes import AclPermissionType, PatternType
+
+_STEP = 1_000
+_DENY = int(AclPermissionType.DENY)
+_PATTERNS = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
+
+
+def denies_of(index: AclIndex, principal: str) -> Iterator[StandardAcl | None]:
+    """Every DENY of this very principal, in no order; None stands for a step.
+
+    INVARIANT: nothing is taken after a change of the image.
+    """
+    table, node = index.table, index.principal(principal)
+    if node is None:
+        return
+    for resource_type, types in enumerate(node.types):
+        names = index.types[resource_type]
+        if types is None or names is None or not types.may_deny:
+            continue
+        for pattern_type, name in _denied_patterns(types):
+            bucket = None if name is None else names.buckets(pattern_type).get(name)
+            for rows in () if bucket is None else packs_of(bucket, principal, table):
+                yield from (table.acl(at) for at in rows if permission_type_in(table.codes[at]) == _DENY)
+            yield None
+
+
+def _denied_patterns(types: TypeNode) -> Iterator[tuple[int, str | None]]:
+    """Patterns that may have a DENY on them; None for a step."""
+    looked = 0
+    for pattern_type in _PATTERNS:
+        for name, entry in types.entries(pattern_type).items():
+            looked += 1
+            if isinstance(entry, HostMasks) or entry & ANY_DENIED:
+                yield pattern_type, name
+            elif not looked % _STEP:
+                yield pattern_type, None
