@@ -1,18 +1,21 @@
 """Random changes of ACLs, and what the access diff says about each point of a grid of requests."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import product
 from random import Random
 
 from app.core.access.diff import AccessChange, AccessDiff
 from app.core.authorize import Authorization
+from app.core.image import AuthorizerImage
 from app.core.index.masks import host_matches
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from tests.images import image_of, numbered
+from tests.reference import Reference
 
 _NAMES = ("a", "ab", "abc", "abcd", "b", "*", "**", "*a", "h", "é", "!a", "😀", "kafka-cluster", "a:b,c|d\n")
 ASKED_NAMES = (*_NAMES, "", "abce", "ba", "A", "zz", "abx", "*b", "x", "kafka")
@@ -38,6 +41,9 @@ ASKED_OPERATIONS = (
 )
 _TYPES = (ResourceType.TOPIC, ResourceType.TOPIC, ResourceType.TOPIC, ResourceType.GROUP)
 _PERMISSIONS = (AclPermissionType.ALLOW, AclPermissionType.ALLOW, AclPermissionType.DENY)
+
+NOW = 1_700_000_000.0
+"""Some ACLs of a random store end before this time, some after it."""
 
 Flip = bool | None
 """True: gained, False: lost, None: neither."""
@@ -73,6 +79,22 @@ def random_acl(drawn: Random) -> AclBinding:
         drawn.choice(_OPERATIONS),
         drawn.choice(_PERMISSIONS),
     )
+
+
+def random_store(drawn: Random, config: AuthorizerConfig) -> tuple[AuthorizerImage, Reference]:
+    """Some ACLs as of `NOW`, compiled and for a plain scan."""
+    bindings = (random_acl(drawn) for _ in range(drawn.choice((0, 3, 10, 40))))
+    ends = {second: datetime.fromtimestamp(NOW + second, UTC) for second in (-1, 0, 1)}
+    acls = [replace(each, expires_at=ends.get(drawn.randrange(-1, 9))) for each in numbered(bindings)]
+    ended = [each.binding for each in acls if _has_ended(each)]
+    alive = [each.binding for each in acls if not _has_ended(each)]
+    scan = Reference(alive, config.super_users, config.allow_everyone_if_no_acl_found, ended=ended)
+    return image_of(acls, config).as_of(NOW), scan
+
+
+def _has_ended(acl: StandardAcl) -> bool:
+    is_allow = acl.binding.permission_type is AclPermissionType.ALLOW
+    return is_allow and acl.expires_at is not None and acl.expires_at.timestamp() <= NOW
 
 
 def random_change(seed: int) -> Change:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
 from typing import Generic, TypeVar
@@ -62,21 +62,22 @@ class Ends:
 
     def __init__(self) -> None:
         self._for_ever = 0
-        self._until: dict[datetime, int] = {}
+        self._until: dict[int, int] = {}
 
-    def add(self, operations: int, end: datetime | None) -> None:
-        if end is None:
+    def add(self, operations: int, ends_at: int | None) -> None:
+        """`ends_at` is in seconds since 1970."""
+        if ends_at is None:
             self._for_ever |= operations
         else:
-            self._until[end] = self._until.get(end, 0) | operations
+            self._until[ends_at] = self._until.get(ends_at, 0) | operations
 
     def first(self, operations: int) -> datetime | None:
         """When the first of these is lost; None: never."""
         left, first = operations & ~self._for_ever, None
-        for end in sorted(self._until, reverse=True):
-            if self._until[end] & left:
-                first, left = end, left & ~self._until[end]
-        return first
+        for ends_at in sorted(self._until, reverse=True):
+            if self._until[ends_at] & left:
+                first, left = ends_at, left & ~self._until[ends_at]
+        return None if first is None else datetime.fromtimestamp(first, UTC)
 
 
 def sorted_in_steps(texts: Collection[str]) -> Generator[None, None, list[str]]:

@@ -15,6 +15,7 @@ from itertools import chain
 from app.core.access.holdings import Ends, First, Listed, sorted_in_steps
 from app.core.access.host_keys import NOBODY, client_key, host_key
 from app.core.access.regions import name_key
+from app.core.digest import seconds_of
 from app.core.image import AuthorizerImage
 from app.core.index.denies import denies_of
 from app.core.index.search import search
@@ -86,6 +87,7 @@ class WhatCan:
         self.is_super_user = question.principal in image.config.super_users
         """Then there are no rows: it may do everything, whatever ACLs say."""
         self._index = image.index
+        self._now = image.now
         self._question = question
         self._client = None if question.address is None else client_key(question.address)
         self._after = after
@@ -123,6 +125,9 @@ class WhatCan:
         )
 
     def _speaks(self, acl: StandardAcl) -> bool:
+        ends_at = _ends_at(acl)
+        if ends_at is not None and ends_at <= self._now:
+            return False
         key = host_key(acl.binding.host)
         return key != NOBODY and (self._client is None or self._client.startswith(key))
 
@@ -170,7 +175,7 @@ class WhatCan:
             gives = ALLOW_MASK[acl.binding.operation]
             allowed |= gives
             found.add(acl)
-            ends.add(gives, acl.expires_at)
+            ends.add(gives, _ends_at(acl))
         allowed &= to_bit_field(supported_operations(b.resource_type))
         name, host = name_key(b.pattern_type, b.resource_name), host_key(b.host)
         operations, crossing, cut_out = allowed, list[StandardAcl](), First(_order)
@@ -246,6 +251,12 @@ class _Stream:
         some = next(self._found, None)
         self.ended = some is None
         self.acls = [] if some is None else some[::-1]
+
+
+def _ends_at(acl: StandardAcl) -> int | None:
+    """The second since 1970 at which an ALLOW ends; a DENY holds until its removal comes."""
+    is_allow = acl.binding.permission_type is AclPermissionType.ALLOW
+    return seconds_of(acl.expires_at) if is_allow and acl.expires_at is not None else None
 
 
 def _order(acl: StandardAcl) -> tuple[object, ...]:

@@ -44,8 +44,8 @@ class WhoQuestion:
 class Holder:
     """What a principal's clients can do from a host, but for those of a narrower host that has a row of its own.
 
-    `denied` are operations that a DENY forbids. `listed` are the ACLs that give and deny them: DENYs before ALLOWs,
-    the most specific pattern first. `ends_at` is when the first of the operations is lost.
+    `denied` are operations that a DENY forbids. `listed` are the ACLs that speak of the operations asked about there:
+    DENYs before ALLOWs, the most specific pattern first. `ends_at` is when the first of the operations is lost.
     """
 
     principal: str
@@ -100,7 +100,8 @@ class WhoCan:
         self._is_open = image.config.allow_everyone_if_no_acl_found
         self._super_users = image.config.super_users
         self._table = image.index.table
-        self._has_terms = len(image.index.table.terms) > 0
+        self._ends = image.index.table.ends if len(image.index.table.ends) else None
+        self._now = image.now
         self._holders = Holders(image.index, question.resource_type, question.resource_name)
         self._everyone: _Hosts = {}
 
@@ -201,14 +202,10 @@ class WhoCan:
 
     def _add_row(self, principal: str, region: _Region, own: _Hosts, everyone: _Hosts) -> Iterator[None]:
         operations, denied = self._answer(region)
-        speaking = operations | denied << DENY_SHIFT
         found, ends, table = First(self._order), Ends(), self._table
         for number, each in enumerate(_speaking(region, own, everyone), 1):
-            mask = self._mask(each[0]) & speaking
-            if mask:
-                found.add(each)
-                if self._has_terms:
-                    ends.add(mask, table.acl(each[0]).expires_at)
+            found.add(each)
+            ends.add(self._mask(each[0]), None if self._ends is None else self._ends.get(each[0]))
             if not number % _STEP:
                 yield
         host, acls = own.get(region.key) or everyone[region.key], found.listed(lambda each: table.acl(each[0]))
@@ -216,6 +213,10 @@ class WhoCan:
         self.done = principal, region.key
 
     def _mask(self, row: int) -> int:
+        """What the ACL says; nothing if it has ended, though its removal has not come yet."""
+        ends_at = None if self._ends is None else self._ends.get(row)
+        if ends_at is not None and ends_at <= self._now:
+            return 0
         codes = self._table.codes[row]
         return PACKED_MASKS[operation_in(codes), permission_type_in(codes)]
 

@@ -67,7 +67,10 @@ class WhoCanRow(Reply):
     expires_at: Ends
     acls: Annotated[
         list[Acl],
-        doc(f"The ACLs that deny and allow it: DENYs first, the most specific pattern first; {MAX_LISTED} at most."),
+        doc(
+            "The ACLs of the principal and of `User:*` that speak of the operations there: DENYs first, the most "
+            f"specific pattern first; {MAX_LISTED} at most."
+        ),
     ]
     acl_count: Count
 

@@ -9,11 +9,10 @@ from app.core.image import AuthorizerImage
 from app.core.index.masks import host_matches
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.operations import DENY_MASK, supported_operations
-from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_PRINCIPALS, random_acl
-from tests.images import image_of, numbered
-from tests.reference import Reference
+from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_PRINCIPALS, random_store
 
 SEEDS = 8
 MANY_SEEDS = 200
@@ -67,8 +66,7 @@ def questions_asked(seed: int) -> int:
     """How many were asked of a random store, and answered alike."""
     count = 0
     drawn = Random(seed)
-    acls = numbered(random_acl(drawn) for _ in range(drawn.choice((0, 3, 10, 40))))
-    image, scan = image_of(acls), Reference([acl.binding for acl in acls])
+    image, scan = random_store(drawn, AuthorizerConfig())
     names = drawn.sample(ASKED_NAMES, 6)
     for principal in ASKED_PRINCIPALS:
         rows = rows_of(image, principal)
