@@ -68,7 +68,7 @@ async def test_who_can_of_one_operation_and_one_client(service: Service) -> None
     await service.grant(ACLS)
     assert who_told(await ask(service, "/v1/who-can", operations=["WRITE"])) == ["User:alice 10.0.0.0/8 +WRITE - 1"]
     found = await ask(service, "/v1/who-can", operations=["READ"], host="10.1.2.3")
-    assert who_told(found) == ["User:alice 10.1.0.0/16 + -READ 1", "User:bob * + -READ 1"]
+    assert who_told(found) == ["User:alice 10.1.0.0/16 + -READ 2", "User:bob * + -READ 1"]
 
 
 async def test_what_can_tells_patterns_and_what_denies_cut_out(service: Service) -> None:
