@@ -1,10 +1,8 @@
 """What a job is, and what it works with."""
 
 import argparse
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +12,6 @@ from app.pipeline.access.effective import not_effective_at
 from app.pipeline.history.decision_log import nothing_ingested
 from app.pipeline.history.export import nothing_exported
 from app.pipeline.history.snapshot import wanted_snapshot
-from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import HomeLock, NoLock
 from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
@@ -47,7 +44,7 @@ class LocalHome:
         return wanted_snapshot(str(self.root), self._offsets("snapshots"), offset)
 
     def decisions(self) -> None:
-        if not any(self._documents("decisions/manifests", "batch=")):
+        if not self._documents("decisions/manifests/batch=*"):
             raise nothing_ingested(str(self.root))
 
     def effective(self, offset: int) -> None:
@@ -55,29 +52,16 @@ class LocalHome:
             raise not_effective_at(offset)
 
     def export(self) -> None:
-        begun = chain(self._documents("export/manifests", "batch="), self._documents("export", "base", "manifest"))
-        if not any(begun):
+        if not (self._documents("export/manifests/batch=*") or self._documents("export/base/manifest")):
             raise nothing_exported(str(self.root))
 
     def _offsets(self, room: str) -> set[int]:
-        names = (name.removeprefix("offset=") for name in self._documents(room, "offset=", "manifest"))
+        names = (each.parent.name.removeprefix("offset=") for each in self._documents(f"{room}/offset=*/manifest"))
         return {int(name) for name in names if name.isascii() and name.isdigit()}
 
-    def _documents(self, room: str, beginning: str, inside: str = "") -> Iterator[str]:
-        """The folders with this beginning that hold a document as `write_document` leaves it."""
-        for name in self._names(self.root / room):
-            if name.startswith(beginning):
-                there = self._names(self.root / room / name / inside)
-                if any(each.startswith("part-") for each in there):
-                    yield name
-
-    def _names(self, folder: Path) -> list[str]:
-        try:
-            return os.listdir(folder)  # noqa: PTH208 - only the names are needed
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise PipelineError(f"--home: `{folder}`: {error.strerror}; let this user read it") from None
+    def _documents(self, pattern: str) -> set[Path]:
+        """The folders that hold a document as `write_document` leaves it."""
+        return {part.parent for part in self.root.glob(f"{pattern}/part-*")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,9 @@ def _check_home(home: Path, *, writes: bool) -> None:
         mode = _mode("--home", there)
     if not stat.S_ISDIR(mode):
         raise PipelineError(f"--home: `{home}` can't be a folder, for `{there}` is none; name another one")
-    if writes and not os.access(there, os.W_OK | os.X_OK):
-        raise PipelineError(f"--home: `{there}` is closed to this user; name a folder that can be written")
+    needed = os.R_OK | os.X_OK | (os.W_OK if writes else 0)
+    if not os.access(there, needed):
+        raise PipelineError(f"--home: `{there}` is closed to this user; name a folder that can be read and written")
 
 
 def _mode(flag: str, path: Path) -> int | None:
