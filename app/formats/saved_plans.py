@@ -11,6 +11,7 @@ from app.core.kafka.bindings import NO_TERMS, AclBinding, AclTerms, NewAcl
 from app.core.kafka.errors import InvalidRequestException
 from app.core.token import Token
 from app.formats.acl_entries import acl_of
+from app.formats.delete_bodies import unique_keys
 
 VERSION = 2
 COUNTS = ("unchanged", "left_alone", "prunable")
@@ -81,7 +82,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 def parse_saved_plan(raw: bytes) -> SavedPlan | None:
     try:
-        return _plan(msgspec.convert(json.loads(raw, object_pairs_hook=_object), _File))
+        return _plan(msgspec.convert(json.loads(raw, object_pairs_hook=unique_keys), _File))
     except (ValueError, KeyError, RecursionError, InvalidRequestException, msgspec.ValidationError):
         return None
 
@@ -96,13 +97,6 @@ def _plan(file: _File) -> SavedPlan:
     prune, token = file.prune, str(Token.parse(file.token))
     counts = (getattr(file, name) for name in COUNTS)
     return SavedPlan(file.url, token, prune.wanted, prune.principals, prune.prefixes, create, change, delete, *counts)
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError
-    return found
 
 
 def _acl(acl: _Acl, terms: _Terms | None = None) -> NewAcl:

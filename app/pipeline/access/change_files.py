@@ -4,20 +4,17 @@ Only the driver loads this module: the packages that `app.formats` needs may be 
 """
 
 import io
-import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.filters import AclBindingFilter
-from app.core.kafka.validation import validate_filter
 from app.formats.arguments import one_line
-from app.formats.json_walk import Pairs, load_pairs
+from app.formats.delete_bodies import parse_delete_body
 from app.formats.registry import AclFormat, format_named, read_entries, unrecognised
 from app.formats.saved_plans import is_saved_plan, parse_saved_plan
-from app.pipeline.access.answers import CODES
 from app.pipeline.access.changes import Candidate, FilterSet, Step
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
@@ -26,7 +23,6 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_BINDINGS = 1_000_000
 """In one file. The whole change goes to every task."""
 
-_MAX_SHOWN = 100
 _PROBLEMS_SHOWN = 5
 _HEAD_BYTES = 64 * 1024
 _CREATE_ACLS = "klamm"
@@ -36,8 +32,7 @@ _CREATE_ACLS = "klamm"
 def read_candidate(files: Sequence[tuple[str, str]], format_name: str | None = None) -> Candidate:
     """The change in these files: pairs of `create` or `delete` and a path, in order.
 
-    Raises PipelineError with the file and the line, or the JSON pointer, of what can't be read and of what the service
-    would refuse.
+    Raises PipelineError with the file and the place in it of what can't be read and of what the service would refuse.
     """
     return Candidate([step for kind, path in files for step in _steps(kind, path, format_name)])
 
@@ -120,65 +115,11 @@ def _saved_plan(path: str, raw: IO[bytes]) -> list[Step]:
 
 
 def _deleted(path: str, raw: IO[bytes]) -> Step:
-    body = _object("", _json(_whole(raw)))
-    for name, way_out in (
-        ("bindings", "give this file to --create"),
-        ("klamm_plan", "give a saved plan to --create, which takes what it deletes as well"),
-    ):
-        if name in body:
-            raise PipelineError(f"/{name}: {way_out}")
-    _refuse_unknown("", body, ("context", "filters", "timeout_ms"))
-    filters = body.get("filters")
-    if not isinstance(filters, list) or isinstance(filters, Pairs):
-        raise PipelineError("/filters: the field is missing or not a list")
-    return Step(path, filters=FilterSet([_filter(f"/filters/{number}", each) for number, each in enumerate(filters)]))
-
-
-def _filter(pointer: str, value: object) -> AclBindingFilter:
-    given = _object(pointer, value)
-    _refuse_unknown(pointer, given, BINDING_FIELDS)
-    fields = {name: each for name, each in given.items() if each is not None}
-    for name, text in fields.items():
-        if not isinstance(text, str):
-            raise PipelineError(f"{pointer}/{name}: the value is not text; write a string or null")
-        if (words := CODES.get(name)) is not None:
-            if text not in words.__members__:
-                raise PipelineError(
-                    f"{pointer}/{name}: `{text[:_MAX_SHOWN]}` is none of Kafka's words; send one of "
-                    f"{', '.join(words.__members__)}"
-                )
-            fields[name] = words[text]
-    acl_filter = AclBindingFilter(**fields)
-    refusal = validate_filter(acl_filter)
-    if refusal is not None:
-        raise PipelineError(f"{pointer}: {refusal.message}")
-    return acl_filter
-
-
-def _refuse_unknown(pointer: str, fields: dict[str, Any], known: Sequence[str]) -> None:
-    for name in fields:
-        if name not in known:
-            shown = name[:_MAX_SHOWN].replace("~", "~0").replace("/", "~1")
-            raise PipelineError(f"{pointer}/{shown}: there is no such field; remove it")
-
-
-def _object(pointer: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, Pairs):
-        raise PipelineError(f"{pointer or '/'}: not an object")
-    fields = dict(value)
-    if len(fields) != len(value):
-        names = [name for name, _ in value]
-        repeated = next(name for name in fields if names.count(name) > 1)
-        raise PipelineError(f"{pointer}/{repeated[:_MAX_SHOWN]}: the key comes more than once; send it once")
-    return fields
-
-
-def _json(raw: bytes) -> object:
+    text = _whole(raw)
+    if is_saved_plan(text):
+        raise PipelineError("give a saved plan to --create, which takes what it deletes as well")
     try:
-        return load_pairs(raw)
-    except UnicodeDecodeError:
-        raise PipelineError("not UTF-8; encode it as UTF-8") from None
-    except json.JSONDecodeError as fault:
-        raise PipelineError(f"not JSON: {fault.msg} (line {fault.lineno}, column {fault.colno})") from None
-    except (ValueError, RecursionError):
-        raise PipelineError("a number is too long, or it nests too deep") from None
+        return Step(path, filters=FilterSet(parse_delete_body(text)))
+    except ValueError as fault:
+        way_out = "; give ACLs to create to --create" if b'"bindings"' in text[:_HEAD_BYTES] else ""
+        raise PipelineError(f"{fault}{way_out}") from None
