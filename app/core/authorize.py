@@ -133,6 +133,10 @@ class Authorization:
         return _DEFAULT_DENY
 
     @property
+    def image(self) -> AuthorizerImage:
+        return self._image
+
+    @property
     def host(self) -> str:
         return self._address.text
 
@@ -207,11 +211,6 @@ class Authorization:
             found.append((everyone.principal, node))
         return found
 
-    def has_ended(self, row: int) -> bool:
-        """Whether it is an ALLOW that has ended, and whose removal has not come yet."""
-        ends_at = self._image.index.table.ends.get(row)
-        return ends_at is not None and ends_at <= self._address.asked_at
-
     def _rows_that_say(self, verdict: Verdict, operation: int, rows: list[int]) -> list[int]:
         table = self._image.index.table
         permission, covers = (_ALLOW, ALLOW_MASK) if verdict.allowed else (_DENY, DENY_MASK)
@@ -219,7 +218,7 @@ class Authorization:
         for row in rows:
             codes = table.codes[row]
             says = permission_type_in(codes) == permission and covers[operation_in(codes)] >> operation & 1
-            if says and not self.has_ended(row):
+            if says and not self._image.has_ended(row):
                 found.append(row)
         return found
 

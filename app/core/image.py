@@ -103,6 +103,11 @@ class AuthorizerImage:
             asker = self._askers[address.text] = replace(address, asked_at=self.now)
         return asker
 
+    def has_ended(self, row: int) -> bool:
+        """Whether the table's row is an ALLOW that has ended, and whose removal has not come yet."""
+        ends_at = self.index.table.ends.get(row)
+        return ends_at is not None and ends_at <= self.now
+
     def apply(self, transaction: Sequence[Record]) -> "AuthorizerImage":
         """The image after one whole transaction of the feed. The index is changed in place.
 

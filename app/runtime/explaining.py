@@ -6,7 +6,6 @@ from app.core.authorize import Authorization
 from app.core.explain.misses import Question
 from app.core.explain.near_misses import NearMiss
 from app.core.explain.why import Explaining, Explanation, near_misses_of
-from app.core.image import AuthorizerImage
 from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.core.kafka.errors import OffsetNotAvailableException
 from app.core.token import Token
@@ -38,10 +37,10 @@ async def explain_all(
         await pace.breathe()
 
     def steps() -> Generator[None, None, list[Explaining]]:
-        image, found = loader.image, list[Explaining]()
+        found = list[Explaining]()
         for question, each in zip(questions, near, strict=True):
             yield
-            found.append(_explaining(image, permission(), question, each))
+            found.append(_explaining(permission(), question, each))
             yield from found[-1].steps()
         return found
 
@@ -76,12 +75,10 @@ async def _near_misses(loader: Loader, question: Question, permission: Permissio
             return search.found()
 
 
-def _explaining(
-    image: AuthorizerImage, rights: tuple[Authorization, bool], question: Question, near: Sequence[NearMiss]
-) -> Explaining:
+def _explaining(rights: tuple[Authorization, bool], question: Question, near: Sequence[NearMiss]) -> Explaining:
     authorization, of_others = rights
     # INVARIANT: the asker sees what it may see at the offset of the answer, whatever it might when it was searched.
     if not of_others:
         seen = (question.principal, WILDCARD_PRINCIPAL)
         near = [each for each in near if each.acl.binding.principal in seen]
-    return Explaining(image, authorization, question, near, of_others=of_others)
+    return Explaining(authorization.image, authorization, question, near, of_others=of_others)

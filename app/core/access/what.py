@@ -144,7 +144,7 @@ class WhatCan:
                 return
             first = min(left, key=lambda each: self._place(each.acls[-1]))
             acl = first.acls.pop()
-            if self._speaks(acl):
+            if self._speaks(acl) and not acl.has_ended(self._now):
                 yield acl
 
     def _allows(self, principal: str) -> Iterator[list[StandardAcl]]:

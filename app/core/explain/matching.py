@@ -8,10 +8,10 @@ from itertools import islice
 
 from app.core.authorize import Authorization
 from app.core.explain.misses import Question
+from app.core.image import AuthorizerImage
 from app.core.index.buckets import Bucket, HotBucket
 from app.core.index.packing import operation_in, permission_type_in
 from app.core.index.table import AclTable
-from app.core.index.tree import AclIndex
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import WILDCARD, AclPermissionType
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK
@@ -68,9 +68,13 @@ class First:
 class Matching:
     """The DENYs and the ALLOWs that match a question, each the most specific first. First every step of `steps`."""
 
-    def __init__(self, index: AclIndex, authorization: Authorization, question: Question) -> None:
+    def __init__(self, image: AuthorizerImage, authorization: Authorization, question: Question) -> None:
+        index = image.index
         self.denying = First(index.table)
         self.allowing = First(index.table)
+        self.ended = First(index.table)
+        """ALLOWs that have ended, and match otherwise."""
+        self._image = image
         self._index = index
         self._authorization = authorization
         self._question = question
@@ -86,6 +90,7 @@ class Matching:
             yield from self._pause(0)
             self.denying.go_on()
             self.allowing.go_on()
+            self.ended.go_on()
 
     def denies_are_all(self) -> Generator[None, None, bool]:
         """Whether the matching DENYs are the only ACLs on the resource, of any principal. Call it after `steps`."""
@@ -104,14 +109,16 @@ class Matching:
         codes, operation = self._index.table.codes, self._question.operation
         denying: list[int] = []
         allowing: list[int] = []
+        ended: list[int] = []
         for row in rows:
             named, permission_type = operation_in(codes[row]), permission_type_in(codes[row])
             if permission_type == _DENY and DENY_MASK[named] >> operation & 1:
                 denying.append(row)
             if permission_type == _ALLOW and ALLOW_MASK[named] >> operation & 1:
-                allowing.append(row)
+                (ended if self._image.has_ended(row) else allowing).append(row)
         self.denying.add(denying)
         self.allowing.add(allowing)
+        self.ended.add(ended)
 
     def _covering(self) -> Iterator[Bucket | None]:
         """The rows on each pattern that covers the resource; None where there is no such literal pattern."""

@@ -20,7 +20,7 @@ from app.core.index.containers import SortedNames
 from app.core.index.packing import permission_type_in
 from app.core.index.table import SortKey
 from app.core.index.tree import AclIndex, TypeNode
-from app.core.kafka.bindings import StandardAcl
+from app.core.kafka.bindings import StandardAcl, rfc3339
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import MAX_TEXT_BYTES
 
@@ -51,11 +51,14 @@ _Pattern = tuple[int, int, str]
 """Resource type, pattern type and name, as `AclIndex.rows_at` takes them."""
 
 
+EXPIRY = "expiry"
+
+
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """An ACL that misses a question in one dimension or two.
+    """An ACL that misses a question in one dimension or two, or an ALLOW that has ended.
 
-    `missed` names them (principal, host, operation, resource); `detail` says what would make it match.
+    `missed` names them (principal, host, operation, resource; expiry); `detail` says what would make it match.
     """
 
     acl: StandardAcl
@@ -232,6 +235,12 @@ class NearMissSearch:
 def still_there(index: AclIndex, near: Iterable[NearMiss]) -> list[NearMiss]:
     found = [(each, index.find(each.acl.binding)) for each in near]
     return [replace(each, acl=acl) for each, acl in found if acl is not None and acl.id == each.acl.id]
+
+
+def ended_miss(acl: StandardAcl) -> NearMiss:
+    """Of an ALLOW that would match, had it not ended."""
+    at = "" if acl.expires_at is None else f" at {rfc3339(acl.expires_at)}"
+    return NearMiss(acl, (EXPIRY,), f"ended{at}, and its removal is on the way; it would match otherwise")
 
 
 def _acl(key: SortKey, acl_id: bytes) -> StandardAcl:

@@ -15,7 +15,7 @@ from itertools import product
 from app.core.authorize import Authorization, Verdict
 from app.core.explain.matching import Matching, listed
 from app.core.explain.misses import Question
-from app.core.explain.near_misses import NearMiss, NearMissSearch, still_there
+from app.core.explain.near_misses import MAX_NEAR_MISSES, NearMiss, NearMissSearch, ended_miss, still_there
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import (
@@ -207,7 +207,7 @@ class Explaining:
         self._near = tuple(near)
         self._verdict = authorization.decide(question.operation, question.resource_type, question.resource_name)
         self._unrestricted = authorization.is_super_user and question.principal not in image.config.super_users
-        self._matching = Matching(image.index, authorization, question)
+        self._matching = Matching(image, authorization, question)
         self._denying: tuple[StandardAcl, ...] = ()
         self._allowing: tuple[StandardAcl, ...] = ()
         self._lacks_allow = False
@@ -257,8 +257,11 @@ class Explaining:
         if verdict is Verdict.SUPER_USER or not (verdict.allowed or self._lacks_allow):
             return ()
         wanted = AclPermissionType.DENY if verdict.allowed else AclPermissionType.ALLOW
-        there = still_there(self._image.index, self._near)
-        return tuple(each for each in there if each.acl.binding.permission_type is wanted)
+        there, now = still_there(self._image.index, self._near), self._image.now
+        near = [each for each in there if each.acl.binding.permission_type is wanted and not each.acl.has_ended(now)]
+        if self._lacks_allow:
+            near[:0] = map(ended_miss, self._matching.ended.acls())
+        return tuple(near[:MAX_NEAR_MISSES])
 
     def _listed(self) -> tuple[StandardAcl, ...]:
         if len(self._denying) < self._matching.denying.count:

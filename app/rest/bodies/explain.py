@@ -67,7 +67,9 @@ class NearMiss(Reply):
     """An ACL that would have turned the answer, had it matched."""
 
     acl: Acl
-    missed: Annotated[list[str], doc("Where it did not: of principal, host, operation and resource one or two.")]
+    missed: Annotated[
+        list[str], doc("Where it did not: of principal, host, operation and resource one or two; or expiry alone.")
+    ]
     detail: Annotated[str, doc("What would have to be so for it to match.")]
 
 

@@ -11,7 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.core.access.what import WhatCan, WhatQuestion
+from app.core.access.who import WhoCan, WhoQuestion
 from app.core.authorize import Authorization, Verdict
+from app.core.explain.misses import Question
+from app.core.explain.why import Explaining, Explanation, near_misses_of
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -213,3 +217,60 @@ def test_ten_thousand_acls_that_end_at_once_cost_nothing_when_they_do() -> None:
     asked = Authorization(image, "User:alice", parse_address("10.0.0.1"))
     allowed = [asked.decide(READ, TOPIC, f"t{n}").allowed for n in range(10_000)]
     assert allowed == [n % 3 == 2 for n in range(10_000)]
+
+
+def explained(image: AuthorizerImage, name: str) -> Explanation:
+    question = Question("User:alice", parse_address("10.0.0.1"), READ, TOPIC, name)
+    asked = Authorization(image, question.principal, question.address)
+    search = near_misses_of(image, asked, question, of_others=True)
+    for _ in () if search is None else search.steps():
+        pass
+    explaining = Explaining(image, asked, question, () if search is None else search.found())
+    for _ in explaining.steps():
+        pass
+    return explaining.found()
+
+
+def test_explain_says_what_has_ended_and_when() -> None:
+    prefix = topic("a", pattern_type=PatternType.PREFIXED)
+    stored = [
+        ending(acl, second)
+        for acl, second in zip(numbered([topic("ab"), prefix, topic("abc")]), (5, 9, 5), strict=True)
+    ]
+    image = image_of(stored)
+    before, between, after = (explained(image.as_of(at(each)), "ab") for each in (4, 5, 9))
+
+    assert (before.acl, before.matching_acls) == (stored[0], tuple(stored[:2]))
+    assert (between.acl, between.matching_acls, between.near_misses) == (stored[1], (stored[1],), ())
+    assert (after.verdict, after.acl, after.matching_acls) == (Verdict.DEFAULT_DENY, None, ())
+    assert [(each.acl, each.missed) for each in after.near_misses] == [
+        (stored[0], ("expiry",)),
+        (stored[1], ("expiry",)),
+    ]
+    assert "ended at 2023-11-14T22:13:25Z" in after.near_misses[0].detail
+    assert after.smallest_acl is not None
+
+
+def test_who_and_what_can_leave_out_what_has_ended() -> None:
+    stored = [
+        ending(acl, second)
+        for acl, second in zip(numbered([topic("a"), topic("a", "User:bob")]), (5, None), strict=True)
+    ]
+    deny = replace(topic("a", "User:carol"), permission_type=AclPermissionType.DENY)
+    image = image_of([*stored, ending(StandardAcl(UUID(int=7), deny), 5)])
+
+    def who(now: float) -> list[tuple[str, int, int]]:
+        search = WhoCan(image.as_of(at(now)), WhoQuestion(TOPIC, "a", 1 << READ))
+        for _ in search.steps():
+            pass
+        return [(each.principal, each.operations, each.denied) for each in search.rows]
+
+    def what(now: float) -> list[str]:
+        search = WhatCan(image.as_of(at(now)), WhatQuestion("User:alice"))
+        for _ in search.steps():
+            pass
+        return [each.resource_name for each in search.rows]
+
+    bob, carol = ("User:bob", 1 << READ, 0), ("User:carol", 0, 1 << READ)
+    assert (who(4), what(4)) == ([("User:alice", 1 << READ, 0), bob, carol], ["a"])
+    assert (who(5), what(5)) == ([bob, carol], [])
