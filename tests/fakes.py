@@ -374,6 +374,13 @@ class FakeStore:
     def snapshot(self) -> AbstractAsyncContextManager[_Snapshot]:
         return self.feed.snapshot()
 
+    @property
+    def chain(self) -> Sequence[str]:
+        return self.feed.chain
+
+    def resume(self, position: FeedPosition) -> None:
+        self.feed.resume(position)
+
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         return await self.feed.poll(applied_offset, limit)
 
@@ -422,7 +429,12 @@ class FakeFeed:
     def __init__(self, store: FakeStore) -> None:
         self.store = store
         self.news = asyncio.Event()
+        self.chain: Sequence[str] = ()
         self.polls: list[tuple[int, int]] = []
+        self.resumed: list[FeedPosition] = []
+
+    def resume(self, position: FeedPosition) -> None:
+        self.resumed.append(position)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[_Snapshot]:

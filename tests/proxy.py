@@ -22,6 +22,7 @@ class Proxy:
 
     def __init__(self, dsn: str) -> None:
         self._target = urlsplit(dsn)
+        self._loop = asyncio.get_running_loop()
         self._writers: list[asyncio.StreamWriter] = []
         self.dsn = ""
         self.trip: bytes | None = None
@@ -46,7 +47,8 @@ class Proxy:
     def cut(self) -> None:
         """Every connection closes."""
         for writer in self._writers:
-            writer.close()
+            # Also for a test in another thread, whose word alone would not wake the loop.
+            self._loop.call_soon_threadsafe(writer.close)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, to its end."""

@@ -29,10 +29,17 @@ from app.rest.openapi import build_openapi
 from app.runtime.authorizer import Authorizer
 from app.runtime.collection import Collector
 from app.runtime.options import RuntimeOptions
+from app.runtime.ports import AclStore, ChangeFeed
 from app.runtime.retention import Retention
 from app.settings.model import Settings
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
+from app.upstream.acl_store import UpstreamAclStore
+from app.upstream.change_feed import UpstreamChangeFeed
+from app.upstream.connection import Connection, UpstreamOptions
+
+_LEAST_BOOKMARK_S = 0.2
+_MOST_BOOKMARK_S = 5.0
 
 
 def create_app(
@@ -42,11 +49,9 @@ def create_app(
 ) -> "Replica":
     """A replica, which loads when its ASGI lifespan starts. `siblings` are the other workers of the service.
 
-    Raises ValueError without a database URL, UsageError if the files of tokens, certificates or the key of the state
+    Raises ValueError without a source of ACLs, UsageError if the files of tokens, certificates or the key of the state
     file can't be used.
     """
-    if settings.database_url is None:
-        raise ValueError("a replica needs a database URL")
     options = RuntimeOptions(
         enabled=settings.authorizer_enabled,
         request_timeout_s=settings.request_timeout_ms / 1000,
@@ -54,9 +59,8 @@ def create_app(
         load_turn=nullcontext if siblings is None else siblings.load_turn,
         state=state_of(settings),
     )
-    feed = PostgresChangeFeed(settings.database_url)
     metrics = Metrics()
-    store = PostgresAclStore(settings.database_url)
+    feed, store, retention = _source(settings, options)
     authorizer = Authorizer(store, feed, settings.authorizer_config, options, metrics)
     audit = AuditLog(output.write, metrics, form=settings.log_format)
     callers = callers_of(settings, metrics)
@@ -79,11 +83,35 @@ def create_app(
         callers=callers,
         connections=connections,
         certificate=certificate_of(settings),
-        retention=_retention(settings, feed, options),
+        retention=retention,
         siblings=siblings,
         tracing=tracing,
         decision_log=decision_log,
     )
+
+
+def _source(settings: Settings, options: RuntimeOptions) -> tuple[ChangeFeed, AclStore, Retention | None]:
+    """The store: another service if one is to be followed, else a database. Raises ValueError without either."""
+    if settings.upstream_urls:
+        connection = Connection(
+            UpstreamOptions(
+                urls=settings.upstream_urls,
+                follower=settings.follower,
+                clock=options.clock,
+                token_file=settings.upstream_token_file,
+                ca_file=settings.upstream_ca_file,
+                certificate=settings.upstream_certificate,
+                key=settings.upstream_key,
+                bookmark_s=min(max(options.poll_s, _LEAST_BOOKMARK_S), _MOST_BOOKMARK_S),
+                request_timeout_s=options.request_timeout_s,
+            )
+        )
+        followed = UpstreamChangeFeed(connection)
+        return followed, UpstreamAclStore(connection, followed), None
+    if settings.database_url is None:
+        raise ValueError("a replica needs a database URL, or an upstream")
+    feed = PostgresChangeFeed(settings.database_url)
+    return feed, PostgresAclStore(settings.database_url), _retention(settings, feed, options)
 
 
 def _decision_log(settings: Settings, metrics: Metrics) -> DecisionLog | None:

@@ -35,6 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", help="processes that serve, each a whole replica, 1 to 64 (1)")
     add_data_dir(parser)
     parser.add_argument(
+        "--upstream",
+        dest="upstream_urls",
+        action="append",
+        metavar="URL",
+        help="follow this service instead of a database; given several times, the first that can be reached",
+    )
+    parser.add_argument(
         "--example",
         metavar="FILE",
         type=Path,

@@ -28,6 +28,7 @@ from app.process.processes import WorkerLauncher, lock_file
 from app.process.sockets import address_of, listening
 from app.process.supervisor import Drain, Supervisor
 from app.settings.model import Settings
+from app.settings.upstream import unprotected
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,9 @@ def _check(settings: Settings) -> None:
     for name in sorted(settings.super_users):
         for doubt in doubts_of_principal(name):
             _log.warning("super_user_in_doubt", extra={"why": f"{doubt}; super.users has `;` between principals"})
+    for url in unprotected(settings.upstream_urls):
+        why = "tokens and ACLs can be read on the way; use https, unless a proxy here speaks TLS"
+        _log.warning("followed_without_tls", extra={"url": url, "why": why})
     certificate_of(settings)
     if settings.decision_log_path is not None:
         prepare_folder(settings.decision_log_path)
@@ -82,11 +86,15 @@ def _serve(
 
 
 @contextmanager
-def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, DatabaseUrl, EachSecond]]:
+def _listener_and_database(settings: Settings) -> Iterator[tuple[socket.socket, DatabaseUrl | None, EachSecond]]:
     # The address first: if it is taken, no PostgreSQL is made or started. At the end the socket goes first as well, so
     # that nobody connects to a service whose database is being stopped.
     with ExitStack() as early:
         listener = early.enter_context(listening(settings.host, settings.port, settings.uds))
+        if settings.upstream_urls:
+            with early.pop_all():
+                yield listener, None, None
+            return
         with database(settings) as (database_url, each_second), early.pop_all():
             yield listener, database_url, each_second
 

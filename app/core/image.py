@@ -166,7 +166,7 @@ class StagedTransaction:
 class ImageBuilder:
     def __init__(self, startup: AuthorizerConfig) -> None:
         self._startup = startup
-        self._index = AclIndex()
+        self.index = AclIndex()
         self._overrides: dict[str, str] = {}
         self._digest: int | None = None
 
@@ -175,7 +175,7 @@ class ImageBuilder:
         for row in rows:
             if row[1:5] not in _ACL_CODES:
                 raise PoisonedRecordException(-1, f"the snapshot holds an ACL with unknown codes {row[1:5]}")
-        add_rows(self._index, rows)
+        add_rows(self.index, rows)
 
     def add_terms(self, some: AclSlice) -> None:
         """Add what a slice holds beside its rows."""
@@ -183,15 +183,15 @@ class ImageBuilder:
             for row in some.rows:
                 terms = some.terms.get(row[0])
                 if terms is not None:
-                    self._index.set_terms(StandardAcl.from_row(row).binding, terms)
+                    self.index.set_terms(StandardAcl.from_row(row).binding, terms)
         self._digest = (self._digest or 0) + some.digest
 
     def set_configs(self, overrides: Mapping[str, str]) -> None:
-        """Take the snapshot's stored configuration. Raises PoisonedRecordException for a value that is none."""
+        """Take the snapshot's stored configuration, once. Raises PoisonedRecordException for a value that is none."""
         for name, value in overrides.items():
             _check_config(-1, name, value)
         self._overrides = dict(overrides)
-        self._digest = sum(config_digest(name, value) for name, value in overrides.items())
+        self._digest = (self._digest or 0) + sum(config_digest(name, value) for name, value in overrides.items())
 
     def check_digest(self, head: FeedHead) -> None:
         """Raises PoisonedRecordException if the rows are not those that the head's digest covers."""
@@ -202,7 +202,7 @@ class ImageBuilder:
         return AuthorizerImage(
             startup=self._startup,
             config=effective_config(self._startup, self._overrides),
-            index=self._index,
+            index=self.index,
             overrides=self._overrides,
             epoch=head.epoch,
             cluster_id=head.cluster_id,

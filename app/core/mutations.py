@@ -8,6 +8,7 @@ from uuid import UUID
 from app.core.kafka.bindings import NO_TERMS, NewAcl, StandardAcl
 from app.core.kafka.errors import ApiException, InvalidUpdateVersionException, TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.hosts import ClientAddress
 from app.core.token import Token
 
 MAX_RECORDS_PER_USER_OP = 10_000
@@ -19,13 +20,15 @@ class CreateAcls:
     """Valid ACLs of one createAcls call, in request order (duplicates allowed).
 
     One that is there gets the terms that are said of it. `guard`: written only if the store is at this token when this
-    mutation's turn comes. `comment` goes into each record.
+    mutation's turn comes. `comment` goes into each record. `client_address` is where the actor calls from; None: from
+    this very process.
     """
 
     acls: Sequence[NewAcl]
     actor: str
     guard: Token | None = None
     comment: str | None = None
+    client_address: ClientAddress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class DeleteAcls:
     actor: str
     guard: Token | None = None
     comment: str | None = None
+    client_address: ClientAddress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class AlterConfigs:
     changes: Sequence[tuple[str, str | None]]
     actor: str
     comment: str | None = None
+    client_address: ClientAddress | None = None
 
 
 EXPIRY_ACTOR = "klamm:expiry"
@@ -101,8 +106,9 @@ class CreateAclsOutcome:
 class DeleteAclsOutcome:
     """One list of deleted ACLs a filter, in order; overlapping filters list the same ACL again.
 
-    `token`, of a guarded mutation alone, is the state that it has left, before whatever else is in the transaction: a
-    mutation that is guarded by it is refused if anything else has been written.
+    `token`, of a guarded mutation, is the state that it has left, before whatever else is in the transaction: a
+    mutation that is guarded by it is refused if anything else has been written. A mutation that another service has
+    written has that service's token; all others have none.
     """
 
     matches: Sequence[Sequence[StandardAcl]]
@@ -111,7 +117,9 @@ class DeleteAclsOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsOutcome:
-    """The changes stand in the feed."""
+    """The changes stand in the feed. `token` as of `DeleteAclsOutcome`."""
+
+    token: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)

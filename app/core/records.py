@@ -81,7 +81,8 @@ class FeedPoll:
 
     `hash_at` is the hash of the record at the offset asked about: the head's own hash if the offset is the head's,
     GENESIS_HASH for offset 0, None if there is no such record (trimmed, or never written here).
-    `records` begin at the offset after it and end with a whole transaction.
+    `records` begin at the offset after it and end with a whole transaction. `age_s` says how long ago the head was
+    known to be the store's, where it comes by way of another replica, and `doubt` why it may not be any more.
     `store_time` is a time that the store's clock had not passed when the poll was asked for; None: nobody knows one.
     `holds_ended`: ACLs are there that have ended by the store's clock, and whoever reads this may remove them.
     """
@@ -91,6 +92,8 @@ class FeedPoll:
     records: Sequence[Record]
     store_time: datetime | None = None
     holds_ended: bool = False
+    age_s: float = 0.0
+    doubt: str | None = None
 
 
 def hash_version(record: Record) -> int:

@@ -110,6 +110,8 @@ class Bookmark(msgspec.Struct, tag_field="type", tag="bookmark", gc=False):
     store_time: _Moment | None = None
     at: _Moment | UnsetType = UNSET
     """When it was written, by the clock of who keeps a file."""
+    chain: Sequence[str] | UnsetType = UNSET
+    """Ids of the followers from the one that sends this on towards the store."""
 
 
 class End(msgspec.Struct, tag_field="type", tag="end", gc=False):

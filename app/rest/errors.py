@@ -86,6 +86,10 @@ class Problem(msgspec.Struct):
     oldest_token: Annotated[
         str | UnsetType, Meta(description="With OFFSET_OUT_OF_RANGE: the oldest token that works.")
     ] = UNSET
+    chain: Annotated[
+        Sequence[str] | UnsetType,
+        Meta(description="With AUTHORIZER_NOT_READY of watch: ids of the followers from this one towards the store."),
+    ] = UNSET
 
 
 class InvalidFieldsException(InvalidRequestException):
@@ -146,6 +150,7 @@ def problem_response(refusal: ApiException) -> Response:
         retriable=refusal.error.retriable,
         errors=refusal.errors if isinstance(refusal, InvalidFieldsException) else UNSET,
         oldest_token=getattr(refusal, "oldest_token", None) or UNSET,
+        chain=getattr(refusal, "chain", ()) or UNSET,
     )
     return Response(msgspec.json.encode(body), status, _headers_of(refusal, status), PROBLEM_MEDIA_TYPE)
 

@@ -225,7 +225,7 @@ class Authorizer:
         self._check_cluster_right(context, AclOperation.ALTER)
         timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
         check_comment(comment)
-        return await self._updates.create_acls(acls, context.principal, timeout_s, guard, comment)
+        return await self._updates.create_acls(acls, context, timeout_s, guard, comment)
 
     async def delete_acls(
         self,
@@ -238,7 +238,7 @@ class Authorizer:
         self._check_cluster_right(context, AclOperation.ALTER)
         timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
         check_comment(comment)
-        return await self._updates.delete_acls(filters, context.principal, timeout_s, guard, comment)
+        return await self._updates.delete_acls(filters, context, timeout_s, guard, comment)
 
     async def alter_configs(
         self,
@@ -250,7 +250,7 @@ class Authorizer:
         self._check_loaded()
         self._check_right(context, AclOperation.ALTER_CONFIGS)
         check_comment(comment)
-        return await self._updates.alter_configs(changes, context.principal, self._timeout(timeout_s), comment)
+        return await self._updates.alter_configs(changes, context, self._timeout(timeout_s), comment)
 
     async def acls(
         self, context: RequestContext, acl_filter: AclBindingFilter, limit: int, cursor: str | None

@@ -6,6 +6,7 @@ hash at the image's offset); if not, a fresh snapshot is built beside the image 
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
@@ -32,6 +33,7 @@ from app.runtime.watch.watchers import Watchers
 
 _logger = logging.getLogger(__name__)
 _TIMEOUTS_BEFORE_RELOAD = 3
+_ASKED = 1_000
 _LOST = "the store has lost what this process has seen of it"
 _UNEXPECTED = "unexpected fault, see the log"
 
@@ -71,6 +73,7 @@ class Loader:
         self._loading = False  # whether the step under way is a load
         self._lost: FeedPosition | None = None  # why the store's epoch has to be renounced
         self._timeouts = 0
+        self._asked: deque[tuple[float, int]] = deque(maxlen=_ASKED)  # when polls began, and who had asked by then
         self._trouble: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._freeing: set[asyncio.Task[None]] = set()
@@ -135,9 +138,9 @@ class Loader:
             return True
 
     async def _follow(self) -> bool:
-        asked_at, askers = self._options.clock(), self._purgatory.askers()
-        poll = await self._poll(self.image)
-        self._purgatory.confirmed(self.image, askers)
+        self._asked.append((self._options.clock(), self._purgatory.askers()))
+        poll, true_at = await self._poll(self.image)
+        self._purgatory.confirmed(self.image, self._askers_before(true_at))
         await self._renounce()
         for transaction in transactions_of(poll.records):
             await self._apply(transaction)
@@ -149,10 +152,18 @@ class Loader:
             self._wake_up.found_records()
         if self.image.offset < poll.head.last_offset:
             return True
-        self._current(asked_at)
+        self._current(true_at, poll.doubt)
         return False
 
-    async def _poll(self, image: AuthorizerImage) -> FeedPoll:
+    def _askers_before(self, at: float) -> int:
+        """Who had asked when a poll's head was known to be the store's: only they can be told that it is."""
+        while len(self._asked) > 1 and self._asked[1][0] <= at:
+            self._asked.popleft()
+        asked_at, askers = self._asked[0]
+        return askers if asked_at <= at else -1
+
+    async def _poll(self, image: AuthorizerImage) -> tuple[FeedPoll, float]:
+        """What a feed that continues the image brings, and the time as of which its head was the store's."""
         self._metrics.feed_polls += 1
         known, options = self._still_known(), self._options
         asked_at = options.clock()
@@ -178,7 +189,7 @@ class Loader:
             raise PoisonedRecordException(image.offset + 1, "the record is missing")
         if any(len(each) > options.max_step_records for each in transactions_of(poll.records)):
             raise _FeedMismatchException("a transaction is too large to become visible in one step")
-        return poll
+        return poll, asked_at - poll.age_s
 
     def _still_known(self) -> FeedPosition | None:
         """What the store has to continue; None also if it does not, and could not be told so yet."""
@@ -217,12 +228,10 @@ class Loader:
 
     async def _load(self) -> None:
         began_at = self._options.clock()
-        image = await load_image(self._feed, self._startup, self._options.snapshot_timeout_s, self._metrics)
         try:
-            await self._check_passed(image)
-            image, equal_at = await self._caught_up(image)
+            image, equal_at, doubt = await self._fresh_image()
         except BaseException:
-            self._free(image.index)
+            self._resume()
             raise
         replaced, self._reload = self.image.index, None
         self._replace(image)
@@ -232,7 +241,7 @@ class Loader:
         self._metrics.image_loads += 1
         self._metrics.last_image_load_seconds = self._options.clock() - began_at
         _logger.info("image_loaded", extra={"epoch": str(image.epoch), "offset": image.offset, "acls": image.acl_count})
-        self._current(equal_at)
+        self._current(equal_at, doubt)
 
     async def _load_or_restore(self) -> None:
         """Once, while there is no image yet and the source is away, the state file's serves until the source is back.
@@ -249,25 +258,41 @@ class Loader:
                     self._reload = None
                     self._readiness.restored(restored.age_s)
                     self._replace(restored.image)
+                    self._resume()
                     self._metrics.image_from_state_file = 1
                     extra = {"offset": self.image.offset, "acls": self.image.acl_count, "age_s": round(restored.age_s)}
                     _logger.warning("started_from_state_file", extra=extra)
             raise
 
-    async def _caught_up(self, image: AuthorizerImage) -> tuple[AuthorizerImage, float]:
-        """The image at the head as of when the snapshot was built, and the time of that poll: so a load that took long
-        neither becomes ready with an old state nor takes the offset back.
+    async def _fresh_image(self) -> tuple[AuthorizerImage, float, str | None]:
+        image = await load_image(self._feed, self._startup, self._options.snapshot_timeout_s, self._metrics)
+        try:
+            await self._check_passed(image)
+            return await self._caught_up(image)
+        except BaseException:
+            self._free(image.index)
+            raise
+
+    def _resume(self) -> None:
+        """The feed goes on behind the image in use."""
+        position = position_of(self.image)
+        if position is not None:
+            self._feed.resume(position)
+
+    async def _caught_up(self, image: AuthorizerImage) -> tuple[AuthorizerImage, float, str | None]:
+        """The image at the head as of when the snapshot was built, the time of that poll and its doubt: so a load that
+        took long neither becomes ready with an old state nor takes the offset back.
         """
-        equal_at = self._options.clock()
-        poll = await self._poll(image)
+        poll, equal_at = await self._poll(image)
+        doubt = poll.doubt
         high_watermark = poll.head.last_offset
         while True:
             for transaction in transactions_of(poll.records):
                 image = await apply_in_steps(image, transaction)
                 await asyncio.sleep(0)
             if image.offset >= high_watermark:
-                return image, equal_at
-            poll = await self._poll(image)
+                return image, equal_at, doubt
+            poll, _ = await self._poll(image)
 
     async def _check_passed(self, image: AuthorizerImage) -> None:
         """A snapshot may be past what is known, such as an update of this process, without containing it."""
@@ -321,12 +346,15 @@ class Loader:
         self._trouble = why
         self._readiness.troubled(why)
 
-    def _current(self, at: float) -> None:
+    def _current(self, at: float, doubt: str | None) -> None:
+        self._readiness.current(at)
+        if doubt is not None:
+            self._in_trouble(doubt)
+            return
         if self._trouble is not None:
             _logger.info("feed_recovered", extra={"offset": self.image.offset})
         self._trouble = None
         self._metrics.image_from_state_file = 0
-        self._readiness.current(at)
 
     def _poll_within_s(self) -> float:
         # Sooner if max.staleness.ms would fence the image before the next poll, or an ALLOW ends, to be removed.

@@ -19,7 +19,7 @@ from app.core.kafka.errors import (
     StoreUnavailableException,
     UnknownServerException,
 )
-from app.core.mutations import AlterConfigsOutcome, CreateAcls, DeleteAcls, ExpireAcls, Mutation, Outcome
+from app.core.mutations import CreateAcls, DeleteAcls, ExpireAcls, Mutation, Outcome
 from app.core.token import Token
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import answered, bounded, stop
@@ -60,8 +60,7 @@ class _Pending:
         if isinstance(outcome, ApiException):
             self.refuse(outcome)
         elif not self.answer.done():
-            own = None if isinstance(outcome, AlterConfigsOutcome) else outcome.token
-            self.answer.set_result(Committed(outcome, own or token))
+            self.answer.set_result(Committed(outcome, outcome.token or token))
 
 
 class Mutator:

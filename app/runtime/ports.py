@@ -5,7 +5,7 @@ RequestTimedOutException (that is unknown). Any other exception of a write is a 
 nothing of it was committed.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -20,7 +20,8 @@ class SnapshotReader(Protocol):
     def head(self) -> FeedHead: ...
 
     @property
-    def configs(self) -> Mapping[str, str]: ...
+    def configs(self) -> Mapping[str, str]:
+        """Complete once the slices have been read."""
 
     def slices(self) -> AsyncIterator[AclSlice]: ...
 
@@ -31,6 +32,13 @@ class SnapshotSource(Protocol):
 
 class ChangeFeed(SnapshotSource, Protocol):
     """The ordered record of every change. A row that can't be read, or a hole, is a PoisonedRecordException."""
+
+    @property
+    def chain(self) -> Sequence[str]:
+        """Ids of the followers from this replica on towards the store; none if it is on the store itself."""
+
+    def resume(self, position: FeedPosition) -> None:
+        """The next polls are of this position, which the last snapshot of this feed has not brought."""
 
     async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
         """The head, the hash at the offset, and whole transactions behind it: `limit` records or one transaction."""
@@ -59,6 +67,7 @@ class AclStore(Protocol):
 
         Where the store does not provably continue what is known, the transaction begins a new epoch, also if it
         writes nothing else: an outcome never carries a token that two histories share. Afterwards its head is known.
+        (Another service as the store does this by itself, and writes each mutation in a transaction of its own.)
 
         The mutations are read once, when the transaction has its turn: until then nobody's update is under way, however
         long the store can't be reached, and the update of a caller that has left is not written.

@@ -20,12 +20,14 @@ _SLICES_AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Opening:
+class _Rest:
+    """What is known once the slices are over."""
+
     head: FeedHead
     configs: Mapping[str, str]
 
 
-_Part = _Opening | AclSlice | FeedHead | Exception  # the head comes last
+_Part = AclSlice | _Rest | Exception
 
 
 async def load_image(
@@ -33,30 +35,25 @@ async def load_image(
 ) -> AuthorizerImage:
     """The image at the head of a new snapshot. Each part of the snapshot may take `timeout_s`, else TimeoutError."""
     builder, pace = ImageBuilder(startup), Pace()
-    head: FeedHead | None = None
     parts: asyncio.Queue[_Part] = asyncio.Queue(_SLICES_AHEAD)
     # The reader is a task of its own so that it can be left behind if it hangs beyond cancellation.
     reader = asyncio.create_task(_read(feed, parts), name="klamm-snapshot")
     try:
         with collection_paused():
-            while not isinstance(part := await _next(parts, timeout_s), FeedHead):
-                if isinstance(part, _Opening):
-                    head = part.head
-                    builder.set_configs(part.configs)
-                    continue
+            while not isinstance(part := await _next(parts, timeout_s), _Rest):
                 for start in range(0, len(part.rows), _ROWS_AT_ONCE):
                     builder.add_rows(part.rows[start : start + _ROWS_AT_ONCE])
                     await pace.breathe()
                 builder.add_terms(part)
                 metrics.acls_being_loaded += len(part.rows)
-            builder.check_digest(part)
-            image = builder.build(part)
+            builder.set_configs(part.configs)
+            builder.check_digest(part.head)
+            image = builder.build(part.head)
             # The new image outlives every collection: the first one would walk over all of it, for 40 ms and more.
             gc.freeze()
     except BaseException:
-        if head is not None:
-            # What was built until then is freed in steps.
-            await run_through(builder.build(head).index.dismantle())
+        # What was built until then is freed in steps.
+        await run_through(builder.index.dismantle())
         raise
     finally:
         metrics.acls_being_loaded = 0
@@ -67,16 +64,15 @@ async def load_image(
 async def _read(feed: SnapshotSource, parts: asyncio.Queue[_Part]) -> None:
     try:
         async with feed.snapshot() as reader:
-            await parts.put(_Opening(reader.head, dict(reader.configs)))
             async for some in reader.slices():
                 await parts.put(some)
-            head = reader.head
-        await parts.put(head)
+            rest = _Rest(reader.head, dict(reader.configs))
+        await parts.put(rest)
     except Exception as fault:  # noqa: BLE001 - the builder raises it
         await parts.put(fault)
 
 
-async def _next(parts: asyncio.Queue[_Part], timeout_s: float) -> _Opening | AclSlice | FeedHead:
+async def _next(parts: asyncio.Queue[_Part], timeout_s: float) -> AclSlice | _Rest:
     async with asyncio.timeout(timeout_s):
         part = await parts.get()
     if isinstance(part, Exception):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from app.core.context import RequestContext
 from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.configs import validate_config
 from app.core.kafka.errors import (
@@ -57,7 +58,7 @@ class Updates:
     async def create_acls(
         self,
         acls: Sequence[NewAcl | ApiException],
-        actor: str,
+        context: RequestContext,
         timeout_s: float,
         guard: Token | None = None,
         comment: str | None = None,
@@ -71,14 +72,14 @@ class Updates:
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        mutation = CreateAcls(valid, actor, guard, comment)
+        mutation = CreateAcls(valid, context.principal, guard, comment, context.client_address)
         outcome, token = await self._write(mutation, CreateAclsOutcome, timeout_s, "createAcls")
         return _merged(checked, outcome.results), token
 
     async def delete_acls(
         self,
         filters: Sequence[AclBindingFilter | ApiException],
-        actor: str,
+        context: RequestContext,
         timeout_s: float,
         guard: Token | None = None,
         comment: str | None = None,
@@ -88,18 +89,19 @@ class Updates:
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        mutation = DeleteAcls(valid, actor, guard, comment)
+        mutation = DeleteAcls(valid, context.principal, guard, comment, context.client_address)
         outcome, token = await self._write(mutation, DeleteAclsOutcome, timeout_s, "deleteAcls")
         return _merged(checked, map(list, outcome.matches)), token
 
     async def alter_configs(
-        self, changes: Sequence[ConfigChange], actor: str, timeout_s: float, comment: str | None = None
+        self, changes: Sequence[ConfigChange], context: RequestContext, timeout_s: float, comment: str | None = None
     ) -> tuple[list[ApiException | None], Token]:
         checked = await _checked(changes, _config_refusal)
         valid = _valid(checked)
         if not valid:
             return _merged(checked, ()), self._token()
-        _, token = await self._write(AlterConfigs(valid, actor, comment), AlterConfigsOutcome, timeout_s)
+        mutation = AlterConfigs(valid, context.principal, comment, context.client_address)
+        _, token = await self._write(mutation, AlterConfigsOutcome, timeout_s)
         return _merged(checked, [None] * len(valid)), token
 
     async def _write(

@@ -75,7 +75,7 @@ class CallerSettings(_Table):
         tuple[Annotated[str, AfterValidator(_principal_pattern)], ...],
         Field(max_length=_MAX_PRINCIPALS, examples=[["User:*"]]),
     ] = ()
-    """Whom a decide caller may speak for: principals, or prefixes of principals that end with `*`."""
+    """Whom a decide caller may speak for, or a follower hand on updates of: principals, or prefixes with `*` behind."""
     principal: Annotated[Annotated[str, AfterValidator(_principal)] | None, Field(examples=["User:platform"])] = None
     may_assert_super: StrictBool = False
     may_assert_address: StrictBool = False
@@ -97,8 +97,10 @@ class CallerSettings(_Table):
     def _fits_its_role(self) -> Self:
         if self.role == "decide" and not self.principals:
             raise ValueError('a decide caller needs `principals`, whom it may speak for, such as ["User:*"]')
-        if self.role != "decide" and (self.principals or self.may_assert_super):
-            raise ValueError(f"`principals` and `may_assert_super` are for decide callers, not for {self.role}")
+        if self.role not in ("decide", "follow") and (self.principals or self.may_assert_super):
+            raise ValueError(
+                f"`principals` and `may_assert_super` are for decide and follow callers, not for {self.role}"
+            )
         if self.role != "admin" and self.may_assert_address:
             raise ValueError(
                 f"`may_assert_address` is for admin callers, not for {self.role}: what a decide caller sends names the "

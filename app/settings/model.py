@@ -10,8 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from uuid import uuid4
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.core.kafka.configs import AuthorizerConfig, describe, parse_configs
@@ -27,6 +28,7 @@ from app.settings.callers import (
     table_fault,
 )
 from app.settings.sources import (
+    FLAGS,
     PREFIX,
     TABLES,
     TOML_FILE,
@@ -37,6 +39,7 @@ from app.settings.sources import (
     toml_fields,
     variable_of,
 )
+from app.settings.upstream import check_upstream, upstream_urls
 
 
 def _kafka_property(attribute: str) -> BeforeValidator:
@@ -80,6 +83,7 @@ def _default_log_format() -> Literal["JSON", "TEXT"]:
 Given = BeforeValidator(_not_empty)
 Milliseconds = Annotated[int, Given, Field(ge=1, le=300_000)]
 _DatabaseUrl = BeforeValidator(lambda value: DatabaseUrl.parse(value) if isinstance(value, str) else value)
+_Urls = BeforeValidator(upstream_urls)
 _Upper = BeforeValidator(lambda word: str(word).strip().upper())
 
 
@@ -98,6 +102,13 @@ class Settings(BaseSettings):
 
     database_url: Annotated[DatabaseUrl | None, _DatabaseUrl, Given] = None
     """DSN of your own PostgreSQL; without it an embedded one is run below `data_dir`."""
+    upstream_urls: Annotated[tuple[str, ...], _Urls] = ()
+    """Services to follow instead of a database, the first of them that can be reached."""
+    upstream_token_file: Annotated[Path | None, Given] = None
+    """Read for each request."""
+    upstream_ca_file: Annotated[Path | None, Given] = None
+    upstream_certificate: Annotated[Path | None, Given] = None
+    upstream_key: Annotated[Path | None, Given] = None
     data_dir: Annotated[Path, Given] = Path(".klamm")
     postgres_bin: Annotated[Path | None, Given] = None
     """Folder of initdb and postgres for the embedded PostgreSQL; without it a wheel's, else those on PATH."""
@@ -153,6 +164,7 @@ class Settings(BaseSettings):
     """Read again whenever it changes."""
     callers: Mapping[str, CallerSettings] = Field(default_factory=dict)
     issuers: Mapping[str, IssuerSettings] = Field(default_factory=dict)
+    _follower: str = PrivateAttr(default_factory=lambda: uuid4().hex)
 
     @classmethod
     def settings_customise_sources(
@@ -173,6 +185,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
         check_callers(self.callers, self.issuers)
+        check_upstream({name: getattr(self, name) for name in self.model_fields_set})
         if self.decision_log_retention_bytes < self.decision_log_rotate_bytes:
             raise ValueError(
                 "`decision.log.retention.bytes` is less than `decision.log.rotate.bytes`, so one file is too much; "
@@ -196,6 +209,11 @@ class Settings(BaseSettings):
         if self.tokens_file is not None and not self.callers:
             raise ValueError("`tokens.file` is given, but no `[callers.NAME]` whose tokens it could hold")
         return self
+
+    @property
+    def follower(self) -> str:
+        """The service's own id in chains of followers."""
+        return self._follower
 
     @property
     def authorizer_config(self) -> AuthorizerConfig:
@@ -259,7 +277,7 @@ def _origin(path: Sequence[int | str], flags: Mapping[str, object]) -> str:
         return "settings"
     field = str(path[0])
     if field in flags:
-        return f"--{field.replace('_', '-')}"
+        return FLAGS.get(field, f"--{field.replace('_', '-')}")
     for variable in (variable_of(field), f"{variable_of(field)}_FILE"):
         if variable in os.environ:
             return variable
@@ -273,4 +291,6 @@ def _secrets() -> list[str]:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return "" if value is None else str(value)

@@ -20,6 +20,8 @@ PIPELINE_PREFIX = "KLAMM_PIPELINE_"
 TOML_FILE = Path("klamm.toml")
 TABLES = ("callers", "issuers")
 """Properties that are tables of tables; they can be set in klamm.toml only."""
+FLAGS = {"upstream_urls": "--upstream"}
+"""Flags that are not named as their properties."""
 
 # Kubernetes sets these for every service in the namespace, and one may be called klamm.
 _SERVICE_LINK = re.compile(r"KLAMM_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")

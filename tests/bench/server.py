@@ -7,7 +7,7 @@ Only its ACLs are a workload's instead of PostgreSQL's. With a third argument, a
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
@@ -47,6 +47,7 @@ class StillFeed:
     def __init__(self, rows: list[AclRow]) -> None:
         self.head = _HEAD
         self.configs: Mapping[str, str] = {}
+        self.chain: Sequence[str] = ()
         self._rows = rows
 
     @asynccontextmanager
@@ -57,6 +58,9 @@ class StillFeed:
     async def slices(self) -> AsyncIterator[AclSlice]:
         for rows in rows_in_slices(self._rows):
             yield AclSlice(rows, {}, 0)
+
+    def resume(self, _position: FeedPosition) -> None:
+        pass
 
     async def poll(self, _applied_offset: int, _limit: int) -> FeedPoll:
         return FeedPoll(_HEAD, GENESIS_HASH, ())

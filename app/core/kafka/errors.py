@@ -3,6 +3,7 @@
 Kafka 4.4.0 gives AuthorizerNotReadyException no code of its own (-1 on the wire), so its name is Klamm's.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import ClassVar, Self
 
@@ -75,6 +76,11 @@ class AuthorizerNotReadyException(ApiException):
     """The image has not reached the high watermark seen at start (KIP-801)."""
 
     error = Errors.AUTHORIZER_NOT_READY
+
+    def __init__(self, message: str, chain: Sequence[str] = ()) -> None:
+        """`chain` is that of a follower (runtime's `ChangeFeed`)."""
+        super().__init__(message)
+        self.chain = chain
 
 
 class StoreUnavailableException(ApiException):

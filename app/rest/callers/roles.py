@@ -37,11 +37,13 @@ FULL = (Role.ADMIN, Role.OPEN)
 DECIDERS = (*FULL, Role.DECIDE)
 OBSERVERS = (*FULL, Role.OBSERVE)
 FOLLOWERS = (*FULL, Role.FOLLOW)
+"""Of watch, and of updates: a follower hands on those of the principals that it may speak for."""
+_BY_PATTERNS = (Role.DECIDE, Role.FOLLOW)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Caller:
-    """`principal` is the admin caller itself; `patterns` say which principals a decide caller may speak for."""
+    """`principal` is the admin caller itself; `patterns` say which principals others may speak for."""
 
     name: str
     role: Role
@@ -60,7 +62,7 @@ class Caller:
         from_socket = self.role is Role.ADMIN and not self.may_assert_address
         object.__setattr__(self, "acts_from_its_socket", from_socket)
         # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
-        for_super_users = self.role is not Role.DECIDE or self.may_assert_super
+        for_super_users = self.role not in _BY_PATTERNS or self.may_assert_super
         object.__setattr__(self, "speaks_for_super_users", for_super_users)
         exact = (each for each in self.patterns if not each.endswith("*"))
         object.__setattr__(self, "_principals", frozenset(exact))
@@ -73,7 +75,7 @@ class Caller:
 
     def speaks_for(self, principal: str) -> bool:
         """Whether it may speak for this principal, unless that is a super user."""
-        if self.role is Role.DECIDE:
+        if self.role in _BY_PATTERNS:
             return principal in self._principals or principal.startswith(self._beginnings)
         if self.role is Role.ADMIN:
             return principal == self.principal

@@ -19,14 +19,16 @@ from app.core.mutations import CreatedAcl
 from app.rest.bodies import acls as bodies
 from app.rest.bodies.fields import check_words, given, seconds
 from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES
-from app.rest.callers.roles import OBSERVERS
+from app.rest.callers.roles import FOLLOWERS, OBSERVERS
 from app.rest.errors import item_outcome
 from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, Routes
 from app.runtime.pace import Pace, each_paced
 
 routes = Routes("acls")
 
-_post_update = partial(routes.post, pool="updates", max_body_bytes=MAX_ACLS_BODY_BYTES, may_refuse=(409, 412, 504))
+_post_update = partial(
+    routes.post, open_to=FOLLOWERS, pool="updates", max_body_bytes=MAX_ACLS_BODY_BYTES, may_refuse=(409, 412, 504)
+)
 
 _TO_JSON = msgspec.json.Encoder().encode
 

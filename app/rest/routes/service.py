@@ -5,7 +5,7 @@ import time
 
 from app.rest.bodies import service as bodies
 from app.rest.bodies.fields import given, seconds
-from app.rest.callers.roles import DECIDERS
+from app.rest.callers.roles import DECIDERS, FOLLOWERS
 from app.rest.errors import item_outcome
 from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, CurrentServices, Routes
 from app.rest.http.services import Services
@@ -78,7 +78,12 @@ async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader)
 
 
 @routes.post(
-    "/v1/configs", name="alterConfigs", pool="updates", may_refuse=(409, 504), example=bodies.ALTER_CONFIGS_EXAMPLE
+    "/v1/configs",
+    name="alterConfigs",
+    open_to=FOLLOWERS,
+    pool="updates",
+    may_refuse=(409, 504),
+    example=bodies.ALTER_CONFIGS_EXAMPLE,
 )
 async def alter_configs(
     body: Body[bodies.AlterConfigsRequest], context: CurrentContext, authorizer: CurrentAuthorizer

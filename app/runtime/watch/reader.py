@@ -5,6 +5,8 @@ from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from uuid import UUID
 
+from msgspec import UNSET
+
 from app.core.image import AuthorizerImage
 from app.core.kafka.errors import (
     ApiException,
@@ -165,7 +167,8 @@ class _Reader:
         self._bookmark_at = self._clock() + self._request.bookmark_s
         (chained, digest), age_ms = self._state, round(self._watchers.readiness.age_s * 1000)
         store_time = self._watchers.store_time_now()
-        event = Bookmark(self.token, chained.hex(), digest_of(digest), age_ms, store_time)
+        chain = self._watchers.chain or UNSET
+        event = Bookmark(self.token, chained.hex(), digest_of(digest), age_ms, store_time, chain=chain)
         return [Line("bookmark", self.token, encode(event))]
 
     async def _line(self, records: Sequence[Record]) -> Line | None:

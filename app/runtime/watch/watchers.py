@@ -98,9 +98,13 @@ class Watchers:
 
     # what readers ask for
 
+    @property
+    def chain(self) -> Sequence[str]:
+        return self._feed.chain
+
     def loaded_image(self) -> AuthorizerImage:
         if self.image is None:
-            raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
+            raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly", self.chain)
         return self.image
 
     def store_time_now(self) -> datetime | None:

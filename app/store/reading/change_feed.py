@@ -149,6 +149,13 @@ class PostgresChangeFeed:
         self._listener = FeedListener(url, self._timeouts)
         self._outages = OutageLog(url, lambda extra: _log.warning("database_in_trouble", extra=extra))
 
+    @property
+    def chain(self) -> Sequence[str]:
+        return ()
+
+    def resume(self, position: FeedPosition) -> None:
+        """Every poll asks the tables about the offset that it is given."""
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[PostgresSnapshot]:
         with self._outages.logged():

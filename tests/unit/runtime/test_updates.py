@@ -200,7 +200,7 @@ async def test_configs_reach_another_replica_at_the_same_offset_as_the_acls_arou
 @in_virtual_time
 async def test_an_image_that_is_lost_meanwhile_has_no_token_to_give() -> None:
     with pytest.raises(AuthorizerNotReadyException):
-        await replica(FakeStore())._updates.create_acls([REFUSAL], "User:root", 1)
+        await replica(FakeStore())._updates.create_acls([REFUSAL], ROOT, 1)
 
 
 @in_virtual_time

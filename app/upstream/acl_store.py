@@ -1,0 +1,79 @@
+"""Updates, handed on to the service that is followed, with their callers' words and this follower's credentials."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+import httpx
+
+from app.core.continuity import KnownHistory
+from app.core.kafka.errors import ApiException, RequestTimedOutException, StoreUnavailableException
+from app.core.mutations import ExpireAcls, GroupOutcome, Mutation, Outcome
+from app.upstream.bodies import StrangeReplyError, body_of, outcome_in
+from app.upstream.change_feed import UpstreamChangeFeed
+from app.upstream.connection import Connection, RefusedError, refusal_of, unavailable
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 16
+_SERVICE_SHARE = 0.9
+"""The part of the time that the upstream may take, so that it is the one to say that time is over."""
+_UNKNOWN = "the upstream gave no answer; the outcome of the update is unknown, look before you repeat it"
+
+
+class UpstreamAclStore:
+    """Each mutation is a call, and so a transaction, of its own; those of a group are under way side by side."""
+
+    def __init__(self, connection: Connection, feed: UpstreamChangeFeed) -> None:
+        self._connection = connection
+        self._feed = feed
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def write(self, mutations: Iterable[Mutation], known: KnownHistory) -> GroupOutcome:  # noqa: ARG002 - the upstream proves its store's history by itself
+        where = self._connection.where
+        if where is None:
+            # Until then no update is under way.
+            raise StoreUnavailableException(self._connection.why)
+        outcomes = await asyncio.gather(*(self._hand_on(where, each) for each in mutations))
+        if outcomes and all(isinstance(each, StoreUnavailableException) for each in outcomes):
+            raise StoreUnavailableException(next(str(each) for each in outcomes))
+        tokens = [each.token for each in outcomes if not isinstance(each, ApiException) and each.token is not None]
+        token = tokens[-1] if tokens else self._feed.token
+        return GroupOutcome(outcomes, token.epoch, token.offset)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def _hand_on(self, where: str, mutation: Mutation) -> Outcome | ApiException:
+        timeout_s = self._connection.options.request_timeout_s
+        if isinstance(mutation, ExpireAcls):
+            # No poll of an upstream asks for it.
+            return StoreUnavailableException("what has ended is removed where the database is")
+        async with self._turns:
+            try:
+                path, body = await body_of(mutation, max(1, round(timeout_s * _SERVICE_SHARE * 1000)))
+                async with asyncio.timeout(timeout_s):
+                    reply = await self._connection.answer(f"{where}{path}", body, timeout_s)
+                return await outcome_in(mutation, reply)
+            except RefusedError as refused:
+                return _refusal(where, refused)
+            except ApiException as refusal:
+                return refusal
+            except (httpx.HTTPError, TimeoutError):
+                return RequestTimedOutException(_UNKNOWN)
+            except StrangeReplyError as fault:
+                _log.warning("upstream_reply_strange", extra={"url": where, "why": str(fault)})
+                return RequestTimedOutException(_UNKNOWN)
+
+
+def _refusal(where: str, refused: RefusedError) -> ApiException:
+    """As the upstream said it, unless it is about this follower and not about its caller."""
+    problem, status = refused.problem, refused.status
+    if problem is None and status >= httpx.codes.INTERNAL_SERVER_ERROR and status != httpx.codes.SERVICE_UNAVAILABLE:
+        # A proxy's answer does not say what became of the update.
+        return RequestTimedOutException(_UNKNOWN)
+    if problem is None or status in (httpx.codes.UNAUTHORIZED, httpx.codes.NOT_FOUND):
+        return unavailable(where, refused)
+    if status == httpx.codes.SERVICE_UNAVAILABLE:
+        return StoreUnavailableException(problem.detail)
+    return refusal_of(problem.code, problem.detail)

@@ -1,0 +1,165 @@
+"""What is sent with an update that is handed on, and what comes back: the bodies of docs' REST calls."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl, StandardAcl, rfc3339
+from app.core.kafka.errors import ApiException
+from app.core.kafka.filters import AclBindingFilter
+from app.core.mutations import (
+    AlterConfigs,
+    AlterConfigsOutcome,
+    CreateAcls,
+    CreateAclsOutcome,
+    CreatedAcl,
+    DeleteAcls,
+    DeleteAclsOutcome,
+    Outcome,
+)
+from app.core.token import Token
+from app.formats.feed_events import FeedAcl, acl_in
+from app.upstream.connection import refusal_of
+
+Update = CreateAcls | DeleteAcls | AlterConfigs
+"""What callers ask for. What the store does by itself is not handed on."""
+
+_LOOPBACK = "127.0.0.1"
+_NONE = "NONE"
+_AT_ONCE = 200
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _Result(msgspec.Struct, gc=False):
+    code: str
+    error_message: str | None = None
+    id: UUID | None = None
+    created: bool = False
+
+
+class _DeleteResult(msgspec.Struct, gc=False):
+    code: str
+    error_message: str | None = None
+    matches: list[FeedAcl] = []
+
+
+class _Reply(msgspec.Struct, gc=False):
+    results: list[_Result]
+    token: str
+
+
+class _DeleteReply(msgspec.Struct, gc=False):
+    results: list[_DeleteResult]
+    token: str
+
+
+_to_json = msgspec.json.Encoder().encode
+_reply_in = msgspec.json.Decoder(_Reply).decode
+_delete_reply_in = msgspec.json.Decoder(_DeleteReply).decode
+
+
+class StrangeReplyError(ValueError):
+    """A reply that none of the routes gives."""
+
+
+async def body_of(mutation: Update, timeout_ms: int) -> tuple[str, bytes]:
+    """The path and the body that ask another service for the same."""
+    address = _LOOPBACK if mutation.client_address is None else mutation.client_address.text
+    frame: dict[str, object] = {
+        "context": {"principal": mutation.actor, "client_address": address},
+        "comment": UNSET if mutation.comment is None else mutation.comment,
+        "timeout_ms": timeout_ms,
+    }
+    if isinstance(mutation, AlterConfigs):
+        changes = [{"name": name, "value": value} for name, value in mutation.changes]
+        return "/v1/configs", _to_json({**_said(frame), "configs": changes})
+    if mutation.guard is not None:
+        frame["if_unchanged_since"] = str(mutation.guard)
+    if isinstance(mutation, CreateAcls):
+        return "/v1/acls", _with_list(frame, "bindings", await _each(mutation.acls, _acl_json))
+    return "/v1/acls/delete", _with_list(frame, "filters", await _each(mutation.filters, _filter_json))
+
+
+async def outcome_in(mutation: Update, reply: bytes) -> Outcome:
+    """Raises StrangeReplyError; an ApiException if a whole mutation of one entry was refused."""
+    try:
+        if isinstance(mutation, DeleteAcls):
+            return await _deleted(mutation, _delete_reply_in(reply))
+        found = _reply_in(reply)
+        token = Token.parse(found.token, "token")
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, ApiException) as fault:
+        raise StrangeReplyError(str(fault)) from None
+    expected = len(mutation.changes if isinstance(mutation, AlterConfigs) else mutation.acls)
+    _check_count(len(found.results), expected)
+    if isinstance(mutation, AlterConfigs):
+        # What is valid here was refused there, by a service that knows fewer properties.
+        for each in found.results:
+            if each.code != _NONE:
+                raise refusal_of(each.code, each.error_message or "")
+        return AlterConfigsOutcome(token)
+    return CreateAclsOutcome(await _each(found.results, _created), token)
+
+
+async def _deleted(mutation: DeleteAcls, found: _DeleteReply) -> DeleteAclsOutcome:
+    _check_count(len(found.results), len(mutation.filters))
+    matches: list[list[StandardAcl]] = []
+    for each in found.results:
+        if each.code != _NONE:
+            raise refusal_of(each.code, each.error_message or "")
+        matches.append(await _each(each.matches, acl_in))
+    return DeleteAclsOutcome(matches, Token.parse(found.token, "token"))
+
+
+def _created(result: _Result) -> CreatedAcl | ApiException:
+    if result.code != _NONE or result.id is None:
+        return refusal_of(result.code, result.error_message or "")
+    return CreatedAcl(result.id, result.created)
+
+
+def _check_count(found: int, expected: int) -> None:
+    if found != expected:
+        raise StrangeReplyError(f"{found} results for {expected} entries")
+
+
+async def _each(entries: Iterable[T], make: Callable[[T], R]) -> list[R]:
+    made: list[R] = []
+    for count, entry in enumerate(entries, 1):
+        made.append(make(entry))
+        if not count % _AT_ONCE:
+            await asyncio.sleep(0)
+    return made
+
+
+def _said(fields: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not UNSET}
+
+
+def _with_list(frame: dict[str, object], name: str, entries: Sequence[bytes]) -> bytes:
+    return b'%b,"%b":[%b]}' % (_to_json(_said(frame))[:-1], name.encode(), b",".join(entries))
+
+
+def _acl_json(acl: NewAcl) -> bytes:
+    ends: str | UnsetType | None = UNSET
+    if acl.expires_at is not KEEP:
+        ends = None if acl.expires_at is None else rfc3339(acl.expires_at)
+    fields: dict[str, object] = dict(zip(AclBinding.__dataclass_fields__, acl.binding.words, strict=True))
+    return _to_json(_said({**fields, "expires_at": ends, "owner": UNSET if acl.owner is KEEP else acl.owner}))
+
+
+def _filter_json(acl_filter: AclBindingFilter) -> bytes:
+    return _to_json(
+        {
+            "resource_type": acl_filter.resource_type.name,
+            "resource_name": acl_filter.resource_name,
+            "pattern_type": acl_filter.pattern_type.name,
+            "principal": acl_filter.principal,
+            "host": acl_filter.host,
+            "operation": acl_filter.operation.name,
+            "permission_type": acl_filter.permission_type.name,
+        }
+    )

@@ -1,0 +1,401 @@
+"""The change feed of another service: one stream at a time, proved as it is read, from whichever URL continues it."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from math import inf
+
+from app.core.backoff import Backoff
+from app.core.continuity import FeedPosition, is_later
+from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
+from app.core.records import FeedHead, FeedPoll, Record
+from app.core.store_time import StoreTime
+from app.core.token import Token
+from app.formats.feed_events import Bookmark, End, NoEventError, Snapshot, Transaction, records_in
+from app.upstream.connection import Connection, RefusedError, unavailable
+from app.upstream.received import Received
+from app.upstream.snapshot import UpstreamSnapshot, head_of
+from app.upstream.stream import WatchStream, opened, poisoned
+
+_log = logging.getLogger(__name__)
+
+_PATIENCE_S = 1.0
+"""How long a poll waits for a stream that is being opened: less than the loader's own bound."""
+_FIRST_BACKOFF_S = 0.05
+_LONGEST_BACKOFF_S = 2.0
+_GRACE_S = 10.0
+"""How long a service that could continue this history may be away before one of another history is followed."""
+_STOP_S = 1.0
+_BUSY_S = 2.0
+_TIME_S = 300.0
+"""By then the count of the store's time may be 0.15 s ahead."""
+_MOST_IN_A_ROW = 16
+_LOOP = "this follower would follow itself; let upstream.urls name a service that is nearer to the store"
+_NOT_CONTINUED = ("TOKEN_EPOCH_MISMATCH", "OFFSET_OUT_OF_RANGE", "OFFSET_NOT_AVAILABLE")
+
+
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """The head of a service that does not continue what was received."""
+
+    head: FeedHead
+    url: str
+    is_certain: bool
+    """Whether it is of a later history, or has trimmed what follows: waiting for it changes nothing."""
+
+
+class UpstreamChangeFeed:
+    """`resume` and `snapshot` begin a history; `poll` hands over what a task receives of it meanwhile."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        jitter: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self._connection = connection
+        self._urls = list(connection.options.urls)
+        self._clock = connection.options.clock
+        self._jitter = jitter
+        self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, jitter)
+        self._upstreams: Sequence[str] = ()
+        """The chain of the service that is followed, or that was asked last."""
+        self._received: Received | None = None
+        self._cluster_id: str | None = None
+        self._store_time = StoreTime()
+        self._time_asked_at = -inf
+        self._other: _Other | None = None
+        self._fault: PoisonedRecordException | None = None
+        self._failing_since: float | None = None
+        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def chain(self) -> Sequence[str]:
+        return self._connection.options.follower, *self._upstreams
+
+    @property
+    def token(self) -> Token:
+        """How far the feed has come. Raises StoreUnavailableException before it has begun."""
+        if self._received is None:
+            raise StoreUnavailableException(self._connection.why)
+        return Token(self._received.tail.epoch, self._received.tail.offset)
+
+    # runtime's port
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[UpstreamSnapshot]:
+        await self._leave()
+        stream, snapshot = await self._any_snapshot()
+        try:
+            yield snapshot
+        except BaseException:
+            await stream.close()
+            raise
+        if not snapshot.is_complete:
+            await stream.close()
+            return
+        self._hear_time(snapshot.store_time, stream.asked_at)
+        head = snapshot.head
+        self._cluster_id = head.cluster_id
+        self._begin(FeedPosition(head.epoch, head.last_offset, head.hash), stream)
+
+    def resume(self, position: FeedPosition) -> None:
+        self._begin(position, None)
+
+    async def poll(self, applied_offset: int, limit: int) -> FeedPoll:
+        """From memory. Raises PoisonedRecordException for what a stream can't have sent."""
+        await self._settled()
+        received = self._received
+        if self._other is not None:
+            return FeedPoll(self._other.head, None, ())
+        if received is None:
+            raise StoreUnavailableException(self._connection.why)
+        hash_at, records = received.behind(applied_offset, limit)
+        if not records:
+            fault, self._fault = self._fault, None
+            if fault is not None:
+                raise fault
+            if self._connection.where is None:
+                raise StoreUnavailableException(self._connection.why)
+        if received.proved_at is None:
+            raise StoreUnavailableException("the upstream has not said yet how old its state is")
+        age_s = max(0.0, self._clock() - received.proved_at)
+        doubt = None if age_s <= self._most_age_s() else "the upstream has lost touch with the head of its own source"
+        head = head_of(received.tail, received.digest, self._cluster_id, received.base.offset + 1)
+        time = self._store_time.shown(self._clock())
+        return FeedPoll(head, hash_at, records, time, age_s=age_s, doubt=doubt)
+
+    async def history(self, offset: int, limit: int) -> FeedPoll:
+        """Asks the upstream, whose records may reach back further."""
+        received, where = self._received, self._connection.where
+        if received is None or where is None:
+            raise StoreUnavailableException(self._connection.why)
+        tail = received.tail
+        try:
+            stream = await opened(self._connection, where, Token(tail.epoch, offset))
+        except RefusedError as refused:
+            oldest = refused.problem.oldest_token if refused.problem is not None else None
+            if refused.code != "OFFSET_OUT_OF_RANGE" or oldest is None:
+                raise unavailable(where, refused) from None
+            start = Token.parse(oldest).offset + 1
+            return FeedPoll(head_of(tail, None, self._cluster_id, start), None, ())
+        try:
+            records = await _page_of(stream, limit)
+        except NoEventError as fault:
+            raise poisoned(offset + 1, where, fault) from None
+        finally:
+            await stream.close()
+        return FeedPoll(head_of(tail, None, self._cluster_id, offset + 1), None, records)
+
+    async def renounce(self, lost: FeedPosition) -> None:
+        """Where the store can be written they find out by themselves what is lost."""
+
+    async def wait(self, timeout_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
+        self._news.clear()
+
+    async def close(self) -> None:
+        await self._leave()
+
+    # following
+
+    def _begin(self, position: FeedPosition, stream: WatchStream | None) -> None:
+        self._received, self._other, self._fault = Received(position), None, None
+        self._task = asyncio.create_task(self._run(self._received, stream, self._task), name="klamm-upstream")
+
+    async def _leave(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            await stop_task(task)
+
+    async def _run(self, received: Received, stream: WatchStream | None, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await stop_task(before)
+        while True:
+            try:
+                stream = stream or await self._continued(received)
+                began_at = self._clock()
+                await self._read(received, stream)
+            except StoreUnavailableException as fault:
+                self._lost(fault.message)
+            except NoEventError as fault:
+                where = "?" if stream is None else stream.url
+                self._fault = poisoned(received.tail.offset + 1, where, fault)
+                self._lost(self._fault.why)
+            except Exception:  # noqa: BLE001 - logged; the next stream may hold
+                _log.exception("upstream_failed")
+                self._lost("unexpected fault, see the log")
+            finally:
+                self._connection.where = None
+                if stream is not None:
+                    await stream.close()
+            if stream is not None:
+                self._turn()
+                if self._clock() - began_at > _LONGEST_BACKOFF_S:
+                    self._backoff.reset()
+            stream = None
+            await asyncio.sleep(self._backoff.next_s())
+
+    async def _read(self, received: Received, stream: WatchStream) -> None:
+        """Raises StoreUnavailableException at the end of the stream, NoEventError for what can't be."""
+        async for event in stream.events:
+            match event:
+                case Transaction():
+                    await received.take(event)
+                case Bookmark():
+                    self._check_chain(event.chain or ())
+                    received.confirm(event, self._clock())
+                    self._hear_time(event.store_time, stream.asked_at)
+                    if self._clock() - self._time_asked_at > _TIME_S:
+                        await self._ask_time(received.tail, stream.url)
+                    if self._connection.where is None:
+                        _log.info("upstream_followed", extra={"url": stream.url, "offset": received.tail.offset})
+                    self._connection.where, self._fault = stream.url, None
+                    self._failing_since = None
+                case End():
+                    raise StoreUnavailableException(f"the upstream `{stream.url}` ended the stream (`{event.reason}`)")
+                case _:
+                    raise NoEventError(f"a `{type(event).__name__.lower()}` among the changes")
+            self._tell()
+        raise StoreUnavailableException(f"the upstream `{stream.url}` ended the stream")
+
+    async def _continued(self, received: Received) -> WatchStream:
+        """A stream that goes on where the last one ended, from the first service that has one.
+
+        If none has, but another history, that is what polls tell. Raises StoreUnavailableException.
+        """
+        tail, others, whys = received.tail, list[_Other](), list[str]()
+        for url in list(self._urls):
+            try:
+                return await opened(self._connection, url, Token(tail.epoch, tail.offset))
+            except (RefusedError, StoreUnavailableException) as fault:
+                whys.append(self._why(url, fault))
+                if isinstance(fault, RefusedError) and fault.code in _NOT_CONTINUED:
+                    with suppress(StoreUnavailableException):
+                        others += await self._other_at(url, tail)
+                    whys[-1:] = [] if others and others[-1].url == url else whys[-1:]
+        now = self._clock()
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        is_late = now - self._failing_since > _GRACE_S
+        chosen = next((each for each in others if each.is_certain or not whys or is_late), None)
+        if chosen is not None:
+            self._urls.remove(chosen.url)
+            self._urls.insert(0, chosen.url)
+            self._other = chosen
+            self._tell()
+        raise StoreUnavailableException("; ".join(whys) or "the upstream does not continue this history")
+
+    async def _other_at(self, url: str, tail: FeedPosition) -> list[_Other]:
+        """What a service holds that does not continue from there; nothing if it does by now."""
+        try:
+            stream = await opened(self._connection, url, None)
+        except RefusedError as refused:
+            raise unavailable(url, refused) from None
+        try:
+            head = (await self._opening(stream)).head
+        finally:
+            await stream.close()
+        if head.epoch != tail.epoch:
+            return [_Other(head, url, is_certain=is_later(head.epoch, tail.epoch))]
+        if head.last_offset > tail.offset:
+            return [_Other(head, url, is_certain=True)]
+        behind = head.last_offset < tail.offset
+        return [_Other(head, url, is_certain=False)] if behind or head.hash != tail.hash else []
+
+    async def _any_snapshot(self) -> tuple[WatchStream, UpstreamSnapshot]:
+        """Of the first service that has one. Raises StoreUnavailableException, after a rest, if none has."""
+        whys: list[str] = []
+        for url in list(self._urls):
+            stream: WatchStream | None = None
+            try:
+                stream = await opened(self._connection, url, None)
+                return stream, await self._opening(stream)
+            except (RefusedError, StoreUnavailableException) as fault:
+                if stream is not None:
+                    await stream.close()
+                whys.append(self._why(url, fault))
+            except BaseException:
+                if stream is not None:
+                    await stream.close()
+                raise
+        self._lost("; ".join(whys))
+        await asyncio.sleep(self._backoff.next_s())
+        raise StoreUnavailableException("; ".join(whys))
+
+    async def _opening(self, stream: WatchStream) -> UpstreamSnapshot:
+        """Raises StoreUnavailableException, PoisonedRecordException."""
+        try:
+            first = await anext(stream.events, None)
+            if isinstance(first, Snapshot):
+                return UpstreamSnapshot(first, stream.events, stream.url)
+        except NoEventError as fault:
+            raise poisoned(-1, stream.url, fault) from None
+        if isinstance(first, End):
+            raise StoreUnavailableException(f"the upstream `{stream.url}` ended the stream (`{first.reason}`)")
+        raise PoisonedRecordException(-1, f"the stream of the upstream `{stream.url}` does not begin with a snapshot")
+
+    # the store's time (docs/watch.md)
+
+    def _hear_time(self, store_time: datetime | None, asked_at: float) -> None:
+        """Of the first event since the question, counted from that; of later ones only what is ahead of the count."""
+        if store_time is None:
+            return
+        if asked_at > self._time_asked_at:
+            self._time_asked_at = asked_at
+            self._store_time.looked(store_time, asked_at)
+        else:
+            self._store_time.heard(store_time, self._clock())
+
+    async def _ask_time(self, tail: FeedPosition, url: str) -> None:
+        """The count runs ahead of the store by and by, which a new question mends."""
+        with suppress(StoreUnavailableException, RefusedError, NoEventError, TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                stream = await opened(self._connection, url, Token(tail.epoch, tail.offset))
+                try:
+                    async for event in stream.events:
+                        if isinstance(event, Bookmark):
+                            self._hear_time(event.store_time, stream.asked_at)
+                            return
+                finally:
+                    await stream.close()
+
+    # who is followed
+
+    def _check_chain(self, chain: Sequence[str]) -> None:
+        """Raises StoreUnavailableException."""
+        own = self._connection.options.follower
+        if own in chain:
+            self._upstreams = chain[: chain.index(own)]
+            raise StoreUnavailableException(_LOOP)
+        if len(chain) >= _MOST_IN_A_ROW:
+            raise StoreUnavailableException(
+                f"more than {_MOST_IN_A_ROW} followers in a row; follow one nearer the store"
+            )
+        self._upstreams = chain
+
+    def _why(self, url: str, fault: RefusedError | StoreUnavailableException) -> str:
+        problem = fault.problem if isinstance(fault, RefusedError) else None
+        try:
+            if problem is not None and problem.chain:
+                self._check_chain(problem.chain)
+        except StoreUnavailableException as loop:
+            return f"`{url}`: {loop.message}"
+        return unavailable(url, fault).message
+
+    def _turn(self) -> None:
+        """The next try begins with the next service."""
+        self._urls.append(self._urls.pop(0))
+
+    def _lost(self, why: str) -> None:
+        if why != self._connection.why:
+            _log.warning("upstream_lost", extra={"why": why})
+        self._connection.why = why
+        self._tell()
+
+    def _most_age_s(self) -> float:
+        """What bookmarks on their way through all the followers may take, with some patience for a busy machine."""
+        return (3 * self._connection.options.bookmark_s + _BUSY_S) * (1 + len(self._upstreams))
+
+    async def _settled(self) -> None:
+        """Until there is something to tell, or a moment is over."""
+        ends_at = self._clock() + _PATIENCE_S
+        while (left_s := ends_at - self._clock()) > 0 and not self._has_something():
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._changed.wait()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._changed.set()
+
+    def _has_something(self) -> bool:
+        received = self._received
+        is_proved = received is not None and received.proved_at is not None
+        return self._other is not None or self._fault is not None or (is_proved and self._connection.where is not None)
+
+
+async def _page_of(stream: WatchStream, limit: int) -> list[Record]:
+    """Raises StoreUnavailableException, NoEventError."""
+    records: list[Record] = []
+    async for event in stream.events:
+        if isinstance(event, Transaction):
+            some = records_in(event)
+            some[-1] = replace(some[-1], hash=bytes.fromhex(event.hash))
+            records += some
+        if len(records) >= limit or isinstance(event, Bookmark | End):
+            break
+    return records
+
+
+async def stop_task(task: asyncio.Task[None]) -> None:
+    """Cancels the task and waits a moment for its end."""
+    task.cancel()
+    await asyncio.wait({task}, timeout=_STOP_S)

@@ -1,0 +1,69 @@
+"""What a stream has brought and the loader has not taken yet: whole transactions behind a position, each proved."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from app.core.continuity import FeedPosition
+from app.core.records import Record
+from app.formats.feed_events import Bookmark, NoEventError, Transaction, chained_records
+from app.upstream.stream import digest_in, position_in
+
+MAX_RECORDS = 20_000
+"""A stream that is further ahead of the loader is not read on."""
+
+
+class Received:
+    """Transactions from `base` (which is applied) to `tail`."""
+
+    def __init__(self, base: FeedPosition, proved_at: float | None = None) -> None:
+        self.base = self.tail = base
+        self.digest: int | None = None
+        """Of the image at the tail, if a bookmark has said it."""
+        self.proved_at = proved_at
+        """The clock's time as of which the tail, or a position before it, was the store's head; None: never yet."""
+        self._transactions: deque[Sequence[Record]] = deque()
+        self._records = 0
+        self._room = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._transactions)
+
+    async def take(self, event: Transaction) -> None:
+        """Waits for room. Raises NoEventError for a transaction that does not follow."""
+        if event.first_offset != self.tail.offset + 1 or event.token != f"{self.tail.epoch}:{event.last_offset}":
+            raise NoEventError(f"after offset {self.tail.offset} comes `{event.token}` from {event.first_offset} on")
+        records = chained_records(event, self.tail.hash)
+        while self._records >= MAX_RECORDS:
+            self._room.clear()
+            await self._room.wait()
+        self._transactions.append(records)
+        self._records += len(records)
+        self.tail, self.digest = FeedPosition(self.tail.epoch, records[-1].offset, records[-1].hash), None
+
+    def confirm(self, event: Bookmark, now: float) -> None:
+        """Raises NoEventError for a bookmark that is of another state. `now` is the clock's time."""
+        position = position_in(event)
+        if position != self.tail:
+            raise NoEventError(f"a bookmark says {position}, but what was sent leads to {self.tail}")
+        self.digest = digest_in(event)
+        self.proved_at = now - event.age_ms / 1000
+
+    def behind(self, applied_offset: int, limit: int) -> tuple[bytes | None, list[Record]]:
+        """The hash at the offset, None if it is not known here, and whole transactions behind it.
+
+        What is not behind it is forgotten.
+        """
+        while self._transactions and self._transactions[0][-1].offset <= applied_offset:
+            gone = self._transactions.popleft()
+            self._records -= len(gone)
+            self.base = FeedPosition(self.base.epoch, gone[-1].offset, gone[-1].hash)
+        self._room.set()
+        if applied_offset != self.base.offset:
+            return None, []
+        records: list[Record] = []
+        for each in self._transactions:
+            if records and len(records) + len(each) > limit:
+                break
+            records += each
+        return self.base.hash, records

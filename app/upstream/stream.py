@@ -1,0 +1,117 @@
+"""One stream of watch, read to its end: lines, events, and what they claim about themselves."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
+from urllib.parse import urlencode
+
+import httpx
+
+from app.core.continuity import FeedPosition
+from app.core.kafka.errors import InvalidRequestException, PoisonedRecordException, StoreUnavailableException
+from app.core.token import Token
+from app.formats.feed_events import Bookmark, Event, NoEventError, Snapshot, Synced, decode
+from app.upstream.connection import Connection, UpstreamOptions, unavailable
+
+_WATCH = "/v1/watch"
+_ANSWER_S = 16.0
+"""A service that is behind the token waits for up to five seconds before it says so."""
+_LEAST_SILENCE_S = 3.0
+_MAX_LINE_BYTES = 64 << 20
+
+
+class WatchStream:
+    """`events` to the end of the stream: StoreUnavailableException, and NoEventError for what no event is."""
+
+    def __init__(self, url: str, parts: AsyncIterator[bytes], held: AsyncExitStack, options: UpstreamOptions) -> None:
+        self.url = url
+        self.asked_at = 0.0
+        """The clock's time before the request was sent."""
+        self.events = self._read(parts)
+        self._held = held
+        # Three bookmarks that don't come are a broken connection (docs/watch.md).
+        self._silence_s = max(_LEAST_SILENCE_S, 3 * options.bookmark_s)
+
+    async def close(self) -> None:
+        await self.events.aclose()
+        await self._held.aclose()
+
+    async def _read(self, parts: AsyncIterator[bytes]) -> AsyncGenerator[Event, None]:
+        try:
+            async for line in _lines(self._heard(parts)):
+                event = decode(line)
+                if event is not None:
+                    yield event
+                # A full socket would otherwise keep the loop to itself.
+                await asyncio.sleep(0)
+        except httpx.HTTPError as fault:
+            raise unavailable(self.url, fault) from None
+        raise StoreUnavailableException(f"the upstream `{self.url}` ended the stream without a word")
+
+    async def _heard(self, parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        while True:
+            try:
+                async with asyncio.timeout(self._silence_s):
+                    part = await anext(parts)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise StoreUnavailableException(
+                    f"the upstream `{self.url}` has said nothing for {self._silence_s:g} s"
+                ) from None
+            yield part
+
+
+async def opened(connection: Connection, url: str, after: Token | None) -> WatchStream:
+    """With a snapshot first if no token is given. Raises RefusedError, StoreUnavailableException."""
+    begin = {"snapshot": "true"} if after is None else {"after": str(after)}
+    options = connection.options
+    query = urlencode({**begin, "bookmark_ms": round(options.bookmark_s * 1000)})
+    asked_at = options.clock()
+    async with AsyncExitStack() as held:
+        try:
+            response = await held.enter_async_context(
+                connection.stream("GET", f"{url}{_WATCH}?{query}", idle_s=_ANSWER_S)
+            )
+        except httpx.HTTPError as fault:
+            raise unavailable(url, fault) from None
+        stream = WatchStream(url, response.aiter_raw(), held.pop_all(), options)
+        stream.asked_at = asked_at
+        return stream
+    raise RuntimeError("an exit stack hides no exceptions")
+
+
+def position_in(event: Snapshot | Synced | Bookmark) -> FeedPosition:
+    """Raises NoEventError."""
+    try:
+        token = Token.parse(event.token, "token")
+        return FeedPosition(token.epoch, token.offset, bytes.fromhex(event.hash))
+    except (ValueError, InvalidRequestException) as fault:
+        raise NoEventError(f"no position: {fault}") from None
+
+
+def digest_in(event: Snapshot | Synced | Bookmark) -> int | None:
+    """Raises NoEventError."""
+    try:
+        return None if event.digest is None else int.from_bytes(bytes.fromhex(event.digest))
+    except ValueError as fault:
+        raise NoEventError(f"no digest: {fault}") from None
+
+
+def poisoned(offset: int, url: str, fault: Exception) -> PoisonedRecordException:
+    return PoisonedRecordException(offset, f"the stream of the upstream `{url}` does not hold: {fault}")
+
+
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    begun: list[bytes] = []
+    size = 0
+    async for part in parts:
+        start = 0
+        while (end := part.find(b"\n", start)) >= 0:
+            begun.append(part[start:end])
+            yield b"".join(begun)
+            begun, size, start = [], 0, end + 1
+        begun.append(part[start:])
+        size += len(part) - start
+        if size > _MAX_LINE_BYTES:
+            raise NoEventError(f"a line is longer than {_MAX_LINE_BYTES} bytes, which no event is")
