@@ -5,19 +5,20 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from math import inf
 
 from app.core.backoff import Backoff
-from app.core.continuity import FeedPosition, is_later
+from app.core.continuity import FeedPosition
 from app.core.kafka.errors import PoisonedRecordException, StoreUnavailableException
 from app.core.records import FeedHead, FeedPoll, Record
 from app.core.store_time import StoreTime
 from app.core.token import Token
-from app.formats.feed_events import Bookmark, End, NoEventError, Snapshot, Transaction, records_in
+from app.formats.feed_events import Bookmark, End, NoEventError, Transaction, records_in
 from app.upstream.connection import Connection, RefusedError, unavailable
 from app.upstream.received import Received
+from app.upstream.services import OtherHistoryError, UpstreamServices
 from app.upstream.snapshot import UpstreamSnapshot, head_of
 from app.upstream.stream import WatchStream, opened, poisoned
 
@@ -27,25 +28,10 @@ _PATIENCE_S = 1.0
 """How long a poll waits for a stream that is being opened: less than the loader's own bound."""
 _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 2.0
-_GRACE_S = 10.0
-"""How long a service that could continue this history may be away before one of another history is followed."""
 _STOP_S = 1.0
 _BUSY_S = 2.0
 _TIME_S = 300.0
 """By then the count of the store's time may be 0.15 s ahead."""
-_MOST_IN_A_ROW = 16
-_LOOP = "this follower would follow itself; let upstream.urls name a service that is nearer to the store"
-_NOT_CONTINUED = ("TOKEN_EPOCH_MISMATCH", "OFFSET_OUT_OF_RANGE", "OFFSET_NOT_AVAILABLE")
-
-
-@dataclass(frozen=True, slots=True)
-class _Other:
-    """The head of a service that does not continue what was received."""
-
-    head: FeedHead
-    url: str
-    is_certain: bool
-    """Whether it is of a later history, or has trimmed what follows: waiting for it changes nothing."""
 
 
 class UpstreamChangeFeed:
@@ -57,26 +43,23 @@ class UpstreamChangeFeed:
         jitter: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self._connection = connection
-        self._urls = list(connection.options.urls)
+        self._services = UpstreamServices(connection)
         self._clock = connection.options.clock
         self._jitter = jitter
         self._backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S, jitter)
-        self._upstreams: Sequence[str] = ()
-        """The chain of the service that is followed, or that was asked last."""
         self._received: Received | None = None
         self._cluster_id: str | None = None
         self._store_time = StoreTime()
         self._time_asked_at = -inf
-        self._other: _Other | None = None
+        self._other: FeedHead | None = None
         self._fault: PoisonedRecordException | None = None
-        self._failing_since: float | None = None
         self._news = asyncio.Event()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def chain(self) -> Sequence[str]:
-        return self._connection.options.follower, *self._upstreams
+        return self._connection.options.follower, *self._services.chain
 
     @property
     def token(self) -> Token:
@@ -112,7 +95,7 @@ class UpstreamChangeFeed:
         await self._settled()
         received = self._received
         if self._other is not None:
-            return FeedPoll(self._other.head, None, ())
+            return FeedPoll(self._other, None, ())
         if received is None:
             raise StoreUnavailableException(self._connection.why)
         hash_at, records = received.behind(applied_offset, limit)
@@ -164,6 +147,15 @@ class UpstreamChangeFeed:
     async def close(self) -> None:
         await self._leave()
 
+    async def _any_snapshot(self) -> tuple[WatchStream, UpstreamSnapshot]:
+        """Raises StoreUnavailableException, after a rest, if there is none."""
+        try:
+            return await self._services.any_snapshot()
+        except StoreUnavailableException as fault:
+            self._lost(fault.message)
+            await asyncio.sleep(self._backoff.next_s())
+            raise
+
     # following
 
     def _begin(self, position: FeedPosition, stream: WatchStream | None) -> None:
@@ -180,9 +172,12 @@ class UpstreamChangeFeed:
             await stop_task(before)
         while True:
             try:
-                stream = stream or await self._continued(received)
+                stream = stream or await self._services.continued(received.tail)
                 began_at = self._clock()
                 await self._read(received, stream)
+            except OtherHistoryError as other:
+                self._other = other.head
+                self._lost(str(other))
             except StoreUnavailableException as fault:
                 self._lost(fault.message)
             except NoEventError as fault:
@@ -197,7 +192,7 @@ class UpstreamChangeFeed:
                 if stream is not None:
                     await stream.close()
             if stream is not None:
-                self._turn()
+                self._services.turn()
                 if self._clock() - began_at > _LONGEST_BACKOFF_S:
                     self._backoff.reset()
             stream = None
@@ -210,7 +205,7 @@ class UpstreamChangeFeed:
                 case Transaction():
                     await received.take(event)
                 case Bookmark():
-                    self._check_chain(event.chain or ())
+                    self._services.check_chain(event.chain or ())
                     received.confirm(event, self._clock())
                     self._hear_time(event.store_time, stream.asked_at)
                     if self._clock() - self._time_asked_at > _TIME_S:
@@ -218,88 +213,13 @@ class UpstreamChangeFeed:
                     if self._connection.where is None:
                         _log.info("upstream_followed", extra={"url": stream.url, "offset": received.tail.offset})
                     self._connection.where, self._fault = stream.url, None
-                    self._failing_since = None
+                    self._services.followed()
                 case End():
                     raise StoreUnavailableException(f"the upstream `{stream.url}` ended the stream (`{event.reason}`)")
                 case _:
                     raise NoEventError(f"a `{type(event).__name__.lower()}` among the changes")
             self._tell()
         raise StoreUnavailableException(f"the upstream `{stream.url}` ended the stream")
-
-    async def _continued(self, received: Received) -> WatchStream:
-        """A stream that goes on where the last one ended, from the first service that has one.
-
-        If none has, but another history, that is what polls tell. Raises StoreUnavailableException.
-        """
-        tail, others, whys = received.tail, list[_Other](), list[str]()
-        for url in list(self._urls):
-            try:
-                return await opened(self._connection, url, Token(tail.epoch, tail.offset))
-            except (RefusedError, StoreUnavailableException) as fault:
-                whys.append(self._why(url, fault))
-                if isinstance(fault, RefusedError) and fault.code in _NOT_CONTINUED:
-                    with suppress(StoreUnavailableException):
-                        others += await self._other_at(url, tail)
-                    whys[-1:] = [] if others and others[-1].url == url else whys[-1:]
-        now = self._clock()
-        self._failing_since = now if self._failing_since is None else self._failing_since
-        is_late = now - self._failing_since > _GRACE_S
-        chosen = next((each for each in others if each.is_certain or not whys or is_late), None)
-        if chosen is not None:
-            self._urls.remove(chosen.url)
-            self._urls.insert(0, chosen.url)
-            self._other = chosen
-            self._tell()
-        raise StoreUnavailableException("; ".join(whys) or "the upstream does not continue this history")
-
-    async def _other_at(self, url: str, tail: FeedPosition) -> list[_Other]:
-        """What a service holds that does not continue from there; nothing if it does by now."""
-        try:
-            stream = await opened(self._connection, url, None)
-        except RefusedError as refused:
-            raise unavailable(url, refused) from None
-        try:
-            head = (await self._opening(stream)).head
-        finally:
-            await stream.close()
-        if head.epoch != tail.epoch:
-            return [_Other(head, url, is_certain=is_later(head.epoch, tail.epoch))]
-        if head.last_offset > tail.offset:
-            return [_Other(head, url, is_certain=True)]
-        behind = head.last_offset < tail.offset
-        return [_Other(head, url, is_certain=False)] if behind or head.hash != tail.hash else []
-
-    async def _any_snapshot(self) -> tuple[WatchStream, UpstreamSnapshot]:
-        """Of the first service that has one. Raises StoreUnavailableException, after a rest, if none has."""
-        whys: list[str] = []
-        for url in list(self._urls):
-            stream: WatchStream | None = None
-            try:
-                stream = await opened(self._connection, url, None)
-                return stream, await self._opening(stream)
-            except (RefusedError, StoreUnavailableException) as fault:
-                if stream is not None:
-                    await stream.close()
-                whys.append(self._why(url, fault))
-            except BaseException:
-                if stream is not None:
-                    await stream.close()
-                raise
-        self._lost("; ".join(whys))
-        await asyncio.sleep(self._backoff.next_s())
-        raise StoreUnavailableException("; ".join(whys))
-
-    async def _opening(self, stream: WatchStream) -> UpstreamSnapshot:
-        """Raises StoreUnavailableException, PoisonedRecordException."""
-        try:
-            first = await anext(stream.events, None)
-            if isinstance(first, Snapshot):
-                return UpstreamSnapshot(first, stream.events, stream.url)
-        except NoEventError as fault:
-            raise poisoned(-1, stream.url, fault) from None
-        if isinstance(first, End):
-            raise StoreUnavailableException(f"the upstream `{stream.url}` ended the stream (`{first.reason}`)")
-        raise PoisonedRecordException(-1, f"the stream of the upstream `{stream.url}` does not begin with a snapshot")
 
     # the store's time (docs/watch.md)
 
@@ -326,33 +246,6 @@ class UpstreamChangeFeed:
                 finally:
                     await stream.close()
 
-    # who is followed
-
-    def _check_chain(self, chain: Sequence[str]) -> None:
-        """Raises StoreUnavailableException."""
-        own = self._connection.options.follower
-        if own in chain:
-            self._upstreams = chain[: chain.index(own)]
-            raise StoreUnavailableException(_LOOP)
-        if len(chain) >= _MOST_IN_A_ROW:
-            raise StoreUnavailableException(
-                f"more than {_MOST_IN_A_ROW} followers in a row; follow one nearer the store"
-            )
-        self._upstreams = chain
-
-    def _why(self, url: str, fault: RefusedError | StoreUnavailableException) -> str:
-        problem = fault.problem if isinstance(fault, RefusedError) else None
-        try:
-            if problem is not None and problem.chain:
-                self._check_chain(problem.chain)
-        except StoreUnavailableException as loop:
-            return f"`{url}`: {loop.message}"
-        return unavailable(url, fault).message
-
-    def _turn(self) -> None:
-        """The next try begins with the next service."""
-        self._urls.append(self._urls.pop(0))
-
     def _lost(self, why: str) -> None:
         if why != self._connection.why:
             _log.warning("upstream_lost", extra={"why": why})
@@ -361,7 +254,7 @@ class UpstreamChangeFeed:
 
     def _most_age_s(self) -> float:
         """What bookmarks on their way through all the followers may take, with some patience for a busy machine."""
-        return (3 * self._connection.options.bookmark_s + _BUSY_S) * (1 + len(self._upstreams))
+        return (3 * self._connection.options.bookmark_s + _BUSY_S) * (1 + len(self._services.chain))
 
     async def _settled(self) -> None:
         """Until there is something to tell, or a moment is over."""
