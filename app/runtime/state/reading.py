@@ -43,9 +43,9 @@ from app.runtime.snapshot import load_image
 from app.runtime.state.files import NotOursError, StateFolder
 
 _PART_S = 60.0
-_AT_ONCE_BYTES = 128 * 1024
+_AT_ONCE_BYTES = 512 * 1024
 
-_Part = AclSlice | Synced | Bookmark | Snapshot | list[Record]
+_Part = AclSlice | Synced | Bookmark | list[Record]
 _log = logging.getLogger(__name__)
 
 
@@ -222,25 +222,22 @@ class _StateFile:
         return image
 
     async def _read(self) -> AsyncIterator[_Part]:
-        while parts := await asyncio.to_thread(self._some):
-            for part in parts:
-                yield part
+        while lines := await asyncio.to_thread(self._stream.readlines, _AT_ONCE_BYTES):
+            for line in lines:
+                self._at += len(line)
+                if self._at > self._end:
+                    return
+                # Here and not in a thread, for which the loop would have to wait far longer.
+                part = self._part(decode(line))
+                if part is not None:
+                    yield part
 
-    def _some(self) -> list[_Part]:
-        """The next parts, none at the end of what is sealed. In a thread, as they take some milliseconds."""
-        parts: list[_Part] = []
-        until = min(self._end, self._at + _AT_ONCE_BYTES)
-        while self._at < until:
-            line = self._stream.readline()
-            self._at += len(line)
-            event = decode(line)
-            if isinstance(event, Acls):
-                parts.append(slice_of(event))
-            elif isinstance(event, Transaction):
-                parts.append(self._records(event))
-            elif isinstance(event, Synced | Bookmark | Snapshot):
-                parts.append(event)
-        return parts
+    def _part(self, event: Event | None) -> _Part | None:
+        if isinstance(event, Acls):
+            return slice_of(event)
+        if isinstance(event, Transaction):
+            return self._records(event)
+        return event if isinstance(event, Synced | Bookmark) else None
 
     def _records(self, event: Transaction) -> list[Record]:
         if event.token != str(Token(self.head.epoch, event.last_offset)):
