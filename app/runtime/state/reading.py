@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Thread
 from typing import IO
 
 import msgspec
@@ -37,15 +38,18 @@ from app.formats.feed_events import (
 from app.formats.feed_seals import sealed_lines
 from app.metrics.declared import Metrics
 from app.runtime.applying import apply_in_steps
+from app.runtime.deadlines import bounded
 from app.runtime.options import StateOptions
 from app.runtime.pace import Pace, run_through
 from app.runtime.snapshot import load_image
 from app.runtime.state.files import NotOursError, StateFolder
 
-_PART_S = 60.0
+_PART_S, _SURVEY_S = 10.0, 60.0
 _AT_ONCE_BYTES = 512 * 1024
 
 _Part = AclSlice | Synced | Bookmark | list[Record]
+_NO_DISK = "the disk does not answer"
+
 _log = logging.getLogger(__name__)
 
 
@@ -56,12 +60,8 @@ class Restored:
     """How long ago it was last known to equal the source's head."""
 
 
-class _RefusedError(Exception):
-    """The file is not used. `is_damaged`: it never will be."""
-
-    def __init__(self, why: str, *, is_damaged: bool = False) -> None:
-        super().__init__(why)
-        self.is_damaged = is_damaged
+class _UnfitError(Exception):
+    """The file may be as good as it was, and is not to be used here and now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +82,35 @@ async def restore(state: StateOptions, startup: AuthorizerConfig, metrics: Metri
     """None if there is no file that can be used, which the log says. A file that is damaged is set aside."""
     folder = StateFolder(state.path)
     try:
-        stream = await asyncio.to_thread(folder.open_image, has_key=state.key is not None)
+        stream = await bounded(asyncio.to_thread(folder.open_image, has_key=state.key is not None), _PART_S)
     except FileNotFoundError:
         _log.info("state_file_missing", extra={"file": folder.image})
         return None
     except (NotOursError, OSError) as fault:
-        metrics.state_file_refusals += 1
-        _log.warning("state_file_refused", extra={"file": folder.image, "why": str(fault)})
+        _refused(folder, metrics, str(fault) or _NO_DISK)
         return None
-    with stream:
-        try:
-            return await _restored(stream, state, startup, metrics)
-        except (_RefusedError, NoEventError, PoisonedRecordException, ApiException, OSError) as fault:
-            metrics.state_file_refusals += 1
-            is_damaged = not isinstance(fault, OSError) and getattr(fault, "is_damaged", True)
-            aside = is_damaged and await asyncio.to_thread(_set_aside, folder, stream)
-            extra = {
-                "file": folder.image,
-                "why": str(fault),
-                "set_aside_as": folder.refused if aside else "",
-            }
-            _log.warning("state_file_refused", extra=extra)
-            return None
+    try:
+        restored = await _restored(stream, state, startup, metrics)
+    except TimeoutError:
+        # To close it may wait for the disk as well.
+        Thread(target=stream.close, daemon=True).start()
+        _refused(folder, metrics, _NO_DISK)
+        return None
+    except (_UnfitError, OSError) as fault:
+        _refused(folder, metrics, str(fault))
+        restored = None
+    except (NoEventError, PoisonedRecordException, ApiException) as fault:
+        is_aside = await asyncio.to_thread(_set_aside, folder, stream)
+        _refused(folder, metrics, str(fault), aside=is_aside)
+        restored = None
+    stream.close()
+    return restored
+
+
+def _refused(folder: StateFolder, metrics: Metrics, why: str, *, aside: bool = False) -> None:
+    metrics.state_file_refusals += 1
+    extra = {"file": folder.image, "why": why, "set_aside_as": folder.refused if aside else None}
+    _log.warning("state_file_refused", extra=extra)
 
 
 def _set_aside(folder: StateFolder, stream: IO[bytes]) -> bool:
@@ -116,10 +123,10 @@ def _set_aside(folder: StateFolder, stream: IO[bytes]) -> bool:
 
 
 async def _restored(stream: IO[bytes], state: StateOptions, startup: AuthorizerConfig, metrics: Metrics) -> Restored:
-    found = await asyncio.to_thread(_survey, stream, state.key)
+    found = await bounded(asyncio.to_thread(_survey, stream, state.key), _SURVEY_S)
     age_s = _checked_age(found, state)
     if state.cluster_id not in (None, found.head.cluster_id):
-        raise _RefusedError(f"it is of the cluster `{found.head.cluster_id}`, and cluster.id says `{state.cluster_id}`")
+        raise _UnfitError(f"it is of the cluster `{found.head.cluster_id}`, and cluster.id says `{state.cluster_id}`")
     stream.seek(0)
     file = _StateFile(stream, found)
     image = await load_image(file, startup, _PART_S, metrics)
@@ -133,14 +140,14 @@ async def _restored(stream: IO[bytes], state: StateOptions, startup: AuthorizerC
 def _checked_age(found: _Found, state: StateOptions) -> float:
     age_s, at = state.wall_clock() - found.at.timestamp() + found.age_s, found.at.isoformat(timespec="seconds")
     if age_s < -state.clocks_differ_s:
-        raise _RefusedError(f"it says that it was written at {at}, which lies ahead by this machine's clock")
+        raise _UnfitError(f"it says that it was written at {at}, which lies ahead by this machine's clock")
     if age_s > state.max_age_s:
-        raise _RefusedError(f"it was written at {at}, and is older than state.max.age.ms")
+        raise _UnfitError(f"it was written at {at}, and is older than state.max.age.ms")
     return max(0.0, age_s)
 
 
 def _survey(stream: IO[bytes], key: bytes | None) -> _Found:
-    """Raises _RefusedError, NoEventError, ApiException."""
+    """Raises NoEventError, ApiException."""
     first: bytes | None = None
     configs: bytes | None = None
     bookmark: bytes | None = None
@@ -156,7 +163,7 @@ def _survey(stream: IO[bytes], key: bytes | None) -> _Found:
         elif line.startswith(b'{"type":"configs"'):
             configs = line
     if sealed is None:
-        raise _RefusedError("no seal in it covers a whole image", is_damaged=True)
+        raise NoEventError("no seal in it covers a whole image")
     return _found(sealed[0], *map(decode, sealed[1:]))
 
 
@@ -222,7 +229,7 @@ class _StateFile:
         return image
 
     async def _read(self) -> AsyncIterator[_Part]:
-        while lines := await asyncio.to_thread(self._stream.readlines, _AT_ONCE_BYTES):
+        while lines := await bounded(asyncio.to_thread(self._stream.readlines, _AT_ONCE_BYTES), _PART_S):
             for line in lines:
                 self._at += len(line)
                 if self._at > self._end:

@@ -3,13 +3,16 @@
 import asyncio
 import errno
 import os
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from app.core.mutations import AlterConfigs
+from app.core.kafka.bindings import NewAcl
+from app.core.mutations import AlterConfigs, CreateAcls
 from app.runtime.readiness import State
 from app.runtime.state import keeping as keeping_module
 from tests.fakes import FakeStore
@@ -23,7 +26,7 @@ from tests.unit.runtime.kept import (
     until_kept,
     until_true,
 )
-from tests.unit.runtime.world import create, delete, may_read, names_in, running, until, until_ready
+from tests.unit.runtime.world import acl, create, delete, may_read, names_in, running, until, until_ready
 from tests.virtual_time import in_virtual_time
 
 KEY = b"k" * 32
@@ -190,6 +193,22 @@ async def test_a_store_of_another_epoch_is_loaded_anew(tmp_path: Path) -> None:
 
 
 @in_virtual_time
+async def test_an_allow_that_has_an_end_does_not_hold_until_the_store_s_time_is_known(tmp_path: Path) -> None:
+    store = filled("a")
+    ends = store.now() + timedelta(days=1)
+    store.commit([CreateAcls([NewAcl(acl("b"), ends.replace(microsecond=0))], "User:root")])
+    await keep(tmp_path, store)
+    store.unreachable = True
+    async with running(keeping(store, state_in(tmp_path))) as authorizer:
+        await until(lambda: authorizer.readiness.started)
+        assert may_read(authorizer, "a")
+        assert not may_read(authorizer, "b")
+        store.unreachable = False
+        await until(lambda: may_read(authorizer, "b"))
+        assert authorizer.metrics.image_loads == 0
+
+
+@in_virtual_time
 async def test_the_file_says_when_the_source_was_last_seen(tmp_path: Path) -> None:
     store = filled("a")
     async with running(keeping(store, state_in(tmp_path))) as authorizer:
@@ -288,6 +307,23 @@ async def test_what_is_no_file_of_this_user_is_neither_read_nor_waited_for(tmp_p
         await keep(tmp_path, store)
         assert image.stat(follow_symlinks=False).st_mode & 0o777 == 0o600
     assert kept_offset(tmp_path) == store.tables.last_offset
+
+
+@pytest.mark.parametrize("step", ["open_image", "_survey", "readlines"])
+@in_virtual_time
+async def test_a_disk_that_never_answers_keeps_nobody_from_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    store = filled("a")
+    await keep(tmp_path, store)
+
+    async def never(work: Callable[..., Any], *arguments: object, **named: object) -> object:
+        if work.__name__ == step:
+            await asyncio.sleep(1_000_000)
+        return await at_once(work, *arguments, **named)
+
+    monkeypatch.setattr(asyncio, "to_thread", never)
+    await _refused(tmp_path, store)
 
 
 def _link(image: Path) -> None:

@@ -1,0 +1,91 @@
+"""kill -9 while the state file is written, again and again: what is there is a state that the store has had."""
+
+import asyncio
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import pytest
+
+from app.core.index.search import search
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.filters import AclBindingFilter
+from app.metrics.declared import Metrics
+from app.runtime.options import StateOptions
+from app.runtime.state.reading import Restored, restore
+from tests.e2e.postgres import Store, sql
+from tests.e2e.service import Service, action, binding, context, replica_on
+
+ROUNDS = 12
+
+
+def state_of(store: Store, offset: int) -> set[UUID]:
+    """The ACLs that the store had at this offset."""
+    there: set[UUID] = set()
+    records = sql(store.dsn, 'SELECT kind, acl_id FROM acl_record WHERE "offset" <= $1 ORDER BY "offset"', offset)
+    for kind, acl_id in records:
+        (there.add if kind == "AccessControlEntryRecord" else there.discard)(acl_id)
+    return there
+
+
+class Changes:
+    """ACLs that come and go as fast as the service takes them, until it is gone."""
+
+    def __init__(self, service: Service, number: int) -> None:
+        self._url = service.url
+        self._number = number
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with httpx.Client(base_url=self._url, timeout=5) as http:
+            for count in range(100_000):
+                name = f"round-{self._number}-{count}"
+                body = {"context": context(), "bindings": [binding(f"{name}-{each}") for each in range(20)]}
+                gone = {"context": context(), "filters": [{"resource_name": f"{name}-0"}]}
+                try:
+                    http.post("/v1/acls", json=body)
+                    http.post("/v1/acls/delete", json=gone)
+                except httpx.HTTPError:
+                    return
+
+    def join(self) -> None:
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+
+def restored(folder: Path) -> Restored | None:
+    state = StateOptions(path=folder)
+    return asyncio.run(restore(state, AuthorizerConfig(), Metrics()))
+
+
+@pytest.mark.full("grids of faults")
+def test_killed_again_and_again_while_it_is_written(store: Store, tmp_path: Path) -> None:
+    folder, kept, newest = tmp_path / "state", 0, -1
+    for number in range(ROUNDS):
+        service = replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)).ready()
+        changes = Changes(service, number)
+        # The first snapshot is written within milliseconds of the load; bookmarks come each 10 s.
+        time.sleep(random.uniform(0.0, 1.5))
+        service.stop(signal.SIGKILL)
+        changes.join()
+        found = restored(folder)
+        if found is not None:
+            image, kept = found.image, kept + 1
+            assert {each.id for some in search(image.index, AclBindingFilter()) for each in some} == state_of(
+                store, image.offset
+            )
+            assert image.offset >= newest
+            newest = image.offset
+        assert not (folder / "image.ndjson.refused").exists()
+    assert kept >= ROUNDS - 2
+    store.server.stop()
+    try:
+        with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
+            assert service.ready().authorize("User:alice", action("no-such")) == ["DENIED"]
+    finally:
+        store.server.start()
