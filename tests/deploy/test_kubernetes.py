@@ -84,7 +84,7 @@ def test_the_settings_start_a_service_that_is_reached_from_elsewhere(
     settings = read_settings()
     assert not credentials.resolves_to_loopback(settings.host)
     credentials.refuse_exposed_address(settings)
-    assert {caller.role for caller in settings.callers.values()} == {"decide", "admin", "observe"}
+    assert {caller.role for caller in settings.callers.values()} - {"follow"} == {"decide", "admin", "observe"}
     assert settings.super_users == {settings.callers["platform"].principal}, "the first ACLs need a super user"
     assert not any(caller.may_assert_super for caller in settings.callers.values())
     assert settings.tokens_file is not None
@@ -105,16 +105,28 @@ def test_the_sidecar_is_reached_by_its_own_pod_only(monkeypatch: pytest.MonkeyPa
     (sidecar,) = [each for each in serving() if "sidecar" in each.where]
     assert sidecar.spec["restartPolicy"] == "Always", "started first, ended last"
     variables = environment(sidecar.spec)
-    url = tmp_path / "url"
-    url.write_text("postgresql://klamm_serve:secret@db.example.com/klamm")
     monkeypatch.chdir(tmp_path)
-    for name, value in {**variables, "KLAMM_DATABASE_URL_FILE": str(url)}.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     settings = read_settings()
     assert credentials.resolves_to_loopback(settings.host)
     credentials.refuse_exposed_address(settings)
     address = environment(next(each.spec for each in CONTAINERS if "app.yaml" in each.where))["AUTHORIZER_URL"]
     assert address == f"http://{settings.host}:{settings.port}"
+
+
+def test_the_sidecar_follows_the_central_service_and_knows_no_database() -> None:
+    (sidecar,) = [each for each in serving() if "sidecar" in each.where]
+    (url,) = environment(sidecar.spec)["KLAMM_UPSTREAM_URLS"].split(",")
+    service = the("Service", "klamm", CENTRAL / "service.yaml")
+    assert url == f"https://{service['metadata']['name']}.klamm.svc"
+    assert [each["port"] for each in service["spec"]["ports"]] == [443]
+    (secret,) = [each["secret"]["secretName"] for each in sidecar.pod.spec["volumes"]]
+    caller = toml()["callers"][secret.removeprefix("klamm-")]
+    assert caller == {"role": "follow"}, "it may hand on updates of nobody"
+    for name in ("KLAMM_UPSTREAM_TOKEN_FILE", "KLAMM_UPSTREAM_CA_FILE"):
+        assert mount_of(sidecar.spec, environment(sidecar.spec)[name]) is not None
+    assert "database" not in str(sidecar.spec)
 
 
 @each_of_ours
