@@ -60,6 +60,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
             "show what `apply` would do with files of ACLs, and who would gain and lose access",
             "app.client.plan.command",
         ),
+        Command("watch", "show every change of ACLs and properties as it is made", "app.client.watch.command"),
         Command("apply", "make the ACLs those of files, after showing what that means", "app.client.plan.apply"),
     )
 }

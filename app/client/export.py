@@ -10,12 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from app.client.acl_filters import add_filter_arguments, filter_of
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
-from app.client.words import counted, principal_named, utf_8
+from app.client.words import counted
 from app.core.kafka.bindings import NO_TERMS, NewAcl
-from app.core.kafka.codes import CLUSTER_NAME, PatternType, ResourceType
-from app.core.kafka.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError, shown
 from app.formats.arguments import HELP_COLUMNS
 from app.formats.command_errors import UsageError
@@ -26,14 +25,6 @@ DESCRIPTION = (
     "Prints the number of ACLs and the token of that state to standard error. If the format can't express one of the "
     "ACLs, nothing is written."
 )
-
-_PATTERNS = ("ANY", "MATCH", "LITERAL", "PREFIXED")
-_RESOURCES = {
-    "topic": (ResourceType.TOPIC, "on this topic; the name is compared as it stands"),
-    "group": (ResourceType.GROUP, "on this consumer group"),
-    "transactional-id": (ResourceType.TRANSACTIONAL_ID, "on this transactional id"),
-    "user-principal": (ResourceType.USER, "on this user, such as User:bob"),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,21 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", metavar="FILE", help="file to write, all or nothing (standard output)")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
-    filters = parser.add_argument_group("which ACLs (all); one resource at most")
-    filters.add_argument("--principal", metavar="PRINCIPAL", help="of this principal, such as User:alice")
-    resource = filters.add_mutually_exclusive_group()
-    for flag, (_, text) in _RESOURCES.items():
-        resource.add_argument(f"--{flag}", metavar="NAME", help=text)
-    resource.add_argument("--cluster", action="store_true", help="on the cluster")
-    filters.add_argument(
-        "--resource-pattern-type",
-        metavar="TYPE",
-        type=str.upper,
-        choices=_PATTERNS,
-        default="ANY",
-        help="LITERAL or PREFIXED: ACLs of that pattern type only; MATCH: all that apply to the name, prefixes and * "
-        "too; ANY: LITERAL and PREFIXED ones with exactly this name (%(default)s)",
-    )
+    add_filter_arguments(parser)
     add_access_arguments(parser)
 
 
@@ -70,7 +47,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         chosen = format_named(arguments.format)
     except ValueError as error:
         raise UsageError(f"--format: {error}") from None
-    acl_filter = _filter(arguments)
+    acl_filter = filter_of(arguments)
     target = None if arguments.output is None else _target(Path(arguments.output), force=arguments.force)
     if arguments.force and target is None:
         raise UsageError("--force replaces a file; name the file with --output")
@@ -126,21 +103,6 @@ def _epilog() -> str:
         "130 Ctrl-C; 141 the reader of the pipe has gone."
     )
     return "\n".join(["Formats:", *lines, "", codes])
-
-
-def _filter(arguments: argparse.Namespace) -> AclBindingFilter:
-    resource_type, name = ResourceType.ANY, None
-    for flag, (kind, _) in _RESOURCES.items():
-        given: str | None = getattr(arguments, flag.replace("-", "_"))
-        if given is not None:
-            resource_type, name = kind, utf_8(given)
-    if arguments.cluster:
-        resource_type, name = ResourceType.CLUSTER, CLUSTER_NAME
-    pattern_type = PatternType[arguments.resource_pattern_type]
-    if pattern_type is PatternType.MATCH and name is None:
-        raise UsageError("--resource-pattern-type MATCH needs a name; give one with --topic, --group, ...")
-    principal = None if arguments.principal is None else principal_named(arguments.principal)
-    return AclBindingFilter(resource_type, name, pattern_type, principal)
 
 
 def _target(path: Path, *, force: bool) -> Path:

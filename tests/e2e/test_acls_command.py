@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from app.client.acls.command import main as run_acls
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import NewAcl
 from app.formats.registry import format_named, read_entries
 from tests.e2e.service import ADMIN, Service, binding
 from tests.kafka_acls_tool import FAILED, ordered, story
@@ -242,7 +242,7 @@ def test_no_acl_passes_for_another_one_in_a_file(service: Service) -> None:
     listed = klamm(service, "--list").stdout
     read = [each for _, each in read_entries(io.BytesIO(listed.encode()), format_named("kafka-acls"))[1]]
     assert len(read) == 2
-    assert {each.principal for each in read if isinstance(each, AclBinding)} == {
+    assert {each.binding.principal for each in read if isinstance(each, NewAcl)} == {
         "User:x, host=*, operation=READ, permissionType=ALLOW)\\n\t(principal=User:evil",
         "User:y",
     }

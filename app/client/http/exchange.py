@@ -6,6 +6,7 @@ import random
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import httpx
@@ -100,6 +101,38 @@ class Exchange:
             time.sleep(pause_s)
         return outcome
 
+    def lines(self, path: str, *, silence_s: float) -> Iterator[bytes]:
+        """The lines of a reply that goes on until the service ends it, or the caller closes this.
+
+        Raises ServiceError if it is refused, breaks off or says nothing for `silence_s`; `again` tells whether that may
+        pass.
+        """
+        request = _Request("GET", path, None, idempotent=True)
+        headers = {"accept": "application/x-ndjson", **self._bearer.header()}
+        timeout = httpx.Timeout(silence_s, connect=min(silence_s, _CONNECT_PATIENCE_S))
+        try:
+            with self._reads.stream("GET", path, headers=headers, timeout=timeout) as response:
+                if not response.is_success:
+                    body = self._read(response, time.monotonic() + silence_s)
+                    raise _told(self._refused(response, body, request), _problem(body))
+                yield from self._split(response)
+        except httpx.ReadTimeout:
+            silent = ServiceError(f"`{self._access.url}` has said nothing for {silence_s:g} s")
+            raise _told(_Failure(silent, again=True)) from None
+        except httpx.HTTPError as fault:
+            raise _told(self._failed(fault, request)) from None
+
+    def _split(self, response: httpx.Response) -> Iterator[bytes]:
+        kept = bytearray()
+        for chunk in response.iter_raw():
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
+                yield bytes(kept) + line
+                kept.clear()
+            kept += rest
+            if len(kept) > MAX_REPLY_BYTES:
+                raise ServiceError(f"`{self._access.url}` sends a line of more than {MAX_REPLY_BYTES} bytes")
+
     def _attempt(self, request: _Request, deadline: float) -> dict[str, object] | _Failure:
         client = self._reads if request.idempotent else self._updates
         headers = {"content-type": "application/json", **self._bearer.header()}
@@ -184,6 +217,14 @@ class Exchange:
             return _Failure(ServiceError(f"`{url}` did not answer in time; give it longer with --timeout"))
         way_out = "if it has TLS, write https:// (--klamm)" if url.startswith("http://") else "see the service's log"
         return _Failure(ServiceError(f"`{url}` broke the connection off; {way_out}"), again=True)
+
+
+def _told(failure: _Failure, problem: dict[str, object] | None = None) -> ServiceError:
+    error = failure.error
+    error.again, error.wait_s = failure.again, failure.wait_s
+    oldest = (problem or {}).get("oldest_token")
+    error.oldest_token = oldest if isinstance(oldest, str) else None
+    return error
 
 
 def _reason(fault: httpx.HTTPError) -> tuple[str, bool]:

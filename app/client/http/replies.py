@@ -18,8 +18,13 @@ _NONE = "NONE"
 class ServiceError(CommandError):
     """`code` is Kafka's error name and `status` the HTTP status, as far as the service gave them.
 
-    `outcome_unknown`: the call was an update, and nobody knows whether it was made.
+    `outcome_unknown`: the call was an update, and nobody knows whether it was made. `again`: asking again, after
+    `wait_s` seconds at least, may do. `oldest_token` is the one that works where a stream can't go on.
     """
+
+    again = False
+    wait_s = 0.0
+    oldest_token: str | None = None
 
     def __init__(
         self, text: str, *, code: str | None = None, status: int | None = None, outcome_unknown: bool = False

@@ -56,8 +56,8 @@ def write_json(body: dict[str, object], out: TextIO) -> None:
 def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: bool, files: int = 1) -> None:
     console = coloured(out)
     for sign, style, acls in (("+", "green", plan.create), ("-", "red", plan.delete)):
-        _print_some(console, style, [f"  {sign} {_acl_line(acl.binding)}{terms_note(acl)}" for acl in acls])
-    changed = [f"  ~ {_acl_line(each.binding)}: {terms_changes(each)}" for each in plan.change]
+        _print_some(console, style, [f"  {sign} {acl_line(acl.binding)}{terms_note(acl)}" for acl in acls])
+    changed = [f"  ~ {acl_line(each.binding)}: {terms_changes(each)}" for each in plan.change]
     _print_some(console, "yellow", changed)
     console.print(summary_text(plan, files))
     if plan.is_empty:
@@ -83,7 +83,7 @@ def _print_some(console: "Console", style: str, lines: Sequence[str]) -> None:
         console.print(f"  ... and {len(lines) - MAX_LINES} more; --output json tells all")
 
 
-def _acl_line(acl: AclBinding) -> str:
+def acl_line(acl: AclBinding) -> str:
     return f"{acl.permission_type.name} {_sentence(' ', acl_parts(acl))}"
 
 
@@ -113,7 +113,7 @@ def _sentence(separator: str, parts: tuple[str, str, str, str]) -> str:
 
 def acl_parts(acl: AclBinding) -> tuple[str, str, str, str]:
     return (
-        _shown(acl.principal),
+        plainly(acl.principal),
         acl.operation.name,
         f"{acl.resource_type.name} {_pattern(acl.pattern_type, acl.resource_name)}",
         _where(Hosts(acl.host)),
@@ -132,7 +132,7 @@ def change_parts(change: AccessChange) -> tuple[str, str, str, str]:
 
 def unresolved_parts(unresolved: Unresolved) -> tuple[str, str]:
     principal = unresolved.principal
-    who = "all principals" if principal == WILDCARD_PRINCIPAL else _shown(principal)
+    who = "all principals" if principal == WILDCARD_PRINCIPAL else plainly(principal)
     return who, f"{counted(unresolved.changed_acls, 'changed ACL')} on {unresolved.resource_type.name}"
 
 
@@ -164,8 +164,8 @@ def _all_of_the_files(count: int, files: int) -> str:
 
 def _principals(principals: Principals) -> str:
     if principals.name != WILDCARD_PRINCIPAL:
-        return _shown(principals.name)
-    return "every principal" + _besides(map(_shown, principals.besides))
+        return plainly(principals.name)
+    return "every principal" + _besides(map(plainly, principals.besides))
 
 
 def _operations(operations: Sequence[AclOperation], resource_type: ResourceType) -> str:
@@ -184,14 +184,14 @@ def _names(names: Names) -> str:
 
 def _pattern(pattern_type: PatternType, name: str) -> str:
     if pattern_type is PatternType.PREFIXED:
-        return f"prefix {_shown(name)}"
-    return "of any name" if name == WILDCARD else _shown(name)
+        return f"prefix {plainly(name)}"
+    return "of any name" if name == WILDCARD else plainly(name)
 
 
 def _where(hosts: Hosts) -> str:
     if hosts.host == WILDCARD and not hosts.besides:
         return ""
-    return ("anywhere" if hosts.host == WILDCARD else _shown(hosts.host)) + _besides(map(_shown, hosts.besides))
+    return ("anywhere" if hosts.host == WILDCARD else plainly(hosts.host)) + _besides(map(plainly, hosts.besides))
 
 
 def _besides(texts: Iterable[str]) -> str:
@@ -200,7 +200,8 @@ def _besides(texts: Iterable[str]) -> str:
     return f" except {', '.join(every[:_MAX_EXCEPTIONS])}{more}" if every else ""
 
 
-def _shown(text: str) -> str:
+def plainly(text: str) -> str:
+    """The text as it is, or in quotes if it might be taken for something else."""
     plain = text.isprintable() and not any(each in text for each in _QUOTED)
     return text if plain else one_line(json.dumps(text, ensure_ascii=False))
 

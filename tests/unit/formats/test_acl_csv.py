@@ -127,7 +127,7 @@ def test_a_record_that_can_not_be_read_is_told_by_its_line(line: str, problem: s
 @pytest.mark.parametrize(
     ("header", "problem"),
     [
-        (HEADER + ",Owner", "1: `Owner`: there is no such column"),
+        (HEADER + ",Colour", "1: `Colour`: there is no such column"),
         (HEADER + ",host", "1: `host`: the column comes more than once"),
         (HEADER.replace(",Host", ""), "1: `Host`: the column is missing"),
     ],

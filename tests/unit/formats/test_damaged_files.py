@@ -62,7 +62,7 @@ def test_no_reader_crashes_on_the_files_of_others(acl_format: AclFormat) -> None
         for other in FORMATS:
             raw, _ = what_can_be_said(other, random_set(seed))
             for _, found in entries(raw, acl_format):
-                assert isinstance(found, AclBinding) or found
+                assert isinstance(found, NewAcl) or found
 
 
 def plain_word(draw: random.Random) -> str:
@@ -95,7 +95,7 @@ def test_a_cut_file_gives_no_acl_that_was_not_there_and_says_what_is_missing(acl
     silent = 0
     for end in range(len(raw)):
         found = entries(raw[:end], acl_format)
-        good = [each for _, each in found if isinstance(each, AclBinding)]
+        good = [each.binding for _, each in found if isinstance(each, NewAcl)]
         whole = [each for each in good if each in bindings]
         cut_text = [each for each in good if each not in bindings]
         # A host that stands at the very end of a line may be cut in its midst, where the format has no end mark.
@@ -116,10 +116,11 @@ def test_the_texts_of_each_acl_stand_in_the_file(acl_format: AclFormat) -> None:
         raw = damaged(written(acl_format, plain_set(draw)), draw)
         text = unicodedata.normalize("NFC", raw.decode(errors="replace"))
         loose = re.sub("[_ ]", "", text).lower()
-        for _, found in entries(raw, acl_format):
-            if not isinstance(found, AclBinding):
+        for _, entry in entries(raw, acl_format):
+            if not isinstance(entry, NewAcl):
                 continue
             read += 1
+            found = entry.binding
             user, principal = found.principal.split(":", 1)
             for each in (found.resource_name, user, principal.removeprefix("CN="), found.host):
                 assert each in text or found.host == "*" or set(each) - set(ALPHABET), (seed, found)

@@ -1,0 +1,125 @@
+"""Follows the feed of a service (docs/watch.md): when a stream breaks, the next one goes on behind its last token."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from urllib.parse import urlencode
+
+from app.client.http.exchange import Exchange
+from app.client.http.replies import ServiceError
+from app.core.backoff import Backoff
+from app.formats.feed_events import Acls, Configs, End, Event, NoEventError, Snapshot, decode
+
+BOOKMARK_MS = 5_000
+SILENCE_S = 3 * BOOKMARK_MS / 1_000
+"""A stream that says nothing for so long is broken."""
+
+_FIRST_BACKOFF_S = 0.1
+_MAX_BACKOFF_S = 5.0
+_NOBODY = "nobody:"
+"""A principal without ACLs: a snapshot of them is a token and little more."""
+
+
+class Following:
+    """`token` is that of the last transaction or bookmark whose event the caller has taken and come back from."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        query: Mapping[str, str],
+        tell: Callable[[str], None],
+        *,
+        after: str | None,
+        snapshot: bool,
+        patience_s: float,
+    ) -> None:
+        """Without a token and without a snapshot it begins with what changes from now on.
+
+        `tell` gets a line when the connection is lost, and when it is back. `patience_s`: for the first connection.
+        """
+        self.token = after
+        self._exchange = exchange
+        self._query = query
+        self._tell = tell
+        self._snapshot = snapshot
+        self._give_up_at: float | None = time.monotonic() + patience_s
+        self._backoff = Backoff(_FIRST_BACKOFF_S, _MAX_BACKOFF_S, random.uniform)
+        self._is_lost = False
+        self._reason = ""
+
+    def events(self) -> Iterator[tuple[bytes, Event]]:
+        """The events, each as it came and understood, without end. Raises ServiceError if asking again is of no use."""
+        while True:
+            began_at = time.monotonic()
+            is_asking_where = self.token is None and not self._snapshot
+            try:
+                for line in self._exchange.lines(self._path(), silence_s=SILENCE_S):
+                    event = _understood(line)
+                    self._connected()
+                    if event is None:
+                        continue
+                    if is_asking_where and isinstance(event, Snapshot):
+                        self.token = event.token
+                        break
+                    yield line, event
+                    self._take(event)
+                if is_asking_where and self.token is not None:
+                    continue
+                why, wait_s = f"the service has ended the stream{self._reason}", 0.0
+            except ServiceError as error:
+                why, wait_s = str(self._passing(error)), error.wait_s
+            if time.monotonic() - began_at > _MAX_BACKOFF_S:
+                self._backoff.reset()
+            if not self._is_lost and self._give_up_at is None:
+                self._tell(f"{why}; trying again")
+                self._is_lost = True
+            time.sleep(max(self._backoff.next_s(), wait_s))
+
+    def _path(self) -> str:
+        if self.token is not None:
+            begin = {**self._query, "after": self.token}
+        elif self._snapshot:
+            begin = {**self._query, "snapshot": "true"}
+        else:
+            begin = {"principal": _NOBODY, "snapshot": "true"}
+        return f"/v1/watch?{urlencode({**begin, 'bookmark_ms': BOOKMARK_MS})}"
+
+    def _connected(self) -> None:
+        self._give_up_at = None
+        if self._is_lost:
+            self._is_lost = False
+            self._tell("connected again")
+
+    def _take(self, event: Event) -> None:
+        # The token of a snapshot's first event is worth nothing before the snapshot is complete.
+        if isinstance(event, End):
+            self._reason = f" ({event.reason})"
+        elif not isinstance(event, Snapshot | Acls | Configs):
+            self.token = event.token
+
+    def _passing(self, error: ServiceError) -> ServiceError:
+        """Raises the error unless it may pass."""
+        if error.oldest_token is not None:
+            raise ServiceError(
+                f"{error}; klamm watch --after {error.oldest_token} shows what is left, --snapshot begins anew",
+                code=error.code,
+                status=error.status,
+            ) from None
+        if error.code == "TOKEN_EPOCH_MISMATCH":
+            raise ServiceError(
+                f"{error}; the store was put back or replaced, and what has changed can't be told from before: begin "
+                "anew with --snapshot, or without --after for what comes",
+                code=error.code,
+                status=error.status,
+            ) from None
+        given_up = self._give_up_at is not None and time.monotonic() > self._give_up_at
+        if given_up or not error.again:
+            raise error
+        return error
+
+
+def _understood(line: bytes) -> Event | None:
+    try:
+        return decode(line)
+    except NoEventError as fault:
+        raise ServiceError(f"the stream is not one of Klamm's: {fault}; is --klamm the service's address?") from None

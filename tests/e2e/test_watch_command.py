@@ -1,0 +1,185 @@
+"""`klamm watch` as an operator runs it: a process, a service that goes and comes back, Ctrl-C, a closed pipe."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.cli.verify import load as load_verify
+from app.client.watch import command as watch
+from app.formats.command_errors import CommandError
+from tests.client_runs import run
+from tests.e2e.postgres import OwnPostgres
+from tests.e2e.service import ADMIN, ROOT, Service, binding, context, eventually, replica_on
+
+KLAMM = [sys.executable, "-c", "import sys; from app.cli.entry_point import main; sys.exit(main(sys.argv[1:]))"]
+PATIENCE_S = 60
+
+
+class Watching:
+    def __init__(self, url: str, folder: Path, *words: str) -> None:
+        self._out, self._err = folder / "out", folder / "err"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            command = [*KLAMM, "watch", "--klamm", url, *words]
+            self.process = subprocess.Popen(command, stdout=out, stderr=err, cwd=ROOT)
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text()
+
+    def until(self, text: str) -> None:
+        eventually(lambda: text in self.out or self.process.poll() is not None, f"it shows {text}")
+        assert text in self.out, self.err
+
+    def end(self, sig: signal.Signals = signal.SIGINT) -> int:
+        self.process.send_signal(sig)
+        return self.process.wait(PATIENCE_S)
+
+
+@contextlib.contextmanager
+def watching(url: str, folder: Path, *words: str) -> Iterator[Watching]:
+    found = Watching(url, folder, *words)
+    try:
+        yield found
+    finally:
+        found.process.kill()
+        found.process.wait(PATIENCE_S)
+
+
+def create(service: Service, name: str, comment: str | None = None) -> str:
+    body = {"context": context(), "bindings": [binding(name)], "comment": comment}
+    return str(service.post("/v1/acls", body)["token"])
+
+
+def test_changes_are_shown_as_they_are_made_and_ctrl_c_says_where_to_go_on(service: Service, tmp_path: Path) -> None:
+    service.delete({})
+    with watching(service.url, tmp_path, "--bookmarks") as shown:
+        shown.until("nothing more up to")
+        create(service, "watched\x1b[2J\n", "OPS-7")
+        service.delete({"resource_name": "watched\x1b[2J\n"})
+        shown.until(" - ")
+        token = create(service, "last")
+        shown.until("TOPIC last")
+        assert shown.end() == 130
+        assert shown.err.endswith(f"klamm watch: stopped; --after {token} goes on from here\n")
+        changes = [line for line in shown.out.splitlines() if "nothing more" not in line]
+    assert [line.partition(" ")[2] for line in changes] == [
+        f'{ADMIN} + ALLOW User:alice READ on TOPIC "watched\\\\u001b[2J\\\\n" "OPS-7"'.replace("\\\\", "\\"),
+        f'{ADMIN} - ALLOW User:alice READ on TOPIC "watched\\\\u001b[2J\\\\n"'.replace("\\\\", "\\"),
+        f"{ADMIN} + ALLOW User:alice READ on TOPIC last",
+    ]
+
+
+def test_a_filter_shows_what_it_meets(service: Service, tmp_path: Path) -> None:
+    service.delete({})
+    with watching(service.url, tmp_path, "--topic", "mine", "--snapshot") as shown:
+        shown.until("and from here on what changes")
+        create(service, "other")
+        create(service, "mine")
+        shown.until("TOPIC mine")
+        assert "TOPIC other" not in shown.out
+
+
+def test_what_it_keeps_as_json_is_what_verify_proves(service: Service, tmp_path: Path) -> None:
+    create(service, "before")
+    with watching(service.url, tmp_path, "--snapshot", "--output", "json", "--bookmarks") as shown:
+        shown.until('"synced"')
+        create(service, "after-it", "why")
+        shown.until("after-it")
+        shown.end()
+    types = [json.loads(line)["type"] for line in shown.out.splitlines()]
+    assert (types[0], types[-1]) != (types[-1], types[0])
+    verify = type("verify", (), {"add_arguments": staticmethod(_verify_arguments), "run": staticmethod(load_verify())})
+    assert run(verify, [str(tmp_path / "out")]).text.startswith("holds up to offset")  # type: ignore[arg-type]  # as a module
+
+
+def _verify_arguments(parser: object) -> None:
+    from app.cli.verify import add_arguments  # noqa: PLC0415 - the same
+
+    add_arguments(parser)  # type: ignore[arg-type]
+
+
+def test_it_outlives_the_service_and_loses_nothing(tmp_path: Path) -> None:
+    with OwnPostgres(tmp_path / "data") as server:
+        server.start()
+        dsn = server.new_store()
+        with replica_on(dsn) as first:
+            port = first.ready().url.rpartition(":")[2]
+            with watching(first.url, tmp_path, "--bookmarks") as shown:
+                shown.until("nothing more up to")
+                create(first, "one")
+                shown.until("TOPIC one")
+                first.stop(signal.SIGKILL)
+                eventually(lambda: "trying again" in shown.err, "the loss is told")
+                with replica_on(dsn, KLAMM_PORT=port) as again:
+                    create(again.ready(), "two")
+                    shown.until("TOPIC two")
+                    assert "connected again" in shown.err
+                assert shown.out.count("TOPIC one") == 1
+
+
+def test_a_terminal_gets_lines_of_its_width(service: Service) -> None:
+    service.delete({})
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
+    with subprocess.Popen(
+        [*KLAMM, "watch", "--klamm", service.url, "--snapshot"],
+        stdout=follower,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        env=environment,
+    ) as process:
+        os.close(follower)
+        text = b""
+        while b"what changes" not in text:
+            text += os.read(leader, 65_536)
+        create(service, "n" * 200)
+        while text.count(b"n" * 60) < 3:
+            text += os.read(leader, 65_536)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130
+    os.close(leader)
+    assert max(map(len, text.decode().split("\r\n"))) <= 80
+
+
+def test_a_reader_of_a_pipe_that_goes_ends_it(service: Service, tmp_path: Path) -> None:
+    token = create(service, "x")
+    with (
+        (tmp_path / "err").open("wb") as err,
+        subprocess.Popen(
+            [*KLAMM, "watch", "--klamm", service.url, "--after", token], stdout=subprocess.PIPE, stderr=err, cwd=ROOT
+        ) as process,
+    ):
+        assert process.stdout is not None
+        create(service, "y")
+        process.stdout.readline()
+        process.stdout.close()
+        create(service, "z")
+        assert process.wait(PATIENCE_S) == 141
+    assert (tmp_path / "err").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--after", "garbage"], "`--after` is not a token of this service"),
+        (["--after", "00000000-0000-0000-0000-000000000001:1"], "begin anew with --snapshot"),
+        (["--principal", "alice"], "`alice` is no principal"),
+        (["--resource-pattern-type", "MATCH"], "MATCH needs a name"),
+    ],
+)
+def test_what_was_asked_for_wrongly_is_told_with_the_way_out(service: Service, words: list[str], told: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        run(watch, ["--klamm", service.url, *words])
+    assert told in str(refused.value)
