@@ -41,7 +41,7 @@ from app.runtime.loader import Loader
 from app.runtime.mutator import Mutator
 from app.runtime.options import RuntimeOptions
 from app.runtime.ports import AclStore, ChangeFeed
-from app.runtime.purgatory import Purgatory
+from app.runtime.purgatory import OTHER_EPOCH, Purgatory
 from app.runtime.readiness import Readiness, StartRequest
 from app.runtime.state.keeping import StateKeeper
 from app.runtime.updates import ConfigChange, Updates
@@ -170,7 +170,7 @@ class Authorizer:
             return True
         return not self._loader.image.loading_complete or self._purgatory.has_passed(token)
 
-    async def wait_for(self, at_least: str | None) -> None:
+    async def wait_for(self, at_least: str | None, *, other_epoch: str = OTHER_EPOCH) -> None:
         """Raises InvalidRequestException, TokenEpochMismatchException, AuthorizerNotReadyException before the first
         load, OffsetNotAvailableException if the image does not reach the token within the request timeout.
         """
@@ -183,7 +183,7 @@ class Authorizer:
             # The caller knows of a later state than this process: a hint may have been lost.
             self._loader.nudge()
         try:
-            await self._purgatory.wait_for(token, self._options.request_timeout_s)
+            await self._purgatory.wait_for(token, self._options.request_timeout_s, other_epoch)
         except TimeoutError:
             raise OffsetNotAvailableException(
                 f"this replica is at `{self._loader.image.token}` and did not reach `{token}` in time; try again"

@@ -16,6 +16,8 @@ from app.runtime.deadlines import answered
 
 _Entry = tuple[int, int, asyncio.Future[None]]
 
+OTHER_EPOCH = "`at_least` is of another epoch of the store; ask again without it"
+
 _PURGE_AT = 1_000
 
 
@@ -34,7 +36,7 @@ class Purgatory:
     def has_passed(self, token: Token) -> bool:
         return token.epoch == self._epoch and token.offset <= self._offset
 
-    async def wait_for(self, token: Token, timeout_s: float) -> None:
+    async def wait_for(self, token: Token, timeout_s: float, other_epoch: str = OTHER_EPOCH) -> None:
         """Raises TimeoutError at the deadline, TokenEpochMismatchException once a poll has confirmed that the store is
         of another epoch or the image has changed to yet another, OverloadedException if too many wait.
         """
@@ -44,7 +46,7 @@ class Purgatory:
             raise OverloadedException("too many requests wait for an offset; nothing was done, try again shortly")
         await self._delay(token, timeout_s)
         if token.epoch != self._epoch:
-            raise TokenEpochMismatchException("`at_least` is of another epoch of the store; ask again without it")
+            raise TokenEpochMismatchException(other_epoch)
         if not self.has_passed(token):
             raise TimeoutError
 

@@ -30,6 +30,7 @@ from app.rest.bodies.reading import MAX_BODY_BYTES, check_headers, read_body, re
 from app.rest.callers.roles import ANYBODY, FULL, Caller, Role, read, speak
 from app.rest.errors import MethodNotAllowedException, invalid_field, response_to
 from app.rest.http.admission import Pool, body_bytes_of
+from app.rest.http.parameters import parameter_fault
 from app.rest.http.services import Services
 from app.rest.http.streams import EventStream
 from app.runtime.authorizer import Authorizer
@@ -267,9 +268,7 @@ class Route(APIRoute):
         values, errors = request_params_to_args(self.dependant.path_params, scope["path_params"])
         more, more_errors = request_params_to_args(self.dependant.query_params, QueryParams(scope["query_string"]))
         if errors or more_errors:
-            first = [*errors, *more_errors][0]
-            part, *names = first["loc"]
-            raise invalid_field("", f"{part} parameter `{'.'.join(map(str, names))}`: {first['msg']}")
+            raise invalid_field("", parameter_fault([*errors, *more_errors][0], self.dependant.query_params))
         return {**values, **more}
 
 

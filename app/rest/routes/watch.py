@@ -23,6 +23,7 @@ from app.runtime.watch.reader import watch as watch_feed
 routes = Routes("feed")
 
 _LOOK_S = 1.0
+_OTHER_EPOCH = "`after` is of another epoch of the store; begin anew with `snapshot=true`"
 
 
 @routes.get(
@@ -48,7 +49,7 @@ async def watch(
     if refusal is not None:
         raise refusal
     authorizer = services.authorizer
-    await authorizer.wait_for(after)
+    await authorizer.wait_for(after, other_epoch=_OTHER_EPOCH)
     may_watch = _still_may(services, reader, request)
     lines = watch_feed(
         authorizer.watchers,
