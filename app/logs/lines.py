@@ -153,6 +153,8 @@ class LineLog(ABC, Generic[Request]):
                 self._pending.append(item)
 
     def _flush(self, *, last: bool = False) -> None:
+        # Lines that are lost are no try at writing: only others can show that it works again.
+        shows_recovery = self.retries or bool(self._pending)
         try:
             while self._pending:
                 self._write_some()
@@ -164,7 +166,8 @@ class LineLog(ABC, Generic[Request]):
         except Exception as fault:  # noqa: BLE001 - whatever the disk raises, the thread has to live on
             self._failed(fault)
         else:
-            self._recovered()
+            if shows_recovery:
+                self._recovered()
 
     def _write_some(self) -> None:
         texts: list[str] = []

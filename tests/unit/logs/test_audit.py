@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import time
 from threading import Event
 from uuid import UUID
 
@@ -279,7 +280,13 @@ def test_a_sink_that_stays_broken_is_told_of_once(caplog: pytest.LogCaptureFixtu
     log = AuditLog(write, metrics)
     for _ in range(5):
         log.log(SOURCE, [entry()] * 100)
-    closed(log)
+    log.start()
+    deadline = time.monotonic() + 60
+    while metrics.audit_lines_failed < 500:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    # There is nothing left to write at the end: that is no recovery.
+    log.close()
     assert metrics.audit_lines_failed == 500
     assert caplog.messages == ["audit_write_failed"]
 
