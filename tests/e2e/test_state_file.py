@@ -1,6 +1,7 @@
 """A service that starts while its PostgreSQL is away, from the file that it has kept."""
 
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,12 @@ def away(store: Store) -> Iterator[None]:
         yield
     finally:
         store.server.start()
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 def follows(service: Service) -> None:
@@ -107,3 +114,38 @@ def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> Non
         store.server.start()
         service.ready()
         assert service.authorize("User:alice", action("orders")) == ["ALLOWED"]
+
+
+def test_a_follower_starts_while_its_upstream_is_away_and_follows_it_again(store: Store, tmp_path: Path) -> None:
+    folder, port = tmp_path / "state", free_port()
+    with Service(["--port", port], {"KLAMM_DATABASE_URL": store.dsn}) as root:
+        root.ready().create(binding("orders"))
+        with Service(["--upstream", root.url], {"KLAMM_STATE_PATH": str(folder)}) as follower:
+            kept(follower.ready(), folder, "orders")
+        address = root.url
+    with Service(["--upstream", address], {"KLAMM_STATE_PATH": str(folder)}) as follower:
+        follower.ready()
+        assert metric(follower, "image_from_state_file") == 1
+        assert follower.authorize("User:alice", action("orders"), action("new")) == ["ALLOWED", "DENIED"]
+        with Service(["--port", port], {"KLAMM_DATABASE_URL": store.dsn}) as root:
+            token = root.ready().create(binding("new"))["token"]
+            assert follower.authorize("User:alice", action("new"), at_least=token) == ["ALLOWED"]
+            follows(follower)
+            assert metric(follower, "image_loads_total") == 0
+
+
+def test_a_file_sealed_with_another_key_is_no_start(store: Store, tmp_path: Path) -> None:
+    folder, key = tmp_path / "state", tmp_path / "key"
+    key.write_text("k" * 64)
+    variables = {"KLAMM_STATE_PATH": str(folder), "KLAMM_STATE_HMAC_KEY_FILE": str(key)}
+    with replica_on(store.dsn, **variables) as service:
+        service.ready().create(binding("orders"))
+        kept(service, folder, "orders")
+    with away(store):
+        with replica_on(store.dsn, **variables) as service:
+            assert service.ready().authorize("User:alice", action("orders")) == ["ALLOWED"]
+        key.write_text("x" * 64)
+        with replica_on(store.dsn, **variables) as service:
+            eventually(lambda: any("state_file_refused" in line for line in service.lines), "the log says so")
+            assert status(service, "/readyz") == 503
+            assert (folder / "image.ndjson.refused").exists()
