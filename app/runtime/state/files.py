@@ -52,8 +52,12 @@ class StateFolder:
             os.close(descriptor)
 
     def _lock(self, name: str) -> bool:
-        if name in self._locks:
-            return True
+        held = self._locks.get(name)
+        if held is not None:
+            if _is_at(self.path / name, held):
+                return True
+            # The folder was taken away, and with it what others look at.
+            os.close(self._locks.pop(name))
         self.make()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.path / name, flags, _FILE_MODE)

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -264,6 +265,23 @@ async def test_one_process_writes_and_another_takes_over(tmp_path: Path) -> None
             store.commit([create("b")])
             await until_kept(tmp_path, store)
             assert second.metrics.state_file_bytes > 0
+
+
+@in_virtual_time
+async def test_a_folder_that_was_taken_away_comes_back_with_one_writer(tmp_path: Path) -> None:
+    store = filled("a")
+    async with running(keeping(store, state_in(tmp_path))) as first:
+        await until_kept(tmp_path, store)
+        async with running(keeping(store, state_in(tmp_path))) as second:
+            await until_ready(second)
+            shutil.rmtree(tmp_path / "state")
+            store.commit([create("b")])
+            await until_kept(tmp_path, store)
+            faults = first.metrics.state_file_faults + second.metrics.state_file_faults
+            await asyncio.sleep(100)
+            assert first.metrics.state_file_faults + second.metrics.state_file_faults <= faults + 1
+            store.commit([create("c")])
+            await until_kept(tmp_path, store)
 
 
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO, errno.EROFS])
