@@ -125,8 +125,7 @@ class WhatCan:
         )
 
     def _speaks(self, acl: StandardAcl) -> bool:
-        ends_at = _ends_at(acl)
-        if ends_at is not None and ends_at <= self._now:
+        if acl.has_ended(self._now):
             return False
         key = host_key(acl.binding.host)
         return key != NOBODY and (self._client is None or self._client.startswith(key))
@@ -144,7 +143,7 @@ class WhatCan:
                 return
             first = min(left, key=lambda each: self._place(each.acls[-1]))
             acl = first.acls.pop()
-            if self._speaks(acl) and not acl.has_ended(self._now):
+            if self._speaks(acl):
                 yield acl
 
     def _allows(self, principal: str) -> Iterator[list[StandardAcl]]:

@@ -99,7 +99,6 @@ class WhoCan:
         self._after = after
         self._is_open = image.config.allow_everyone_if_no_acl_found
         self._super_users = image.config.super_users
-        self._image = image
         self._table = image.index.table
         self._ends = image.index.table.ends if len(image.index.table.ends) else None
         self._now = image.now
@@ -155,7 +154,7 @@ class WhoCan:
 
     def _put(self, hosts: _Hosts, ranked: RankedRow) -> None:
         mask = self._mask(ranked[1]) & self._wanted
-        if not mask or self._image.has_ended(ranked[1]):
+        if not mask:
             return
         text = self._table.hosts[ranked[1]]
         key = host_key(text)
