@@ -8,6 +8,7 @@ from typing import TextIO
 
 from app.client.acls.text import harmless
 from app.client.console import coloured
+from app.client.ends import end_of
 from app.client.http.access import OPTIONS, AccessFlags, access_flags, access_of, add_access_arguments
 from app.client.http.replies import (
     ServiceError,
@@ -20,9 +21,9 @@ from app.client.http.replies import (
     strange_reply,
 )
 from app.client.http.service import Service
-from app.client.words import operation_named, principal_named, resource_named
+from app.client.words import operation_named, principal_named, resource_named, utf_8
 from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
-from app.core.kafka.bindings import AclBinding
+from app.core.kafka.bindings import AclBinding, rfc3339
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import Errors, InvalidRequestException
 from app.core.kafka.hosts import parse_address
@@ -111,8 +112,10 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def print_explanation(asked: Asked, found: Explained, access: Sequence[str], out: TextIO) -> None:
-    """`access` are the flags with which commands reach the same service."""
+def print_explanation(
+    asked: Asked, found: Explained, access: Sequence[str], out: TextIO, allow_for: str | None = None
+) -> None:
+    """`access` are the flags with which commands reach the same service; `allow_for`, when what they add ends."""
     page = _Page(out)
     word, style = ("ALLOWED", "bold green") if found.is_allowed else ("DENIED", "bold red")
     resource = resource_text(asked.resource_type, asked.resource_name)
@@ -130,7 +133,7 @@ def print_explanation(asked: Asked, found: Explained, access: Sequence[str], out
     for binding, detail in near_misses:
         page.line(acl_text(binding), indent=1)
         page.line(detail, indent=2)
-    _print_way_out(page, found, access)
+    _print_way_out(page, found, access, allow_for)
     if found.note is not None:
         page.heading("Note")
         page.lines(found.note.split("; "))
@@ -154,23 +157,25 @@ def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternT
     return f"{text} (all names)" if pattern_type is PatternType.LITERAL and name == WILDCARD else text
 
 
-def _print_way_out(page: "_Page", found: Explained, access: Sequence[str]) -> None:
+def _print_way_out(page: "_Page", found: Explained, access: Sequence[str], allow_for: str | None) -> None:
     if found.denying:
         page.heading(_counted("To allow it, remove every ACL that denies it", found.denying_count, len(found.denying)))
         page.lines(_command("remove", each, access) for each in found.denying)
     if found.needed_besides is not None:
         page.heading("and then add the smallest ACL that allows it")
-        page.line(_command("add", found.needed_besides, access), indent=1)
+        page.line(_command("add", found.needed_besides, access, allow_for), indent=1)
     if found.smallest is not None:
         page.heading("To allow it, add the smallest ACL that does")
-        page.line(_command("add", found.smallest, access), indent=1)
+        page.line(_command("add", found.smallest, access, allow_for), indent=1)
 
 
-def _command(action: str, binding: AclBinding, access: Sequence[str]) -> str:
+def _command(action: str, binding: AclBinding, access: Sequence[str], allow_for: str | None = None) -> str:
     # ASCII, so that it can be copied as it is.
     call = "createAcls" if action == "add" else "deleteAcls"
-    return command_for(action, binding, access) or (
-        f"no command line can say it; send it to {call}: {json.dumps(binding_body(binding))}"
+    end = None if allow_for is None else end_of(allow_for, _ALLOW_FOR)
+    body = binding_body(binding) | ({} if end is None else {"expires_at": rfc3339(end)})
+    return command_for(action, binding, access, allow_for) or (
+        f"no command line can say it; send it to {call}: {json.dumps(body)}"
     )
 
 
@@ -198,14 +203,16 @@ class _Page:
         self._console.print(harmless(text), style="bold")
 
 
-def command_for(action: str, binding: AclBinding, access: Sequence[str] = ()) -> str | None:
+def command_for(action: str, binding: AclBinding, access: Sequence[str] = (), expires: str | None = None) -> str | None:
     """`klamm acls --add ...` (or `--remove`) for a POSIX shell; `access` are flags for the service.
 
     None if kafka-acls' flags can't say it (`beyond_kafka_acls`), or if it would have unprintable characters.
     """
     if beyond_kafka_acls(binding) is not None:
         return None
-    return shell_line(["klamm", "acls", *access, f"--{action}", *kafka_acls_flags(binding, with_defaults=False)])
+    ends = () if expires is None else ("--expires", expires)
+    flags = kafka_acls_flags(binding, with_defaults=False)
+    return shell_line(["klamm", "acls", *access, f"--{action}", *flags, *ends])
 
 
 DESCRIPTION = (
@@ -220,6 +227,7 @@ _EPILOG = (
 )
 
 _DENIED = 4
+_ALLOW_FOR = "allow-for"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -246,6 +254,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="text to read, or JSON, which is all that the service answers (text)",
     )
     parser.add_argument(
+        f"--{_ALLOW_FOR}",
+        metavar="TIME",
+        help="print what to type so that it is allowed for so long, such as 8h, or until 2026-12-01T18:00:00Z",
+    )
+    parser.add_argument(
         "--exit-code", action="store_true", help=f"exit with {_DENIED} if it is denied, 0 if it is allowed"
     )
     add_access_arguments(parser)
@@ -253,7 +266,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     """Returns 0, or 4 with --exit-code if it is denied."""
-    asked = _asked(arguments)
+    asked, allow_for = _asked(arguments), arguments.allow_for
+    if allow_for is not None:
+        end_of(utf_8(allow_for), _ALLOW_FOR)
+        if arguments.output == "json":
+            raise UsageError(f"--{_ALLOW_FOR} prints a command, which is no JSON; leave it or --output out")
     with Service(access_of(arguments)) as service:
         reply = _reply(service, asked)
     results = parse_list(reply, "results")
@@ -266,7 +283,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
             json.dumps({**asked.fields, **parse_object(results[0]), "token": reply.get("token")}, indent=2) + "\n"
         )
     else:
-        print_explanation(asked, explanation, _access_options(access_flags(arguments)), out)
+        print_explanation(asked, explanation, _access_options(access_flags(arguments)), out, allow_for)
     return _DENIED if arguments.exit_code and not explanation.is_allowed else 0
 
 

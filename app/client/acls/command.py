@@ -5,9 +5,10 @@ It has a parser of its own: kafka-acls reads its options by other rules than arg
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from itertools import groupby
-from typing import TextIO
+from typing import Literal, TextIO
 from uuid import UUID
 
 from app import __version__
@@ -25,13 +26,14 @@ from app.client.acls.meaning import (
 from app.client.acls.options import ExecutionError, Given, help_text, parse_options
 from app.client.acls.text import writer_named
 from app.client.console import warn_of
+from app.client.ends import end_of
 from app.client.http import access
 from app.client.http.access import AccessFlags
 from app.client.http.replies import CreateResult, DeleteResult, ServiceError
 from app.client.http.service import Service
 from app.client.words import comment_of, utf_8
 from app.core.index.table import sort_key
-from app.core.kafka.bindings import NO_TERMS, NewAcl, StandardAcl
+from app.core.kafka.bindings import KEEP, NO_TERMS, Keep, NewAcl, StandardAcl
 from app.core.kafka.filters import AclBindingFilter
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
@@ -88,20 +90,30 @@ def _list(
     return [acl for _, found in listings for acl in found]
 
 
-def _add(service: Service, console: Console, *, meant: Meant, comment: str | None) -> list[NewAcl]:
+def _add(
+    service: Service,
+    console: Console,
+    *,
+    meant: Meant,
+    comment: str | None,
+    expires_at: datetime | Literal[Keep.KEEP] | None,
+) -> list[NewAcl]:
+    """Those that are there are left as they are, or, if an end is given, get it."""
     added: list[NewAcl] = []
     for pattern, entries in meant.items():
-        existing = {Entry.of(acl.binding) for acl in service.acls(AclBindingFilter(*pattern)).acls}
+        there = service.acls(AclBindingFilter(*pattern)).acls
+        existing = {Entry.of(acl.binding) for acl in there if expires_at in (KEEP, acl.expires_at)}
         for entry in sorted(entries & existing):
             console.say(acls_text.already_exists(pattern, entry, console.show))
         wanted = sorted(entries - existing)
         if wanted:
             console.say(acls_text.adding(pattern, wanted, console.show))
-            acls = [NewAcl(pattern.with_entry(entry)) for entry in wanted]
+            acls = [NewAcl(pattern.with_entry(entry), expires_at) for entry in wanted]
             results, _ = service.create_acls(acls, comment=comment)
             _raise_refusal(results)
-            created = [acl for acl, result in zip(acls, results, strict=True) if result.created]
-            added += [NewAcl(acl.binding, *acl.terms_over(NO_TERMS)) for acl in created]
+            owners = {acl.binding: acl.owner for acl in there}
+            made = [acl for acl, each in zip(acls, results, strict=True) if each.created or expires_at is not KEEP]
+            added += [NewAcl(acl.binding, acl.terms_over(NO_TERMS).expires_at, owners.get(acl.binding)) for acl in made]
     return added
 
 
@@ -190,8 +202,9 @@ def _work(given: Given) -> tuple[Work, Meant]:
         case "list":
             return partial(_list, patterns=patterns_to_list(given), principals=principals_to_list(given)), {}
         case "add":
-            meant = acls_to_add(given)
-            return partial(_add, meant=meant, comment=comment), meant
+            meant, ends = acls_to_add(given), given.value("expires")
+            expires_at = KEEP if ends is None else end_of(utf_8(ends), "expires")
+            return partial(_add, meant=meant, comment=comment, expires_at=expires_at), meant
         case _:
             return partial(_remove, meant=acls_to_remove(given), force=given.has("force"), comment=comment), {}
 

@@ -79,6 +79,8 @@ def check_options(given: Given) -> str:
             raise UsageError(f'Option "[{used}]" can\'t be used with option "[{other}]"')
     if given.has("principal") and not given.has("list"):
         raise UsageError("The --principal option is only available if --list is set")
+    if given.has("expires") and not given.has("add"):
+        raise UsageError("The --expires option is only available if --add is set")
     if given.has("producer") and not given.has("topic"):
         raise UsageError("With --producer you must specify a --topic")
     if given.has("idempotent") and not given.has("producer"):

@@ -74,6 +74,12 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("principal", "[PRINCIPAL]", "with --list: of this principal only; as often as needed"),
             ("force", "", "with --remove: do not ask"),
             ("comment", "TEXT", "with --add and --remove: why, such as a ticket, kept in the records of the change"),
+            (
+                "expires",
+                "TIME",
+                "with --add: when they end, such as 8h, 7d or 2026-12-01T18:00:00Z; never: for ever, also those "
+                "that are there",
+            ),
             ("output", "FORM", "json, yaml or csv: the ACLs listed, added or removed, for programs"),
         ),
     ),

@@ -1,0 +1,35 @@
+"""When an ACL is to end, as operators type it: `8h`, `7d`, `2026-12-01T18:00:00Z`, `never`."""
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+
+from app.core.kafka.bindings import rfc3339
+from app.formats.acl_entries import moment_of
+from app.formats.command_errors import UsageError
+
+_SPAN = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_NEVER = "never"
+_MAX_SHOWN = 100
+
+
+def end_of(text: str, option: str) -> datetime | None:
+    """In UTC and whole seconds; None: it never ends. A span counts from now by this machine's clock.
+
+    Raises UsageError, which names the option.
+    """
+    if text == _NEVER:
+        return None
+    now = datetime.fromtimestamp(int(time.time()), UTC)
+    span = _SPAN.fullmatch(text)
+    try:
+        end = moment_of(text) if span is None else now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"--{option}: `{text[:_MAX_SHOWN]}` is no time; write how long, such as 30m, 8h or 7d, or when, such as "
+            "2026-12-01T18:00:00Z, or never"
+        ) from None
+    if end <= now:
+        raise UsageError(f"--{option}: {rfc3339(end)} is past, as it is {rfc3339(now)} by this machine's clock")
+    return end
