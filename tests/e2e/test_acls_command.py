@@ -7,6 +7,8 @@ import os
 import pty
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -259,3 +261,32 @@ def test_a_file_of_properties_says_who_asks(service: Service, tmp_path: Path) ->
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_an_end_is_given_shown_changed_and_lifted(service: Service) -> None:
+    words = ["--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders"]
+    assert "already exists" not in add(service, *words, "--expires", "8h")
+    (made,) = service.acls()
+    ends_at = datetime.fromisoformat(made["expires_at"])
+    assert timedelta(hours=7, minutes=59) < ends_at - datetime.fromtimestamp(time.time(), UTC) <= timedelta(hours=8)
+    listed = klamm(service, "--list", "--topic", "orders").stdout
+    assert f"operation=READ, permissionType=ALLOW) until {made['expires_at']}" in listed
+    # What is said of an end changes one that is there; what is not said leaves it.
+    assert "already exists" in add(service, *words)
+    assert "already exists" in add(service, *words, "--expires", made["expires_at"])
+    add(service, *words, "--expires", "2099-12-01T18:00:00Z")
+    assert [(each["id"], each["expires_at"]) for each in service.acls()] == [(made["id"], "2099-12-01T18:00:00Z")]
+    add(service, *words, "--expires", "never")
+    assert [(each["id"], each["expires_at"]) for each in service.acls()] == [(made["id"], None)]
+
+
+def test_an_end_that_can_not_be_is_refused_before_the_service_is_asked(service: Service) -> None:
+    words = ["--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders"]
+    for action, end, why in (
+        ("--add", "soon", "--expires: `soon` is no time"),
+        ("--add", "2001-01-01T00:00:00Z", "is past"),
+        ("--remove", "8h", "can't be used with option"),
+    ):
+        done = klamm(service, action, *words, "--expires", end)
+        assert (done.returncode, why in done.stdout + done.stderr) == (1, True), done
+    assert service.acls() == []

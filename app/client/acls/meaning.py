@@ -49,6 +49,7 @@ _EXCLUDED = (
     *product(
         ["list"], ["comment", "producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"]
     ),
+    *product(["list", "remove"], ["expires"]),
     *product(["producer", "consumer"], ["operation", "deny-principal", "deny-host"]),
 )
 _PRODUCER = {
@@ -79,8 +80,6 @@ def check_options(given: Given) -> str:
             raise UsageError(f'Option "[{used}]" can\'t be used with option "[{other}]"')
     if given.has("principal") and not given.has("list"):
         raise UsageError("The --principal option is only available if --list is set")
-    if given.has("expires") and not given.has("add"):
-        raise UsageError("The --expires option is only available if --add is set")
     if given.has("producer") and not given.has("topic"):
         raise UsageError("With --producer you must specify a --topic")
     if given.has("idempotent") and not given.has("producer"):

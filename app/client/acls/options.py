@@ -77,8 +77,10 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             (
                 "expires",
                 "TIME",
-                "with --add: when they end, such as 8h, 7d or 2026-12-01T18:00:00Z; never: for ever, also those "
-                "that are there",
+                (
+                    "with --add: when they end, such as 8h, 7d or 2026-12-01T18:00:00Z, also those that are there "
+                    "already; never: for ever"
+                ),
             ),
             ("output", "FORM", "json, yaml or csv: the ACLs listed, added or removed, for programs"),
         ),

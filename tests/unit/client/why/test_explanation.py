@@ -47,9 +47,16 @@ def acl(**changes: str) -> dict[str, str]:
     return {"id": str(UUID(int=1)), **proposed(**changes)}
 
 
-def printed(*, access: tuple[str, ...] = (), token: str | None = "e:7", asked: Asked = ASKED, **fields: object) -> str:  # noqa: S107 - a token of consistency, no secret
+def printed(
+    *,
+    access: tuple[str, ...] = (),
+    token: str | None = "e:7",  # noqa: S107 - a token of consistency, no secret
+    asked: Asked = ASKED,
+    allow_for: str | None = None,
+    **fields: object,
+) -> str:
     out = io.StringIO()
-    print_explanation(asked, explained({**NOTHING, **fields}, token), access, out)
+    print_explanation(asked, explained({**NOTHING, **fields}, token), access, out, allow_for)
     return out.getvalue()
 
 
@@ -63,6 +70,16 @@ def test_what_is_allowed_shows_no_acl_that_nearly_denies_it() -> None:
         "\n"
         "As of e:7\n"
     )
+
+
+def test_what_is_to_be_allowed_for_a_while_is_printed_with_its_end() -> None:
+    shown = printed(smallest_acl=proposed(), denying_acls=[acl(permission_type="DENY")], allow_for="8h")
+    assert "klamm acls --remove --deny-principal User:bob" in shown
+    assert shown.count("--expires 8h") == 1
+    assert "--operation Read --topic orders --expires 8h\n" in shown
+    # What no command line can say goes to createAcls with its end.
+    wide = printed(smallest_acl=proposed(resource_name="a\nb"), allow_for="2099-12-01T18:00:00Z")
+    assert '"expires_at": "2099-12-01T18:00:00Z"}' in wide
 
 
 def test_what_nobody_allows_shows_what_to_type() -> None:

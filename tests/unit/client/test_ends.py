@@ -1,0 +1,51 @@
+"""When an ACL is to end, as operators type it."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.client.ends import end_of
+from app.formats.command_errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "ahead"),
+    [
+        ("90s", timedelta(seconds=90)),
+        ("30m", timedelta(minutes=30)),
+        ("8h", timedelta(hours=8)),
+        ("7d", timedelta(days=7)),
+        ("2w", timedelta(weeks=2)),
+    ],
+)
+def test_a_span_counts_from_now(text: str, ahead: timedelta) -> None:
+    began = datetime.fromtimestamp(time.time(), UTC)
+    end = end_of(text, "expires")
+    assert end is not None
+    assert end.microsecond == 0
+    assert abs(end - began - ahead) <= timedelta(seconds=2)
+
+
+@pytest.mark.parametrize("text", ["2099-12-01T18:00:00Z", "2099-12-01T20:00:00+02:00"])
+def test_a_time_is_taken_as_it_is(text: str) -> None:
+    assert end_of(text, "expires") == datetime(2099, 12, 1, 18, tzinfo=UTC)
+
+
+def test_never_is_no_end() -> None:
+    assert end_of("never", "expires") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "8", "h", "0h", "-8h", "8 h", "8H", "1.5h", "8h30m", "99999999999w", "999999999w", "2099-12-01T18:00:00",
+     "2099-12-01", "tomorrow", "Never", "\u0668h", "8h\n"],
+)  # fmt: skip
+def test_what_is_no_time_is_refused_with_the_way_out(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--expires: .*(such as 30m, 8h or 7d|beyond)"):
+        end_of(text, "expires")
+
+
+def test_what_is_past_is_refused() -> None:
+    with pytest.raises(UsageError, match="--allow-for: 2001-01-01T00:00:00Z is past"):
+        end_of("2001-01-01T00:00:00Z", "allow-for")
