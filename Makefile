@@ -133,6 +133,11 @@ test-full: $(STAMP) ## The whole suite, as .ci/run runs it
 test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test-full`
 	@$(BIN)/pytest -q -rs tests/kafka tests/e2e/test_java_client.py
 
+.PHONY: plugin
+plugin: ## Build build/plugin/klamm-kafka-authorizer.jar, a Kafka broker's own authorizer (needs a JDK 17 or newer, and Maven)
+	mvn --batch-mode --quiet --file plugin/pom.xml package
+	@ls -l build/plugin/klamm-kafka-authorizer.jar
+
 .PHONY: coverage
 coverage: $(STAMP) ## The whole suite with branch coverage, processes included: core 100 %, overall 95 % or more
 	$(BIN)/coverage erase

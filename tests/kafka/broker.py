@@ -58,7 +58,7 @@ class Broker:
         self._kafka = kafka
         self._folder = folder
         self._lines: list[str] = []
-        self._started: queue.Queue[str] = queue.Queue()
+        self._started: queue.Queue[str]
         port, controller_port = free_ports(2)
         self.address = f"127.0.0.1:{port}"
         self._properties = folder / "server.properties"
@@ -107,6 +107,7 @@ class Broker:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def __enter__(self) -> Self:
+        self._started = queue.Queue()
         self._process = subprocess.Popen(
             self._kafka.command("kafka.Kafka", str(self._properties), flags=_FLAGS),
             cwd=self._folder,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kafka.authorizer import Authorizer, build
 from tests.kafka.jars import Kafka, NotToBeHadError, find_kafka
 
 _TIMEOUT_S = 900
@@ -30,5 +31,13 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def kafka() -> Kafka:
     try:
         return find_kafka()
+    except NotToBeHadError as why:
+        pytest.skip(str(why))
+
+
+@pytest.fixture(scope="session")
+def authorizer(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Authorizer:
+    try:
+        return build(kafka, tmp_path_factory.mktemp("plugin"))
     except NotToBeHadError as why:
         pytest.skip(str(why))

@@ -1,0 +1,233 @@
+package klamm.kafka;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclBindingFilter;
+
+/**
+ * The ACLs compiled for decisions: principal first, then resource type and name, then host. Immutable: a change makes
+ * another index that shares what has not changed.
+ */
+final class Index {
+    static final int TYPES = 8;
+    private static final String[] EVERYONE = {"User", Acl.WILDCARD};
+    static final Index EMPTY = new Index(Radix.empty(), new Patterns<?>[TYPES], 0);
+
+    /**
+     * What there is on the resources of one type.
+     *
+     * @param wildcard of the literal name {@code *}, which stands for every name
+     */
+    record Patterns<V>(Radix<V> names, V wildcard) {
+        static <V> Patterns<V> with(Patterns<V> before, Place place, V value) {
+            Radix<V> names = before == null ? Radix.empty() : before.names;
+            Radix<V> changed = names.with(place.name, place.isPrefix, value);
+            return changed.isEmpty() ? null : new Patterns<>(changed, changed.literal(Acl.WILDCARD));
+        }
+    }
+
+    /** The patterns that a principal has ACLs on, by the code of their type. */
+    record Principal(Patterns<Grants>[] types) {
+        Patterns<Grants> on(int type) {
+            return type >= 0 && type < TYPES ? types[type] : null;
+        }
+    }
+
+    private record Place(byte type, boolean isPrefix, String name, String principal) {}
+
+    /** By the type of the principal, then by its name. */
+    private final Radix<Radix<Principal>> principals;
+    /** For each pattern, how many principals have ACLs on it. */
+    private final Patterns<?>[] covered;
+    private final Principal everyone;
+    private final int count;
+
+    private Index(Radix<Radix<Principal>> principals, Patterns<?>[] covered, int count) {
+        this.principals = principals;
+        this.covered = covered;
+        this.count = count;
+        this.everyone = principal(EVERYONE[0], EVERYONE[1]);
+    }
+
+    int count() {
+        return count;
+    }
+
+    /** The ACLs of this very principal; null if it has none. */
+    Principal principal(String type, String name) {
+        Radix<Principal> names = principals.literal(type);
+        return names == null ? null : names.literal(name);
+    }
+
+    /** The ACLs of {@code User:*}; null if there are none. */
+    Principal everyone() {
+        return everyone;
+    }
+
+    /** Whether any ACL's pattern covers this resource, whatever its principal, host, operation and permission. */
+    boolean covers(int type, String name) {
+        Patterns<?> patterns = type >= 0 && type < TYPES ? covered[type] : null;
+        if (patterns == null) {
+            return false;
+        }
+        if (patterns.wildcard != null) {
+            return true;
+        }
+        Radix<?> node = patterns.names;
+        while (node != null) {
+            if (node.prefixed != null || node.end == name.length() && node.literal != null) {
+                return true;
+            }
+            node = node.next(name);
+        }
+        return false;
+    }
+
+    List<AclBinding> matching(AclBindingFilter filter) {
+        List<AclBinding> found = new ArrayList<>();
+        forEach(acl -> {
+            AclBinding binding = acl.binding();
+            if (filter.matches(binding)) {
+                found.add(binding);
+            }
+        });
+        return found;
+    }
+
+    void forEach(Consumer<Acl> visit) {
+        principals.forEach(type -> {
+            if (type.literal != null) {
+                type.literal.forEach(each -> forEach(each.literal, visit));
+            }
+        });
+    }
+
+    private static void forEach(Principal principal, Consumer<Acl> visit) {
+        if (principal == null) {
+            return;
+        }
+        for (Patterns<Grants> patterns : principal.types) {
+            if (patterns != null) {
+                patterns.names.forEach(node -> {
+                    visit(node.literal, visit);
+                    visit(node.prefixed, visit);
+                });
+            }
+        }
+    }
+
+    private static void visit(Grants grants, Consumer<Acl> visit) {
+        if (grants != null) {
+            for (Acl acl : grants.acls) {
+                visit.accept(acl);
+            }
+        }
+    }
+
+    private static String[] split(String principal) {
+        int colon = principal.indexOf(':');
+        // Klamm refuses a principal without a colon; one that got in would be nobody's.
+        return colon < 0
+            ? new String[] {"", principal}
+            : new String[] {principal.substring(0, colon), principal.substring(colon + 1)};
+    }
+
+    /** Changes, which come one after another and become an index as one. */
+    static final class Editor {
+        private final Index base;
+        private final Map<Place, Map<Acl.Identity, Acl>> touched = new HashMap<>();
+
+        Editor(Index base) {
+            this.base = base;
+        }
+
+        /** The stored ACL with the same seven fields; null if there is none. */
+        Acl find(Acl acl) {
+            return at(acl).get(acl.identity());
+        }
+
+        void put(Acl acl) {
+            at(acl).put(acl.identity(), acl);
+        }
+
+        void remove(Acl acl) {
+            at(acl).remove(acl.identity());
+        }
+
+        private Map<Acl.Identity, Acl> at(Acl acl) {
+            Place place = new Place(acl.resourceType(), acl.isPrefix(), acl.resourceName(), acl.principal());
+            return touched.computeIfAbsent(place, this::stored);
+        }
+
+        private Map<Acl.Identity, Acl> stored(Place place) {
+            Map<Acl.Identity, Acl> found = new LinkedHashMap<>();
+            visit(base.grants(place), acl -> found.put(acl.identity(), acl));
+            return found;
+        }
+
+        Index index() {
+            Index index = base;
+            for (Map.Entry<Place, Map<Acl.Identity, Acl>> each : touched.entrySet()) {
+                index = index.with(each.getKey(), Grants.of(each.getValue().values()));
+            }
+            return index;
+        }
+    }
+
+    private Grants grants(Place place) {
+        String[] principal = split(place.principal);
+        Principal holder = principal(principal[0], principal[1]);
+        Patterns<Grants> patterns = holder == null ? null : holder.on(place.type);
+        if (patterns == null) {
+            return null;
+        }
+        return place.isPrefix ? patterns.names.prefixed(place.name) : patterns.names.literal(place.name);
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private Index with(Place place, Grants grants) {
+        Grants before = grants(place);
+        if (before == null && grants == null) {
+            return this;
+        }
+        String[] who = split(place.principal);
+        Principal holder = principal(who[0], who[1]);
+        Patterns<Grants>[] types = holder == null ? new Patterns[TYPES] : holder.types.clone();
+        types[place.type] = Patterns.with(types[place.type], place, grants);
+        Principal changed = isEmpty(types) ? null : new Principal(types);
+        Radix<Principal> names = principals.literal(who[0]);
+        Radix<Principal> changedNames = (names == null ? Radix.<Principal>empty() : names).with(who[1], false, changed);
+        Patterns<?>[] allCovered = covered;
+        if (before == null || grants == null) {
+            Patterns<Integer> counts = (Patterns<Integer>) covered[place.type];
+            allCovered = covered.clone();
+            allCovered[place.type] = Patterns.with(counts, place, counted(counts, place, grants == null ? -1 : 1));
+        }
+        int total = count - (before == null ? 0 : before.acls.length) + (grants == null ? 0 : grants.acls.length);
+        return new Index(
+            principals.with(who[0], false, changedNames.isEmpty() ? null : changedNames), allCovered, total);
+    }
+
+    private static Integer counted(Patterns<Integer> counts, Place place, int more) {
+        Integer known = null;
+        if (counts != null) {
+            known = place.isPrefix ? counts.names.prefixed(place.name) : counts.names.literal(place.name);
+        }
+        int sum = (known == null ? 0 : known) + more;
+        return sum == 0 ? null : sum;
+    }
+
+    private static boolean isEmpty(Patterns<?>[] types) {
+        for (Patterns<?> each : types) {
+            if (each != null) {
+                return false;
+            }
+        }
+        return true;
+    }
+}

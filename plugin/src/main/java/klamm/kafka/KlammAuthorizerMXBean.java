@@ -1,0 +1,26 @@
+package klamm.kafka;
+
+/** The figures of an authorizer, over JMX. */
+public interface KlammAuthorizerMXBean {
+    /** Decided actions since the start. */
+    long getRequests();
+
+    long getAllowed();
+
+    long getDenied();
+
+    /** -1 before the first image. */
+    int getAclCount();
+
+    /** How long ago this broker's ACLs were known to be the newest; -1 before the first image. */
+    long getReplicaAgeMs();
+
+    /** Of the last record that decisions stand on; -1 before the first image. */
+    long getOffset();
+
+    /** How often the feed was asked for. */
+    long getConnections();
+
+    /** How long the last change through this node took until it decided by it; -1 if there was none. */
+    long getLastUpdateLatencyMs();
+}

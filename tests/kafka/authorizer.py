@@ -1,0 +1,53 @@
+"""The broker's own authorizer (`plugin/`), as Maven builds it, and the programs of its tests."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.service import ROOT
+from tests.kafka.broker import LOGGING
+from tests.kafka.jars import Kafka, NotToBeHadError
+
+_TIMEOUT_S = 580
+
+
+@dataclass(frozen=True)
+class Authorizer:
+    """The jar, and what runs it."""
+
+    jar: Path
+    kafka: Kafka
+    """With the jar on its class path, and the classes of the tests."""
+
+    def run(self, main: str, *arguments: str, lines: str = "") -> list[str]:
+        """What a program of the plugin's tests writes, line by line."""
+        done = subprocess.run(
+            self.kafka.command(f"klamm.kafka.{main}", *arguments, flags=("-Xmx768m", LOGGING)),
+            input=lines,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-4_000:]
+        return done.stdout.splitlines()
+
+
+def build(kafka: Kafka, folder: Path) -> Authorizer:
+    """Build the plugin into a folder. Raises NotToBeHadError without Maven, AssertionError if it does not build."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NotToBeHadError("needs Maven, which builds the plugin: install it (apt install maven)")
+    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(ROOT / "plugin" / "pom.xml")]
+    done = subprocess.run(
+        [*command, f"-Dbuild.folder={folder}", "package"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    jar = folder / "klamm-kafka-authorizer.jar"
+    return Authorizer(jar, Kafka(kafka.java, f"{jar}:{folder / 'test-classes'}:{kafka.classpath}"))
