@@ -29,7 +29,7 @@ def write_company(spark: SparkSession, home: Home, size: int, *, skewed: bool) -
     """All that the jobs read but the export, and the list of resources as `resources.parquet`."""
     resources = size // 5
     acls = _acls(spark, size, resources)
-    save_snapshot(spark, home, Snapshot(_checked(acls, ACLS.fieldNames()), {}, "bench", "epoch", size, _BEGAN))
+    save_snapshot(spark, home, Snapshot(_checked(acls, ACLS.fieldNames()), {}, "bench", "epoch", size, _BEGAN, "00"))
     named = spark.range(resources).select(
         sf.lit("TOPIC").alias("resource_type"), _topic(sf.col("id")).alias("resource_name")
     )

@@ -34,7 +34,7 @@ class Run:
         self.acls, self.asked = acls, asked
         home = Home(str(folder / "home"))
         as_of = datetime(2026, 11, 22, tzinfo=UTC)
-        save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", str(UUID(int=1)), 9, as_of))
+        save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", str(UUID(int=1)), 9, as_of, "00"))
         save_log(home, log_frame(spark, logged(loaded(acls, allow_everyone=False), asked)))
         path = folder / "list.csv"
         path.write_text("resource_type,resource_name\n" + "".join(f"{kind},{name}\n" for kind, name in listed))

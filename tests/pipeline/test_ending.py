@@ -1,23 +1,20 @@
 """ACLs that end: a snapshot has their terms, and from its time on an ALLOW that has ended counts for nothing."""
 
 import asyncio
-import shutil
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from app.core.continuity import KnownHistory
 from app.core.kafka.bindings import NewAcl, rfc3339
 from app.core.mutations import CreateAcls
 from app.formats.database_url import DatabaseUrl
-from app.pipeline.history.schemas import TERMS
 from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.jobs import export, reconcile, snapshot, who
-from app.pipeline.spark.storage import Home, read_documents, write_document
+from app.pipeline.spark.storage import Home
 from app.store.writing.acl_store import PostgresAclStore
 from tests.pipeline.histories import password_of, run_job
 from tests.updates import ACTOR, topic
@@ -81,15 +78,3 @@ async def test_a_snapshot_knows_what_has_ended_by_the_time_of_the_export(
     assert (_terms(read), read.in_effect.count()) == (expected, len(expected) - 1)
     shown = run_job(spark, who, tmp_path / "home", store_url, "topic:later", "--output", "json").said
     assert "from * until 2100-01-01T00:00:00Z (" in shown
-
-    # An earlier version saved no terms: the same snapshot gets them, and no later one is folded from it without.
-    path = tmp_path / "home" / "snapshots" / f"offset={saved.offset:020}"
-    manifest = read_documents(spark, str(path / "manifest"))[0]
-    plain = saved.acls.withColumns({name: sf.lit(None).cast(saved.acls.schema[name].dataType) for name in TERMS})
-    plain.drop(*TERMS).write.parquet(str(tmp_path / "plain"))
-    shutil.rmtree(path / "acls")
-    (tmp_path / "plain").rename(path / "acls")
-    write_document(spark, str(path / "manifest"), {each: manifest[each] for each in manifest if each != "ending"})
-    assert _terms(load_snapshot(spark, home)) == dict.fromkeys(expected, (None, None))
-    run_job(spark, snapshot, tmp_path / "home", store_url)
-    assert _terms(load_snapshot(spark, home)) == expected

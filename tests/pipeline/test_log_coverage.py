@@ -48,7 +48,7 @@ ASKED = [("User:app", "t0"), ("User:wide", "t1"), *(("User:app", f"t{number}") f
 def _home(spark: SparkSession, folder: Path, hours: Sequence[int], *, exported: bool = True) -> Home:
     """A home whose ACLs are a year older than the log, but for one, with decisions of these hours."""
     home = Home(str(folder))
-    save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", str(EPOCH), len(ACLS), BEGAN))
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, ACLS), {}, "c", str(EPOCH), len(ACLS), BEGAN, "00"))
     image = loaded(ACLS, allow_everyone=False)
     questions = [(principal, "10.0.0.1", "READ", "TOPIC", name) for principal, name in ASKED]
     rows = [
@@ -67,7 +67,11 @@ def _export(spark: SparkSession, home: Home) -> None:
     records = spark.createDataFrame(rows, RECORDS).withColumns({"day": sf.to_date("recorded_at"), "batch": sf.lit(1)})
     records.write.partitionBy("day", "batch").parquet(home.room("export", "records"))
     days = tuple(sorted({str(row["recorded_at"].astimezone(UTC).date()) for row in map(_named, rows)}))
-    write_batch(spark, home, Batch("c", str(EPOCH), 1, len(ACLS), GENESIS_HASH.hex(), "00", days, {CREATED: len(ACLS)}))
+    write_batch(
+        spark,
+        home,
+        Batch("c", str(EPOCH), 1, len(ACLS), GENESIS_HASH.hex(), "00", days, {CREATED: len(ACLS)}, (), None),
+    )
 
 
 def _record(offset: int, acl: StandardAcl) -> tuple[Any, ...]:

@@ -129,7 +129,7 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Scen
     for number, row in enumerate(rows):
         row["time"] = datetime(2026, 11, 1, 0, number // 60, number % 60, tzinfo=UTC)
     as_of = datetime(2026, 11, 22, tzinfo=UTC)
-    save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", str(UUID(int=1)), 9, as_of))
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", str(UUID(int=1)), 9, as_of, "00"))
     save_log(home, log_frame(spark, rows))
     return Scene(spark, home, acls, rows)
 

@@ -1,6 +1,7 @@
 """Snapshots: the export folded at any offset or time is what core makes of the same records."""
 
 import argparse
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from pyspark.sql import functions as sf
 from app.pipeline.history.export import exported_records
 from app.pipeline.history.folding import snapshot_at
 from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
-from app.pipeline.history.schemas import BINDING_FIELDS, RECORDS
-from app.pipeline.history.snapshot import Snapshot, load_snapshot, save_snapshot
+from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, RECORDS
+from app.pipeline.history.snapshot import load_snapshot, save_snapshot
 from app.pipeline.jobs import export, snapshot
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import PASSWORD_VARIABLE
@@ -47,8 +48,9 @@ async def test_the_fold_at_every_offset_is_what_core_makes_of_the_records(
 
     # Every end of a transaction at once: what was recorded up to it, under its own ids.
     ends = spark.createDataFrame([(end,) for end in expected], "end bigint")
+    no_acls = spark.createDataFrame([], ACLS)
     pairs = exported_records(spark, home).crossJoin(sf.broadcast(ends)).where("offset <= end")
-    acls = fold_acls(pairs.withColumn("acl_id", sf.concat_ws("@", "acl_id", "end"))).select(
+    acls = fold_acls(pairs.withColumn("acl_id", sf.concat_ws("@", "acl_id", "end")), no_acls).select(
         sf.substring_index("id", "@", -1).cast("bigint").alias("end"),
         sf.substring_index("id", "@", 1).alias("id"),
         *BINDING_FIELDS,
@@ -121,7 +123,7 @@ async def test_the_tables_are_read_as_of_one_offset(spark: SparkSession, home: H
     assert abs(saved.as_of - datetime.fromtimestamp(0, UTC)) > timedelta(days=365)
 
     # Saved once, it stays; and a home has the snapshots of one history.
-    save_snapshot(spark, home, Snapshot(saved.acls.limit(0), {}, saved.cluster_id, saved.epoch, last, saved.as_of))
+    save_snapshot(spark, home, replace(saved, acls=saved.acls.limit(0), configs={}))
     assert rows(load_snapshot(spark, home).acls) == sorted(expected[last].acls)
     run_job(spark, export, Path(home.root), store_url)
     connection = await asyncpg.connect(store_url)

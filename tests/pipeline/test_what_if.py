@@ -104,7 +104,9 @@ class Place:
     ) -> None:
         self.spark, self.path = spark, path
         self.home = Home(str(path / "home"))
-        save_snapshot(spark, self.home, Snapshot(acl_frame(spark, acls), configs or {}, "c", str(EPOCH), 7, BEGAN))
+        save_snapshot(
+            spark, self.home, Snapshot(acl_frame(spark, acls), configs or {}, "c", str(EPOCH), 7, BEGAN, "00")
+        )
         lines = [json.dumps({**row, "time": row["time"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")}).encode() for row in log]
         frame = spark.createDataFrame([(line, "f") for line in lines], "value binary, file string")
         rows = parsed(frame, {"f": 0}).where("stream IS NULL")

@@ -159,29 +159,28 @@ def records_of(spark: SparkSession, home: Home, exported: Exported) -> DataFrame
     return _read(spark, home, {batch.first_offset: batch.days for batch in exported.batches})
 
 
-def base_acls(spark: SparkSession, home: Home, exported: Exported) -> DataFrame | None:
-    return None if exported.base is None else spark.read.schema(ACLS).parquet(_base_room(home))
+def base_acls(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
+    if exported.base is None:
+        return spark.createDataFrame([], ACLS)
+    return spark.read.schema(ACLS).parquet(_base_room(home))
 
 
 def acls_ever(spark: SparkSession, home: Home, exported: Exported) -> DataFrame:
     """Every ACL (schemas.ACLS) that existed at any offset of this export."""
     created = records_of(spark, home, exported).where(sf.col("kind") == CREATED)
     acls = created.withColumnRenamed("acl_id", "id").select(ACLS.fieldNames())
-    base = base_acls(spark, home, exported)
-    return acls if base is None else acls.unionByName(base)
+    return acls.unionByName(base_acls(spark, home, exported))
 
 
 def growth_by_hour(spark: SparkSession, home: Home, exported: Exported, offset: int) -> list[Sequence[int]]:
     """The changes of ACLs up to this offset, as `changes_by_hour` has them; an hour may come more than once.
 
-    Only batches whose manifests lack them are read, and one that goes on behind the offset.
+    Manifests have them; only a batch that goes on behind the offset is read.
     """
-    batches = [batch for batch in exported.batches if batch.first_offset <= offset]
-    kept = [batch.changes if batch.last_offset <= offset else None for batch in batches]
-    read = tuple(batch for batch, changes in zip(batches, kept, strict=True) if changes is None)
-    found = [each for changes in kept if changes is not None for each in changes]
-    if read:
-        records = records_of(spark, home, replace(exported, batches=read))
+    found = [each for batch in exported.batches if batch.last_offset <= offset for each in batch.changes]
+    cut = tuple(batch for batch in exported.batches if batch.first_offset <= offset < batch.last_offset)
+    if cut:
+        records = records_of(spark, home, replace(exported, batches=cut))
         found += changes_by_hour(records.where(sf.col("offset") <= offset))
     return found
 

@@ -4,7 +4,7 @@ A fold begins at the latest snapshot that was saved before, so that it costs wha
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,23 +15,12 @@ from app.pipeline.history.export import base_acls, records_of, whole_export
 from app.pipeline.history.manifests import Exported
 from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
 from app.pipeline.history.schemas import ACLS
-from app.pipeline.history.snapshot import SNAPSHOTS, SavedResults, Snapshot, contents_of, is_whole
+from app.pipeline.history.snapshot import SNAPSHOTS, SavedResults, Snapshot, contents_of, snapshot_of
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home, existing, read_documents
 
 _ALWAYS = datetime.max.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class _Start:
-    """The state that a fold begins with."""
-
-    offset: int
-    hash: str
-    as_of: datetime
-    acls: DataFrame | None
-    configs: dict[str, str]
 
 
 def snapshot_at(
@@ -77,21 +66,20 @@ def configs_after(configs: dict[str, str], records: DataFrame) -> dict[str, str]
     return {name: value for name, value in sorted({**configs, **changed}.items()) if value is not None}
 
 
-def _beginning(spark: SparkSession, home: Home, exported: Exported) -> _Start:
-    base = exported.base
-    acls = base_acls(spark, home, exported)
-    if base is None or acls is None:
-        return _Start(0, exported.start_hash.hex(), moment(0), None, {})
-    found = acls.count()
-    if found != base.acls:
-        raise PipelineError(_partial(found, base.acls))
-    as_of = datetime.fromisoformat(base.taken_at)
-    return _Start(base.offset, base.hash, as_of, acls, dict(base.configs))
+def _beginning(spark: SparkSession, home: Home, exported: Exported) -> Snapshot:
+    base, acls = exported.base, base_acls(spark, home, exported)
+    configs, as_of = dict[str, str](), moment(0)
+    if base is not None:
+        if (found := acls.count()) != base.acls:
+            raise PipelineError(_partial(found, base.acls))
+        configs, as_of = dict(base.configs), datetime.fromisoformat(base.taken_at)
+    start = exported.start_offset, as_of, exported.start_hash.hex()
+    return Snapshot(acls, configs, exported.cluster_id, exported.epoch, *start)
 
 
 def _start(
     spark: SparkSession, home: Home, exported: Exported, offset: int | None, tell: Callable[[str], object]
-) -> _Start:
+) -> Snapshot:
     """The latest snapshot, up to this offset, of which the export is the continuation; else the export's beginning."""
     last = exported.last_offset if offset is None else offset
     for document in _candidates(spark, home, exported, last):
@@ -100,8 +88,7 @@ def _start(
         acls = None if existing(spark, path) is None else spark.read.schema(ACLS).parquet(path)
         why = _unfit(spark, home, exported, document, acls)
         if why is None and acls is not None:
-            as_of = datetime.fromisoformat(document["as_of"])
-            return _Start(at, document["hash"], as_of, acls, document["configs"])
+            return snapshot_of(document, acls)
         tell(f"the snapshot at offset {at} {why}, so the state is folded from an earlier one")
     return _beginning(spark, home, exported)
 
@@ -119,8 +106,6 @@ def _unfit(
 ) -> str | None:
     """Why no later state may be made of this snapshot."""
     # INVARIANT: a fault in one snapshot must not live on in all later ones.
-    if not is_whole(document):
-        return "is of an older version, without the hash of its last record or the ends of its ACLs"
     if document["hash"] != _hash_at(spark, home, exported, document["offset"]):
         return "is of another history than the export"
     if acls is None or any(document[name] != number for name, number in contents_of(acls).items()):
@@ -165,7 +150,7 @@ def _partial(found: int, wanted: int) -> str:
     )
 
 
-def _end(records: DataFrame, start: _Start, offset: int | None, time: datetime | None) -> Row | None:
+def _end(records: DataFrame, start: Snapshot, offset: int | None, time: datetime | None) -> Row | None:
     """The last record of the state: `offset`, `micros`, `hash`. None if it is the start itself."""
     if offset is not None:
         return None if offset == start.offset else _at(records, offset)

@@ -1,7 +1,7 @@
 """The manifests of the export, which say what was exported: a batch without a manifest does not exist."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -38,9 +38,9 @@ class Batch:
     hash: str
     days: Sequence[str]
     counts: Mapping[str, int]
-    changes: Sequence[Sequence[int]] | None = None
-    """Its changes of ACLs by the hour, as `records.changes_by_hour` has them; None in a manifest that lacks them."""
-    read_at: str | None = None
+    changes: Sequence[Sequence[int]]
+    """Its changes of ACLs by the hour, as `records.changes_by_hour` has them."""
+    read_at: str | None
     """When its last record was the store's last, by the store's time; None if that is not known."""
 
 
@@ -144,13 +144,7 @@ def _base_manifest(home: Home) -> str:
 
 def _read(kind: type[_Kind], document: Mapping[str, Any]) -> _Kind:
     try:
-        return kind(
-            **{
-                name: document[name]
-                for name, known in kind.__dataclass_fields__.items()
-                if name in document or known.default is MISSING
-            }
-        )
+        return kind(**{name: document[name] for name in kind.__dataclass_fields__})
     except KeyError as missing:
         raise PipelineError(
             f"a manifest of the export lacks {missing}; restore it, or export into a new --home"

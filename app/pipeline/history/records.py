@@ -78,15 +78,17 @@ def refuse_unreadable(records: DataFrame) -> None:
         )
 
 
-def fold_acls(records: DataFrame, base: DataFrame | None = None) -> DataFrame:
+def fold_acls(records: DataFrame, base: DataFrame) -> DataFrame:
     changes = records.where(sf.col("kind").isin(CREATED, REMOVED)).select(
         sf.col("acl_id").alias("id"), "offset", (sf.col("kind") == CREATED).alias("is_there"), *_FIELDS
     )
-    if base is not None:
-        # Before every record: offsets begin at 1.
-        there = base.select("id", sf.lit(0).alias("offset"), sf.expr("true AS is_there"), *_FIELDS)
-        changes = there.unionByName(changes)
-    latest = changes.groupBy("id").agg(sf.max_by(sf.struct("is_there", *_FIELDS), "offset").alias("latest"))
+    # Before every record: offsets begin at 1.
+    there = base.select("id", sf.lit(0).alias("offset"), sf.expr("true AS is_there"), *_FIELDS)
+    latest = (
+        there.unionByName(changes)
+        .groupBy("id")
+        .agg(sf.max_by(sf.struct("is_there", *_FIELDS), "offset").alias("latest"))
+    )
     return latest.where("latest.is_there").select("id", *(f"latest.{name}" for name in _FIELDS))
 
 

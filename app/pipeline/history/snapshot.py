@@ -10,9 +10,9 @@ from pyspark.sql import functions as sf
 
 from app.core.kafka.codes import AclPermissionType
 from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, AuthorizerConfig, parse_configs
-from app.pipeline.history.schemas import ACLS, TERMS
+from app.pipeline.history.schemas import ACLS
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.storage import Home, existing, read_documents, remove, versions, write_document
+from app.pipeline.spark.storage import Home, existing, read_documents, versions, write_document
 
 SNAPSHOTS = "snapshots"
 _ALLOW = AclPermissionType.ALLOW.name
@@ -30,7 +30,7 @@ class Snapshot:
     epoch: str
     offset: int
     as_of: datetime
-    hash: str | None = None
+    hash: str
     """That of the record at the offset, hexadecimal, which covers all records before it."""
 
     @property
@@ -70,9 +70,12 @@ def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) ->
             f"the snapshot at offset {wanted} has {found:,} of its {document['acls']:,} ACLs; remove "
             f"`{path.removesuffix('/acls')}` and run `klamm pipeline snapshot --offset {wanted}` again"
         )
-    as_of = datetime.fromisoformat(document["as_of"])
-    acls = spark.read.schema(ACLS).parquet(path)
-    return Snapshot(acls, document["configs"], document["cluster_id"], document["epoch"], wanted, as_of)
+    return snapshot_of(document, spark.read.schema(ACLS).parquet(path))
+
+
+def snapshot_of(manifest: Mapping[str, Any], acls: DataFrame) -> Snapshot:
+    known = {name: manifest[name] for name in ("configs", "cluster_id", "epoch", "offset", "hash")}
+    return Snapshot(acls, as_of=datetime.fromisoformat(manifest["as_of"]), **known)
 
 
 def wanted_snapshot(home: str, saved: Collection[int], offset: int | None) -> int:
@@ -92,50 +95,22 @@ def save_snapshot(spark: SparkSession, home: Home, snapshot: Snapshot) -> None:
     """One that is there already stays as it is. Raises PipelineError if home has snapshots of another history."""
     results = SavedResults(spark, home, SNAPSHOTS)
     path, manifest = (results.room(snapshot.offset, name) for name in ("acls", "manifest"))
-    there: dict[str, Any] | None = None
-    for document in read_documents(spark, results.room(None, "manifest")):
+    documents = read_documents(spark, results.room(None, "manifest"))
+    for document in documents:
         refuse_other(home, snapshot, document["cluster_id"], document["epoch"])
-        there = document if document["offset"] == snapshot.offset else there
-    if there is not None and (snapshot.hash is None or is_whole(there)):
+    if any(document["offset"] == snapshot.offset for document in documents):
         return
-    if there is None or not _is_same(spark, snapshot, path):
-        remove(spark, manifest)
-        snapshot.acls.write.mode("overwrite").parquet(path)
+    snapshot.acls.write.mode("overwrite").parquet(path)
     acls = contents_of(spark.read.schema(ACLS).parquet(path))
     document = {**snapshot.manifest(spark, "snapshot"), **acls, "configs": snapshot.configs, "hash": snapshot.hash}
     write_document(spark, manifest, document)
 
 
-def is_whole(manifest: Mapping[str, Any]) -> bool:
-    """Whether later states may be folded from the snapshot: earlier versions noted neither its hash nor TERMS."""
-    return manifest.get("hash") is not None and {"checksum", "ending"} <= manifest.keys()
-
-
 def contents_of(acls: DataFrame) -> dict[str, int]:
     """How many `acls`, how many of them are `ending`, and a `checksum` of all fields, whatever the order."""
-    # A null counts for nothing in a checksum: it is the same without TERMS.
     checksum = sf.bit_xor(sf.xxhash64(*ACLS.fieldNames()))
     row = acls.agg(sf.count("*").alias("acls"), sf.count("expires_s").alias("ending"), checksum.alias("checksum"))
     return {name: value or 0 for name, value in row.collect()[0].asDict().items()}
-
-
-def _is_same(spark: SparkSession, snapshot: Snapshot, path: str) -> bool:
-    """Whether the table, which an earlier version has saved, holds all of the snapshot, or all but TERMS.
-
-    Raises PipelineError if it holds something else.
-    """
-    there, wanted = contents_of(spark.read.schema(ACLS).parquet(path)), contents_of(snapshot.acls)
-    without = snapshot.acls.withColumns({name: sf.lit(None).cast(ACLS[name].dataType) for name in TERMS})
-    if there not in (wanted, contents_of(without)):
-        raise PipelineError(_other_acls(snapshot.offset, path))
-    return there == wanted
-
-
-def _other_acls(offset: int, path: str) -> str:
-    return (
-        f"the snapshot at offset {offset} holds other ACLs than the export adds up to; remove "
-        f"`{path.removesuffix('/acls')}` and run `klamm pipeline snapshot --offset {offset}` again"
-    )
 
 
 def refuse_other(home: Home, snapshot: Snapshot, cluster_id: str, epoch: str) -> None:

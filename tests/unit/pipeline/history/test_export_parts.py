@@ -33,7 +33,15 @@ HASHES = {offset: bytes([offset]) * 32 for offset in range(1, 30)} | {0: GENESIS
 
 def batch(first: int, last: int, **changed: Any) -> Batch:  # noqa: ANN401 - any field
     made = Batch(
-        *STORE, first, last, HASHES[first - 1].hex(), HASHES[last].hex(), ("2026-11-22",), {"x": 1 + last - first}
+        *STORE,
+        first,
+        last,
+        HASHES[first - 1].hex(),
+        HASHES[last].hex(),
+        ("2026-11-22",),
+        {"x": 1 + last - first},
+        (),
+        None,
     )
     return replace(made, **changed)
 
