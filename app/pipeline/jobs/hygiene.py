@@ -16,7 +16,6 @@ from app.pipeline.hygiene.mending import KLAMM, TOOLS, csv_lines, script_lines
 from app.pipeline.hygiene.search import Search
 from app.pipeline.jobs.inputs import add_keep, add_offset, add_replay_arguments, add_top, keep_latest, snapshot_is_there
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import checked
 from app.pipeline.spark.row_output import write_lines
 
 _COLUMNS = ("kind", "resource_type", "pattern_type", "resource_name", "principal", "operation", "why")
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resources",
         metavar="FILE",
-        type=checked(resource_list),
+        type=resource_list,
         help="resources that exist; else those that the log names",
     )
     parser.add_argument("--days", type=DAYS, default=_DAYS, metavar="N", help=f"look at N days of the log ({_DAYS})")

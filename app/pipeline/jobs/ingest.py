@@ -14,7 +14,7 @@ from app.pipeline.history.ingest import BatchDone, Ingesting, Turn, finished_bat
 from app.pipeline.history.log_files import LogFile, Taken, explained, known_files, new_files
 from app.pipeline.history.merging import merge_days, remove_merged
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import INT_MAX, checked
+from app.pipeline.spark.options import INT_MAX
 
 _FILES_AT_ONCE = 200
 _GLOB = re.compile(r"[*?\[\]{}\\]")
@@ -51,7 +51,7 @@ def add_decisions(parser: argparse.ArgumentParser, what: str, *, required: bool)
         nargs="+",
         action="extend",
         required=required,
-        type=checked(log_folder),
+        type=log_folder,
         help=what,
     )
 

@@ -18,7 +18,7 @@ from app.pipeline.history.decision_log import open_log
 from app.pipeline.history.retention import KEPT, remove_old
 from app.pipeline.history.schemas import BINDING_FIELDS, rfc3339
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
-from app.pipeline.spark.options import INT_MAX, LONG_MAX, checked, parse_time
+from app.pipeline.spark.options import INT_MAX, LONG_MAX, parse_time
 
 _MOST_BUCKETS = 10_000
 _SHOWN = 20
@@ -65,13 +65,13 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resources",
         metavar="FILE",
-        type=checked(resource_list),
+        type=resource_list,
         help="their list: .csv, .jsonl, .ndjson or .parquet with resource_type and resource_name, or .txt with a topic "
         "a line; .gz too",
     )
     parser.add_argument("--seen", action="store_true", help="resources that the decision log names; the default")
     parser.add_argument(
-        "--since", metavar="TIME", type=checked(parse_time), help="of the log, from this time on: 2026-11-22T12:00:00Z"
+        "--since", metavar="TIME", type=parse_time, help="of the log, from this time on: 2026-11-22T12:00:00Z"
     )
 
 
@@ -131,7 +131,7 @@ def add_top(parser: argparse.ArgumentParser, what: str) -> None:
 def add_period(parser: argparse.ArgumentParser) -> None:
     """--since and --until, to be checked by `check_period`."""
     for flag, which in (("--since", "from this time on, as 2026-11-22T00:00:00Z"), ("--until", "before this time")):
-        parser.add_argument(flag, metavar="TIME", type=checked(parse_time), help=f"only decisions {which}")
+        parser.add_argument(flag, metavar="TIME", type=parse_time, help=f"only decisions {which}")
 
 
 def check_period(arguments: argparse.Namespace) -> None:
@@ -155,9 +155,7 @@ def add_buckets(parser: argparse.ArgumentParser) -> None:
 
 
 def add_host(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--host", metavar="ADDRESS", type=checked(_address), help="only what holds for a client at this address"
-    )
+    parser.add_argument("--host", metavar="ADDRESS", type=_address, help="only what holds for a client at this address")
 
 
 def _address(text: str) -> ClientAddress:
@@ -191,7 +189,7 @@ def add_super_users(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--super-users",
         metavar="PRINCIPALS",
-        type=checked(_super_users),
+        type=_super_users,
         help="super.users that the service is started with, such as User:alice;User:bob: they are in no store, and "
         "count unless others are stored",
     )

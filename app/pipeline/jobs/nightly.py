@@ -11,7 +11,7 @@ from app.pipeline.jobs import effective, export, hygiene, ingest, report, snapsh
 from app.pipeline.jobs.inputs import add_allow_everyone, add_keep
 from app.pipeline.spark.errors import NotYetError
 from app.pipeline.spark.faults import explain
-from app.pipeline.spark.options import JobParser, checked
+from app.pipeline.spark.options import JobParser
 
 _IS_OPEN = "allow_everyone_if_no_acl_found"
 _PASSED_ON = {
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resources",
         metavar="FILE",
-        type=checked(resource_list),
+        type=resource_list,
         help="the resources that exist, a list as `effective` takes it; without it those that the decision log names",
     )
     # Without the option its attribute is missing, so that the job's own default holds.

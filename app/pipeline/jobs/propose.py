@@ -23,7 +23,6 @@ from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.hygiene.evidence import coverage_of
 from app.pipeline.jobs.inputs import add_buckets, add_offset, add_period, add_top, check_period
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import checked
 from app.pipeline.spark.row_output import write_whole
 
 _MOST_HOSTS = 1_000
@@ -34,16 +33,16 @@ _FORBIDDEN = "a DENY that stands forbids it now"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose = parser.add_mutually_exclusive_group(required=True)
-    whose.add_argument("--principal", metavar="PRINCIPAL", type=checked(_principal), help="such as User:orders-api")
+    whose.add_argument("--principal", metavar="PRINCIPAL", type=_principal, help="such as User:orders-api")
     whose.add_argument(
-        "--team", metavar="PREFIX", type=checked(_team), help="all principals that begin so, such as User:orders-"
+        "--team", metavar="PREFIX", type=_team, help="all principals that begin so, such as User:orders-"
     )
     add_offset(parser)
     add_period(parser)
     parser.add_argument(
         "--resources",
         metavar="FILE",
-        type=checked(resource_list),
+        type=resource_list,
         help="resources that exist beside those of the log and of literal ACLs: no prefix catches them",
     )
     parser.add_argument(

@@ -38,7 +38,7 @@ from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import visible
 from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import checked, home_of
+from app.pipeline.spark.options import home_of
 from app.pipeline.spark.row_output import write_whole
 from app.pipeline.spark.storage import Home, existing
 
@@ -54,9 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_offset(parser)
     parser.add_argument("--output", metavar="FILE", type=Path, help=f"file to write ({_FILE} in a local --home)")
     parser.add_argument("--teams", metavar="FILE", help="CSV file with the columns principal and team")
-    parser.add_argument(
-        "--what-if", metavar="NAME", type=checked(change_name), help="the change to show (the one tried last)"
-    )
+    parser.add_argument("--what-if", metavar="NAME", type=change_name, help="the change to show (the one tried last)")
     add_allow_everyone(parser, ", unless its store says otherwise (the snapshot's, else false)")
 
 

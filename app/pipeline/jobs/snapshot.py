@@ -12,7 +12,7 @@ from app.pipeline.history.snapshot import SNAPSHOTS, Snapshot, load_snapshot, re
 from app.pipeline.history.source import read_table
 from app.pipeline.jobs.inputs import add_keep, keep_latest
 from app.pipeline.spark.jdbc import check_reachable, jdbc_source
-from app.pipeline.spark.options import LONG_MAX, checked, parse_time
+from app.pipeline.spark.options import LONG_MAX, parse_time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--time",
         metavar="TIME",
-        type=checked(parse_time),
+        type=parse_time,
         help="the state after the last transaction recorded at or before 2026-11-22T12:00:00Z",
     )
     which.add_argument("--from-table", action="store_true", help="the state as of now, read from the tables themselves")

@@ -18,7 +18,7 @@ from app.pipeline.context import Job, JobContext
 from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs.inputs import add_host, add_offset, add_super_users, few, snapshot_is_there, super_users_of
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import INT_MAX, checked
+from app.pipeline.spark.options import INT_MAX
 from app.pipeline.spark.row_output import Row, add_output
 
 _COLUMNS = ("kind", "resource_type", "resource_name", "host", "operations", "denied", "by")
@@ -26,7 +26,7 @@ _SHOWN = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("principal", metavar="PRINCIPAL", type=checked(_principal), help="such as User:alice")
+    parser.add_argument("principal", metavar="PRINCIPAL", type=_principal, help="such as User:alice")
     add_host(parser)
     parser.add_argument(
         "--limit", type=whole_number(1, INT_MAX), default=_SHOWN, metavar="N", help=f"at most N resources ({_SHOWN})"

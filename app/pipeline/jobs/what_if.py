@@ -22,7 +22,6 @@ from app.pipeline.history.schemas import FLIPS
 from app.pipeline.history.snapshot import load_snapshot
 from app.pipeline.jobs.inputs import add_period, add_replay_arguments, add_top, check_period
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import checked
 from app.pipeline.spark.row_output import lines_of, write_lines
 from app.pipeline.spark.storage import versions, write_document
 
@@ -50,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the format of the files to create, if it is not recognised, as for `klamm plan`",
     )
     parser.add_argument(
-        "--name", type=checked(change_name), default="candidate", help="what the result is kept under (candidate)"
+        "--name", type=change_name, default="candidate", help="what the result is kept under (candidate)"
     )
     add_period(parser)
     add_replay_arguments(parser)

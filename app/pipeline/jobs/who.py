@@ -22,7 +22,6 @@ from app.pipeline.jobs.inputs import (
     super_users_of,
 )
 from app.pipeline.spark.errors import PipelineError
-from app.pipeline.spark.options import checked
 from app.pipeline.spark.row_output import Row, add_output
 
 _COLUMNS = ("principal", "host", "operations", "denied", "by")
@@ -32,13 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "resource",
         metavar="RESOURCE",
-        type=checked(parse_resource),
+        type=parse_resource,
         help="such as topic:orders; what follows the colon is the name",
     )
     parser.add_argument(
         "--operation",
         metavar="OPERATION",
-        type=checked(_operation),
+        type=_operation,
         help="only who is allowed or denied this, such as READ",
     )
     add_host(parser)

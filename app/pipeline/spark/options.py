@@ -3,12 +3,12 @@
 import argparse
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from app.core.spelling import did_you_mean
 from app.formats.arguments import CommandParser
@@ -32,36 +32,26 @@ _MASTER = re.compile(
 _SECRET_SETTING = re.compile(r"(?i)secret|password|token|access[._]?key|credential")
 _OPTIONS_OF_OURS = {"spark.master": "--master", "spark.remote": "--master", "spark.driver.memory": "--driver-memory"}
 _FIRST_YEAR = 1970
-_T = TypeVar("_T")
 
 
 class JobParser(CommandParser):
-    def __init__(self, **kwargs: Any) -> None:  # noqa: ANN401 - what argparse takes
-        super().__init__(**kwargs)
-        self.register("type", None, _text)
-        self.register("type", Path, lambda text: Path(_text(text)))
+    """Tells a PipelineError of an argument's type with the argument's name."""
 
-
-def _text(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("the value is empty; give one, or leave the option out")
-    return text
-
-
-def checked(parse: Callable[[str], _T]) -> Callable[[str], _T]:
-    """A `type` for an argument: a PipelineError of `parse` is reported with the argument's name."""
-
-    def read(text: str) -> _T:
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:  # noqa: ANN401 - as argparse has it
         try:
-            # Python keeps bytes of other encodings as halves of surrogate pairs, which Spark does not take.
-            text.encode()
-            return parse(text)
-        except UnicodeEncodeError:
-            raise argparse.ArgumentTypeError(f"`{text}` is not UTF-8; write it in UTF-8") from None
+            if action.nargs != argparse.PARSER:
+                _refuse_unusable(arg_string, is_path=action.type is Path)
+            return super()._get_value(action, arg_string)
         except PipelineError as fault:
-            raise argparse.ArgumentTypeError(str(fault)) from None
+            raise argparse.ArgumentError(action, str(fault)) from None
 
-    return read
+
+def _refuse_unusable(text: str, *, is_path: bool) -> None:
+    if not text:
+        raise PipelineError("the value is empty; give one, or leave the option out")
+    # Python keeps bytes of other encodings as halves of surrogate pairs, which Spark does not take.
+    if not is_path and any("\ud800" <= each <= "\udfff" for each in text):
+        raise PipelineError(f"`{text}` is not UTF-8; write it in UTF-8")
 
 
 def parse_time(text: str) -> datetime:
