@@ -134,7 +134,6 @@ class EffectiveTables:
 
 
 def load_effective(spark: SparkSession, home: Home, offset: int | None = None) -> EffectiveTables | None:
-    """Those saved at this offset, or the latest; None if there are none."""
     saved = SavedResults(spark, home, _JOB)
     manifest = saved.find(offset)
     if manifest is None:
@@ -155,7 +154,6 @@ def not_effective_at(offset: int) -> NotYetError:
 def save_effective(
     spark: SparkSession, home: Home, snapshot: Snapshot, resources: DataFrame, *, pairs: bool
 ) -> dict[str, Any]:
-    """Save the tables of a snapshot, with `pairs` the expanded one as well. Returns the manifest, with their counts."""
     saved = SavedResults(spark, home, _JOB)
     manifest = saved.begin(snapshot, {})
     counts: dict[str, int] = {}

@@ -131,7 +131,6 @@ def mask_of(acl: Acl) -> Mask:
 
 
 def operation_words(mask: int, resource_type: str) -> list[str]:
-    """The operations of a mask that mean something on the type."""
     supported = to_bit_field(supported_operations(ResourceType[resource_type]))
     return [each.name for each in from_bit_field(mask & supported)]
 
@@ -146,6 +145,5 @@ def _summary(acl: Acl) -> str:
 
 
 def _keys_over(host: str, lengths: Sequence[int]) -> list[str]:
-    """The keys, of these lengths, of all hosts that cover this one; the widest first."""
     key = host_key(host)
     return [key[:length] for length in lengths if length <= len(key)]

@@ -78,7 +78,6 @@ class Evidence:
 
     @property
     def denies(self) -> DataFrame:
-        """Those that may forbid something to the principals."""
         theirs = self.whose.of("principal") | (sf.col("principal") == WILDCARD_PRINCIPAL)
         return self.acls.where(theirs & _has(AclPermissionType.DENY)).select(ACLS.fieldNames())
 
@@ -114,7 +113,6 @@ def proposals_of(evidence: Evidence, few_hosts: int) -> Proposals:
 
 
 def prove(evidence: Evidence, found: Proposals) -> None:
-    """Raise UnprovenError unless core allows by the proposals all that was used, and nothing that was denied."""
     rows_of = [(str(new_id(acl)), *acl.words, *NO_TERMS) for acl in found.acls]
     proposed = evidence.asked.sparkSession.createDataFrame(rows_of, ACLS)
     said = answered(proposed.unionByName(evidence.denies), evidence.asked, evidence.buckets)
@@ -132,7 +130,6 @@ def prove(evidence: Evidence, found: Proposals) -> None:
 
 
 def _names_of(row: Row) -> set[tuple[str, Question]]:
-    """How a question may be named in what is left out."""
     question = _question(row)
     return {(row["principal"], question), (row["principal"], question._replace(host=WILDCARD))}
 

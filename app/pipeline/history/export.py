@@ -134,7 +134,6 @@ def exported_records(spark: SparkSession, home: Home) -> DataFrame:
 
 
 def whole_export(spark: SparkSession, home: Home) -> Exported:
-    """Raises PipelineError if nothing has been exported, or with gaps."""
     exported = read_exported(spark, home)
     if exported is None:
         raise nothing_exported(home.root)
@@ -212,7 +211,6 @@ def measured(records: DataFrame) -> dict[int, BatchFacts]:
 
 
 def _copy(spark: SparkSession, copying: Copying, most_ranges: int) -> list[str]:
-    """Write the records; the days that they are of."""
     records = read_records(spark, copying.source, ranges(copying.after, copying.through, most_ranges))
     observed = Observation()
     (

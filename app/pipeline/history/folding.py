@@ -104,7 +104,6 @@ def _candidates(spark: SparkSession, home: Home, exported: Exported, last: int) 
 def _unfit(
     spark: SparkSession, home: Home, exported: Exported, document: Mapping[str, Any], acls: DataFrame | None
 ) -> str | None:
-    """Why no later state may be made of this snapshot."""
     # INVARIANT: a fault in one snapshot must not live on in all later ones.
     if document["hash"] != _hash_at(spark, home, exported, document["offset"]):
         return "is of another history than the export"
@@ -136,7 +135,6 @@ def _refuse_outside(exported: Exported, offset: int | None, time: datetime | Non
 
 
 def refuse_partial(records: DataFrame, exported: Exported) -> None:
-    """Raise PipelineError if there are not so many of them as the manifests of the batches name."""
     wanted = sum(batch.last_offset - batch.first_offset + 1 for batch in exported.batches)
     found = records.count()
     if found != wanted:

@@ -85,11 +85,9 @@ class Exported:
         return bytes.fromhex(self._end.hash)
 
     def after(self, offset: int) -> "Exported":
-        """With those batches only that have records after this offset."""
         return replace(self, batches=tuple(batch for batch in self.batches if batch.last_offset > offset))
 
     def since(self, day: date) -> "Exported":
-        """With those batches only that have records of this day (UTC) or later."""
         return replace(self, batches=tuple(batch for batch in self.batches if max(batch.days, default="") >= str(day)))
 
     def faults(self) -> list[str]:

@@ -69,7 +69,6 @@ def _follow(offset: int, chained: bytes, batches: Iterable[pa.RecordBatch]) -> I
 
 
 def _fault(row: Mapping[str, Any], offset: int, chained: bytes) -> str | None:
-    """Why the row is not what follows the record at this offset with this hash."""
     if row["offset"] == offset:
         return "is there twice"
     if row["offset"] != offset + 1:

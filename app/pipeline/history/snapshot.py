@@ -44,7 +44,6 @@ class Snapshot:
         return parse_configs({name: self.configs.get(name) for name in (SUPER_USERS, ALLOW_EVERYONE)})
 
     def manifest(self, spark: SparkSession, job: str) -> dict[str, Any]:
-        """What every manifest says of the snapshot that its job worked on."""
         return {
             "job": job,
             "cluster_id": self.cluster_id,
@@ -56,7 +55,6 @@ class Snapshot:
 
 
 def load_snapshot(spark: SparkSession, home: Home, offset: int | None = None) -> Snapshot:
-    """At this offset, or the latest. Raises PipelineError if there is none."""
     results = SavedResults(spark, home, SNAPSHOTS)
     saved = {document["offset"]: document for document in read_documents(spark, results.room(None, "manifest"))}
     wanted = wanted_snapshot(home.root, saved, offset)
@@ -148,7 +146,6 @@ class SavedResults:
         return manifest
 
     def complete(self, manifest: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
-        """Called once the tables are written; the manifest, with their counts."""
         whole = {**manifest, "complete": True, "counts": dict(counts)}
         write_document(self.spark, self.room(manifest["offset"], "manifest"), whole)
         return whole

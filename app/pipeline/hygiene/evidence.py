@@ -70,7 +70,6 @@ class Coverage:
 
 
 def coverage_of(decisions: DataFrame) -> Coverage:
-    """Of a part of the log, which is read for it."""
     return Coverage(logged_hours(hours_of(decisions)))
 
 
@@ -109,14 +108,12 @@ class Names:
         return self.listed.unionByName(self.seen.join(types, "resource_type", "left_semi")).distinct()
 
     def of_other_types(self, seen: DataFrame) -> DataFrame:
-        """The seen ones of types that the list has none of."""
         if self.listed is None:
             return seen
         return seen.join(self.listed.select("resource_type").distinct(), "resource_type", "left_anti")
 
 
 def log_of(context: JobContext, arguments: argparse.Namespace, snapshot: Snapshot) -> Log | None:
-    """The last days of the log; None, and a note, if nothing was ingested."""
     try:
         whole = open_log(context.spark, context.home)
     except NoDecisionsError as fault:

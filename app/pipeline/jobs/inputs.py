@@ -129,7 +129,6 @@ def add_top(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_period(parser: argparse.ArgumentParser) -> None:
-    """--since and --until, to be checked by `check_period`."""
     for flag, which in (("--since", "from this time on, as 2026-11-22T00:00:00Z"), ("--until", "before this time")):
         parser.add_argument(flag, metavar="TIME", type=parse_time, help=f"only decisions {which}")
 
@@ -166,7 +165,6 @@ def _address(text: str) -> ClientAddress:
 
 
 def few(acls: DataFrame) -> list[dict[str, str]]:
-    """Raises PipelineError if they are too many for the driver."""
     shown = acls.select("id", *BINDING_FIELDS, sf.coalesce(rfc3339("expires_s"), sf.lit("")).alias("until"))
     rows = [row.asDict() for row in shown.limit(_MOST_ACLS + 1).collect()]
     if len(rows) > _MOST_ACLS:
@@ -196,7 +194,6 @@ def add_super_users(parser: argparse.ArgumentParser) -> None:
 
 
 def super_users_of(configs: Mapping[str, str], given: frozenset[str] | None) -> SuperUsers:
-    """The super users that are stored, which override those that are `given`."""
     stored = configs.get(SUPER_USERS)
     if stored is not None:
         ignored = "super.users is stored, which overrides what the service is started with: --super-users is not used"

@@ -102,7 +102,6 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
 
 
 def _say_what_was_asked(context: JobContext, asked: DataFrame, whose: Whose, window: str) -> None:
-    """Raises PipelineError if nothing was allowed."""
     decisions, by_super_user, by_default = (sf.sum(each) for each in ("decisions", "by_super_user", "by_default"))
     row = asked.agg(
         sf.count(sf.lit(1)),
