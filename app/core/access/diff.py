@@ -8,6 +8,7 @@ looked at (with allow.everyone.if.no.acl.found also those of names that get thei
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from app.core.access.answers import Budget, TypeAnswers, questions_of
 from app.core.access.host_keys import address_within, host_of
@@ -15,6 +16,7 @@ from app.core.access.regions import Cell, name_within, pattern_of
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import from_bit_field
 
 MAX_QUESTIONS = 150_000
@@ -137,9 +139,8 @@ def _changes(answers: TypeAnswers, cells: dict[str, Sequence[Cell]]) -> list[Acc
 
 
 def _change(resource_type: ResourceType, principals: Principals, witness: str, cell: Cell) -> AccessChange:
-    address = address_within(cell.hosts)
-    if address is None:
-        raise AssertionError(f"no client is in {cell.hosts}")  # regions without any are left out beforehand
+    # INVARIANT: regions that hold no client are left out beforehand (`core.access.answers`).
+    address = cast("ClientAddress", address_within(cell.hosts))
     return AccessChange(
         gained=cell.gained,
         principals=principals,

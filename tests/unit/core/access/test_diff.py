@@ -167,6 +167,12 @@ def test_two_texts_of_one_range_are_one() -> None:
     assert told(diff(before, ["TOPIC orders LITERAL User:alice 10.0.0.0/8 READ ALLOW"])) == []
 
 
+def test_changes_for_everybody_on_names_within_each_other_are_told_apart() -> None:
+    before = ["TOPIC * LITERAL User:* * ALL ALLOW"]
+    after = [*before, "TOPIC t PREFIXED User:* * READ DENY", "TOPIC t7 LITERAL User:* * WRITE DENY"]
+    assert told(diff(before, after)) == ["- User:* * READ TOPIC PREFIXED t", "- User:* * WRITE TOPIC LITERAL t7"]
+
+
 def test_the_cost_is_that_of_what_overlaps_the_change() -> None:
     """Others' ACLs, and those on other names, are asked nothing: a budget of some questions is enough."""
     there = [
@@ -206,9 +212,10 @@ def test_whoever_is_too_much_to_be_told_is_not_among_everybody() -> None:
     assert [each.principal for each in changes.unresolved] == ["User:many"]
 
 
-def test_if_everybody_is_too_much_nobody_is_told() -> None:
+@pytest.mark.parametrize("questions", [100, 5, 0])
+def test_if_everybody_is_too_much_nobody_is_told(questions: int) -> None:
     there = [acl(f"TOPIC t{number} LITERAL User:* 10.0.0.{number} READ ALLOW") for number in range(200)]
     after = [*there, acl("TOPIC * LITERAL User:* * READ DENY")]
-    changes = access_diff(there, after, CLOSED, max_questions=100)
+    changes = access_diff(there, after, CLOSED, max_questions=questions)
     assert changes.changes == ()
     assert [each.principal for each in changes.unresolved] == ["User:*"]
