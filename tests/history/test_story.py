@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.full("grids of faults"), pytest.mark.timeout(4_000)]
 
 
 def test_all_that_clients_were_told_can_have_happened(tmp_path: Path) -> None:
-    outcome = told(tmp_path, Plan(CHANGES, followers=0))
+    outcome = told(tmp_path, Plan(CHANGES))
     print(dict(outcome.counts))
     assert outcome.faults == []
     assert outcome.counts["Decision"] > 100
