@@ -54,6 +54,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
             "explain why somebody is allowed or denied something, and what would change it",
             "app.client.why",
         ),
+        Command("who", "show who has access to a resource, from where and by which ACLs", "app.client.reach.who"),
+        Command("what", "show what a principal has access to, and what DENYs cut out", "app.client.reach.what"),
         Command("export", "write the ACLs of a running service in another tool's format", "app.client.export"),
         Command(
             "plan",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, TextIO
 
+from app.client.acls.text import harmless
 from app.client.words import counted
 from app.core.doubts import doubts_of_acl
 from app.core.kafka.bindings import AclBinding, NewAcl
@@ -27,6 +28,26 @@ def coloured(out: TextIO) -> "Console":
             raise BrokenPipeError
 
     return PipeConsole(file=out, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+class Page:
+    """No name in its lines reaches the terminal as a control sequence."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._console = coloured(out)
+
+    def line(self, text: str, *, indent: int = 0, before: str = "", style: str = "") -> None:
+        if before:
+            self._console.print(before, style=style, end=" ")
+        self._console.print("  " * indent + harmless(text))
+
+    def lines(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.line(text, indent=1)
+
+    def heading(self, text: str) -> None:
+        self._console.print()
+        self._console.print(harmless(text), style="bold")
 
 
 class Warnings:

@@ -2,12 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from app.client.acls.text import harmless
-from app.client.console import coloured
+from app.client.console import Page
 from app.client.ends import end_of
 from app.client.http.access import OPTIONS, AccessFlags, access_flags, access_of, add_access_arguments
 from app.client.http.replies import (
@@ -116,7 +115,7 @@ def print_explanation(
     asked: Asked, found: Explained, access: Sequence[str], out: TextIO, allow_for: str | None = None
 ) -> None:
     """`access` are the flags with which commands reach the same service; `allow_for`, when what they add ends."""
-    page = _Page(out)
+    page = Page(out)
     word, style = ("ALLOWED", "bold green") if found.is_allowed else ("DENIED", "bold red")
     resource = resource_text(asked.resource_type, asked.resource_name)
     page.line(f"{asked.principal} {asked.operation.name} {resource} from {asked.host}", before=word, style=style)
@@ -157,7 +156,7 @@ def resource_text(resource_type: ResourceType, name: str, pattern_type: PatternT
     return f"{text} (all names)" if pattern_type is PatternType.LITERAL and name == WILDCARD else text
 
 
-def _print_way_out(page: "_Page", found: Explained, access: Sequence[str], allow_for: str | None) -> None:
+def _print_way_out(page: Page, found: Explained, access: Sequence[str], allow_for: str | None) -> None:
     if found.denying:
         page.heading(_counted("To allow it, remove every ACL that denies it", found.denying_count, len(found.denying)))
         page.lines(_command("remove", each, access) for each in found.denying)
@@ -181,26 +180,6 @@ def _command(action: str, binding: AclBinding, access: Sequence[str], allow_for:
 
 def _counted(text: str, count: int, listed: int) -> str:
     return f"{text} ({count})" if count == listed else f"{text} (the first {listed} of {count})"
-
-
-class _Page:
-    """No name in its lines reaches the terminal as a control sequence."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._console = coloured(out)
-
-    def line(self, text: str, *, indent: int = 0, before: str = "", style: str = "") -> None:
-        if before:
-            self._console.print(before, style=style, end=" ")
-        self._console.print("  " * indent + harmless(text))
-
-    def lines(self, texts: Iterable[str]) -> None:
-        for text in texts:
-            self.line(text, indent=1)
-
-    def heading(self, text: str) -> None:
-        self._console.print()
-        self._console.print(harmless(text), style="bold")
 
 
 def command_for(action: str, binding: AclBinding, access: Sequence[str] = (), expires: str | None = None) -> str | None:

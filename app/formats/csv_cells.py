@@ -4,7 +4,10 @@ A text is marked by an apostrophe at its begin, and behind each `;`, `|`, tab an
 another separator than the comma begins a cell there, quotes or not.
 """
 
+import csv
+import io
 import re
+from collections.abc import Iterable
 
 MARK = "'"
 
@@ -33,3 +36,11 @@ def unmarked(cell: str) -> str | None:
         return cell
     text, marks = _MARKED.subn(r"\1", cell)
     return text if marks == len(_CELL_BEGINS.findall(cell)) else None
+
+
+def csv_line(fields: Iterable[str]) -> str:
+    """One record (RFC 4180) in which texts that a spreadsheet would run are marked."""
+    line = io.StringIO(newline="")
+    # With another line end the writer would leave line feeds in fields unquoted.
+    csv.writer(line, lineterminator="\r\n").writerow([marked(each) for each in fields])
+    return line.getvalue().removesuffix("\r\n")

@@ -121,7 +121,25 @@ class Service:
             if listing is not None:
                 return listing
             pause(attempt)
-        raise ServiceError(
+        raise self._too_fast()
+
+    def all_rows(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+        """The reply of whoCan or whatCan with the rows of all its pages. Raises ServiceError as `acls` does."""
+        for attempt in range(1, _MAX_LISTINGS + 1):
+            whole = page = self.post(path, {**body, "limit": PAGE_ACLS}, idempotent=True)
+            rows = parse_list(whole, "rows")
+            while (cursor := page.get("next_cursor")) is not None:
+                page = self.post(path, {**body, "limit": PAGE_ACLS, "cursor": cursor}, idempotent=True)
+                if page.get("token") != whole.get("token"):
+                    break
+                rows += parse_list(page, "rows")
+            else:
+                return {**whole, "rows": rows, "next_cursor": None}
+            pause(attempt)
+        raise self._too_fast()
+
+    def _too_fast(self) -> ServiceError:
+        return ServiceError(
             f"the ACLs at `{self.url}` change faster than they can be listed; ask for fewer of them, or try again later"
         )
 

@@ -12,9 +12,9 @@ from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclPermissionType
 from app.formats.arguments import one_line
+from app.formats.csv_cells import csv_line
 from app.formats.quoting import shell_line
 from app.pipeline.history.schemas import FINDINGS
-from app.pipeline.spark.row_output import csv_line
 
 KLAMM, KAFKA_ACLS = "klamm", "kafka-acls"
 TOOLS = (KLAMM, KAFKA_ACLS)

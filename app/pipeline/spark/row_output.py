@@ -1,15 +1,13 @@
 """Rows of a result: a table for people, JSON lines and CSV for programs."""
 
 import argparse
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.formats.arguments import one_line
-from app.formats.csv_cells import marked
+from app.formats.csv_cells import csv_line
 from app.pipeline.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -34,14 +32,6 @@ def lines_of(columns: Sequence[str], rows: Iterable[Row], output: str) -> Iterat
     if output == "csv":
         return (csv_line([_text(each) for each in row]) for row in [columns, *rows])
     return _padded([list(columns), *([one_line(_text(each)) for each in row] for row in rows)])
-
-
-def csv_line(fields: Sequence[str]) -> str:
-    """One record (RFC 4180) in which texts that a spreadsheet would run are marked."""
-    line = io.StringIO(newline="")
-    # With another line end the writer would leave line feeds in fields unquoted.
-    csv.writer(line, lineterminator="\r\n").writerow([marked(each) for each in fields])
-    return line.getvalue().removesuffix("\r\n")
 
 
 def write_whole(path: Path, text: str) -> None:

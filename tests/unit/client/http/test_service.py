@@ -105,6 +105,20 @@ def test_a_listing_begins_anew_if_the_acls_change_meanwhile(moved: tuple[Answer,
     assert listing.token == "e:2"
 
 
+def rows(token: str, *numbers: int, following: str | None = None) -> Answer:
+    return reply(rows=list(numbers), next_cursor=following, token=token, super_users=["User:root"])
+
+
+def test_rows_of_all_pages_are_of_one_token() -> None:
+    moved = (rows("e:1", 1, following="c1"), rows("e:2", 9))
+    still = (rows("e:2", 1, following="c2"), rows("e:2", following="c3"), rows("e:2", 2))
+    with ScriptedServer(*moved, *still) as server, at(server) as service:
+        whole = service.all_rows("/v1/who-can", {"host": "10.1.2.3"})
+    assert whole == {"rows": [1, 2], "next_cursor": None, "token": "e:2", "super_users": ["User:root"]}
+    assert [each.body.get("cursor") for each in server.seen] == [None, "c1", None, "c2", "c3"]
+    assert {(each.body["limit"], each.body["host"]) for each in server.seen} == {(1_000, "10.1.2.3")}
+
+
 @pytest.mark.slow
 def test_a_listing_of_what_never_stands_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "_PAUSE_S", 0.0)

@@ -1,0 +1,93 @@
+"""`klamm what`: what a principal has access to, and what DENYs cut out of it."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import TextIO
+
+from app.client.console import Page
+from app.client.http.access import access_of, add_access_arguments
+from app.client.http.replies import parse_text
+from app.client.http.service import Service
+from app.client.plan.markdown import code
+from app.client.reach import output
+from app.client.why import resource_text
+from app.client.words import principal_named
+from app.core.kafka.codes import WILDCARD, PatternType, ResourceType
+
+DESCRIPTION = (
+    "Says what a principal has access to, on which names and from which hosts, by its own ACLs and those of `User:*`, "
+    "and which DENYs take a part of it away. Needs Describe on the cluster."
+)
+_EPILOG = f"Example:\n  klamm what User:bob --as User:admin\n\n{output.EPILOG}"
+_COLUMNS = (
+    *("resource_type", "pattern_type", "resource_name", "host", "operations", "denied", "expires_at", "rule", "acls"),
+    "cut_out",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s PRINCIPAL [OPTIONS]"
+    parser.epilog = _EPILOG
+    parser.add_argument("principal", metavar="PRINCIPAL", help="such as User:bob; type and name")
+    output.add_arguments(parser)
+    add_access_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    principal, host = principal_named(arguments.principal), output.host_given(arguments)
+    with Service(access_of(arguments)) as service:
+        reply = service.all_rows("/v1/what-can", {"principal": principal, **host})
+    print_holdings(reply, principal, arguments.output, out)
+    return 0
+
+
+def print_holdings(reply: Mapping[str, object], principal: str, form: str, out: TextIO) -> None:
+    if form == "json":
+        output.write_json(reply, out)
+    elif form == "csv":
+        output.write_csv(_COLUMNS, _cells(reply), out)
+    elif form == "markdown":
+        output.write_markdown(f"What {code(principal)} can do", _COLUMNS, _cells(reply), out)
+    else:
+        _print(reply, principal, out)
+
+
+def _cells(reply: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
+    everything = (ResourceType.ANY.name, PatternType.LITERAL.name, WILDCARD)
+    if reply.get("super_user") is True:
+        yield *everything, *output.super_user_cells("super.users"), ""
+    elif reply.get("allowed_by_default") is True:
+        yield ResourceType.ANY.name, "", "", *output.default_cells(), ""
+    for row in output.rows_in(reply):
+        names = (parse_text(row, each) for each in _COLUMNS[:3])
+        cut_out = output.acls_in(row, "cut_out")
+        text = output.acls_text(cut_out, output.count_in(row, "cut_out_count", cut_out))
+        yield *names, *output.cells_of(output.given(row)), text
+
+
+def _print(reply: Mapping[str, object], principal: str, out: TextIO) -> None:
+    page = Page(out)
+    page.line(f"What {principal} can do")
+    rows = output.rows_in(reply)
+    for row in rows:
+        held, cut_out = output.given(row), output.acls_in(row, "cut_out")
+        pattern = resource_text(
+            ResourceType.from_string(parse_text(row, "resource_type")),
+            parse_text(row, "resource_name"),
+            PatternType.from_string(parse_text(row, "pattern_type")),
+        )
+        page.line("")
+        page.line(f"{pattern} {output.from_host(held.host)}: {held.text}")
+        output.print_acls(page, held.acls, held.acl_count)
+        if cut_out:
+            page.line("but for what these cut out:", indent=1)
+            output.print_acls(page, cut_out, output.count_in(row, "cut_out_count", cut_out))
+    page.heading("Note")
+    if reply.get("super_user") is True:
+        page.line("it is a super user: it can do everything from everywhere, whatever ACLs say", indent=1)
+    elif reply.get("allowed_by_default") is True:
+        page.line("besides, it can do everything where no ACL is (allow.everyone.if.no.acl.found)", indent=1)
+    else:
+        page.line("it can do nothing else" if rows else "no ACL gives it anything", indent=1)
+    page.line("")
+    page.line(f"As of {reply.get('token')}")

@@ -1,0 +1,112 @@
+"""`klamm who`: who has access to a resource, from where and by which ACLs."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TextIO
+
+from app.client.console import Page
+from app.client.http.access import access_of, add_access_arguments
+from app.client.http.replies import parse_list, parse_text
+from app.client.http.service import Service
+from app.client.plan.markdown import code
+from app.client.reach import output
+from app.client.why import resource_text
+from app.client.words import operation_named, resource_named
+from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, ResourceType
+from app.formats.command_errors import UsageError
+
+DESCRIPTION = (
+    "Says which principals have access to a resource, from which hosts, after DENYs, and the ACLs behind it. `User:*` "
+    "stands for everybody who is not named. Super users are told apart. Needs Describe on the cluster."
+)
+_EPILOG = f"Example:\n  klamm who topic:orders --operation READ --as User:admin\n\n{output.EPILOG}"
+_COLUMNS = ("principal", "host", "operations", "denied", "expires_at", "rule", "acls")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s RESOURCE [OPTIONS]"
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "resource",
+        metavar="RESOURCE",
+        help="topic:NAME, group:NAME, transactional-id:NAME, delegation-token:ID, user:PRINCIPAL or cluster",
+    )
+    parser.add_argument(
+        "--operation",
+        metavar="OPERATION",
+        action="append",
+        default=[],
+        help="only about this operation, such as READ; may be given more than once (all that the resource has)",
+    )
+    output.add_arguments(parser)
+    add_access_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    resource_type, name = resource_named(arguments.resource)
+    operations = [_operation(each) for each in arguments.operation]
+    host = output.host_given(arguments)
+    resource = {"resource_type": resource_type.name, "resource_name": name}
+    with Service(access_of(arguments)) as service:
+        reply = service.all_rows("/v1/who-can", {"resource": resource, "operations": operations, **host})
+    print_holders(reply, (resource_type, name), operations, arguments.output, out)
+    return 0
+
+
+def print_holders(
+    reply: Mapping[str, object], resource: tuple[ResourceType, str], operations: Sequence[str], form: str, out: TextIO
+) -> None:
+    title = f"Who can {' or '.join(operations) or 'do what'} on"
+    if form == "json":
+        output.write_json(reply, out)
+    elif form == "csv":
+        output.write_csv(_COLUMNS, _cells(reply), out)
+    elif form == "markdown":
+        output.write_markdown(f"{title} {code(resource_text(*resource))}", _COLUMNS, _cells(reply), out)
+    else:
+        _print(reply, f"{title} {resource_text(*resource)}", out)
+
+
+def _operation(text: str) -> str:
+    operation = operation_named(text)
+    if operation is AclOperation.ALL:
+        raise UsageError("--operation: ALL is no single operation; leave --operation out to ask about all of them")
+    return operation.name
+
+
+def _cells(reply: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
+    for principal in _super_users(reply):
+        yield principal, *output.super_user_cells("super.users")
+    if reply.get("allowed_by_default") is True:
+        yield WILDCARD_PRINCIPAL, *output.default_cells()
+    for row in output.rows_in(reply):
+        yield parse_text(row, "principal"), *output.cells_of(output.given(row))
+
+
+def _print(reply: Mapping[str, object], title: str, out: TextIO) -> None:
+    page = Page(out)
+    page.line(title)
+    rows = output.rows_in(reply)
+    for row in rows:
+        held = output.given(row)
+        page.line("")
+        page.line(f"{parse_text(row, 'principal')} {output.from_host(held.host)}: {held.text}")
+        output.print_acls(page, held.acls, held.acl_count)
+    page.heading("Note")
+    if reply.get("allowed_by_default") is True:
+        page.line("no ACL is on it, so everybody can do everything (allow.everyone.if.no.acl.found)", indent=1)
+    elif any(row.get("principal") == WILDCARD_PRINCIPAL for row in rows):
+        page.line(f"whoever is not named has what {WILDCARD_PRINCIPAL} has", indent=1)
+    else:
+        page.line("nobody else can" if rows else "no ACL gives it to anybody", indent=1)
+    if any(output.given(row).host != "*" for row in rows):
+        page.line("of several lines of one principal the one with the narrowest host holds", indent=1)
+    supers = _super_users(reply)
+    if supers:
+        page.line(f"super users can do everything from everywhere: {', '.join(supers)}", indent=1)
+    page.line("")
+    page.line(f"As of {reply.get('token')}")
+
+
+def _super_users(reply: Mapping[str, object]) -> list[str]:
+    return [each for each in parse_list(reply, "super_users") if isinstance(each, str)]

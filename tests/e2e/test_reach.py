@@ -1,0 +1,89 @@
+"""whoCan, whatCan, `klamm who` and `klamm what` against a real service: rights, and that authorize says the same."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bodies import refusal
+from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context
+
+KLAMM = str(Path(sys.executable).with_name("klamm"))
+HOSTS = {"*": "192.0.2.7", "10.0.0.0/8": "10.9.9.9", "10.1.0.0/16": "10.1.2.3"}
+"""ACL hosts, and a client of each that no narrower one has."""
+
+
+@pytest.fixture(scope="module")
+def filled(service: Service) -> Service:
+    service.create(
+        binding("reach-orders", "User:reach-a"),
+        binding("reach-", "User:reach-a", "WRITE", pattern_type="PREFIXED", host="10.0.0.0/8"),
+        binding("reach-orders", "User:reach-a", host="10.1.0.0/16", permission_type="DENY"),
+        *(binding("reach-orders", f"User:reach-b{number:04}") for number in range(1_200)),
+    )
+    return service
+
+
+def who(service: Service, **more: object) -> Json:
+    body = {"context": context(ADMIN), "resource": {"resource_type": "TOPIC", "resource_name": "reach-orders"}}
+    return service.post("/v1/who-can", {**body, **more})
+
+
+def klamm(service: Service, *words: str, code: int = 0, principal: str = ADMIN) -> str:
+    command = [KLAMM, *words, "--klamm", service.url, "--as", principal]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def test_authorize_says_what_each_row_says(filled: Service) -> None:
+    rows = who(filled, limit=20)["rows"]
+    assert len(rows) == 20
+    for row in rows:
+        for word in row["operations"] + row["denied"]:
+            caller = context(row["principal"], HOSTS[row["host"]])
+            body = {"context": caller, "actions": [action("reach-orders", word)]}
+            assert filled.post("/v1/authorize", body)["results"] == [
+                "ALLOWED" if word in row["operations"] else "DENIED"
+            ]
+
+
+def test_who_prints_all_pages_once(filled: Service) -> None:
+    rows = json.loads(klamm(filled, "who", "topic:reach-orders", "--output", "json"))["rows"]
+    assert len({(row["principal"], row["host"]) for row in rows}) == len(rows) == 1_203
+    table = list(csv.DictReader(io.StringIO(klamm(filled, "who", "topic:reach-orders", "--output", "csv"))))
+    assert [row["principal"] for row in table if row["rule"] == "MatchingAcl"] == [row["principal"] for row in rows]
+    assert [row["principal"] for row in table if row["rule"] == "SuperUser"] == [ADMIN]
+
+
+def test_what_prints_patterns_and_cuts(filled: Service) -> None:
+    text = klamm(filled, "what", "User:reach-a")
+    assert text.startswith(
+        "What User:reach-a can do\n\n"
+        "topic:reach- (PREFIXED: all names that begin so) from 10.0.0.0/8: WRITE, DESCRIBE\n"
+    )
+    assert (
+        "  but for what these cut out:\n    DENY READ for User:reach-a from 10.1.0.0/16 on topic:reach-orders" in text
+    )
+    here = klamm(filled, "what", "User:reach-a", "--host", "10.1.2.3")
+    assert "topic:reach-orders from 10.1.2.3: DESCRIBE; denied READ" in here
+
+
+def test_without_describe_on_the_cluster_nothing_is_told(filled: Service) -> None:
+    body = {"context": context("User:reach-a"), "principal": "User:reach-a"}
+    problem = refusal(filled.http.post("/v1/what-can", json=body), 403, "CLUSTER_AUTHORIZATION_FAILED")
+    unknown = {**body, "principal": "User:nobody"}
+    assert refusal(filled.http.post("/v1/what-can", json=unknown), 403, "CLUSTER_AUTHORIZATION_FAILED") == problem
+    assert "Describe on the cluster" in klamm(filled, "who", "topic:x", code=1, principal="User:reach-a")
+
+
+def test_what_was_typed_wrongly_is_refused_by_its_name(filled: Service) -> None:
+    assert "no single operation" in klamm(filled, "who", "topic:x", "--operation", "all", code=2)
+    assert "`nobody`" in klamm(filled, "what", "nobody", code=2)
+    assert "--host" in klamm(filled, "what", "User:a", "--host", "10.0.0.0/8", code=2)
+    assert "`orders`" in klamm(filled, "who", "orders", code=2)
