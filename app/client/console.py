@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, TextIO
 
-from app.client.acls.text import harmless
-from app.client.words import counted
+from app.client.words import counted, harmless
 from app.core.doubts import doubts_of_acl
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.formats.acl_entries import shown

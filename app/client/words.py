@@ -7,6 +7,7 @@ from typing import TypeVar
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.validation import MAX_COMMENT, check_comment
+from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
 _Word = TypeVar("_Word", ResourceType, AclOperation)
@@ -18,6 +19,11 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 def counted(acls: int, kind: str = "ACL") -> str:
     return f"{acls} {kind}" if acls == 1 else f"{acls} {kind}s"
+
+
+def harmless(text: str) -> str:
+    r"""For terminals: characters that can't be printed are escaped, such as `\x1b`."""
+    return one_line(text, len(text))
 
 
 def utf_8(text: str) -> str:

@@ -31,7 +31,7 @@ from app.client.http import access
 from app.client.http.access import AccessFlags
 from app.client.http.replies import CreateResult, DeleteResult, ServiceError
 from app.client.http.service import Service
-from app.client.words import comment_of, utf_8
+from app.client.words import comment_of, harmless, utf_8
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import KEEP, NO_TERMS, Keep, NewAcl, StandardAcl
 from app.core.kafka.filters import AclBindingFilter
@@ -46,7 +46,7 @@ class Console:
         self._text = text
         self._questions = questions
         self._answers = answers
-        self.show: acls_text.Show = acls_text.harmless if questions.isatty() else acls_text.on_one_line
+        self.show: acls_text.Show = harmless if questions.isatty() else acls_text.on_one_line
 
     def say(self, text: str) -> None:
         if self._text is not None:

@@ -9,10 +9,10 @@ from typing import TextIO
 
 from app.client.acls.meaning import Entry, Pattern
 from app.client.http.replies import acl_body
+from app.client.words import harmless
 from app.core.kafka.bindings import NewAcl
 from app.formats.acl_csv import write_csv
 from app.formats.acl_entries import terms_note
-from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 from app.formats.quoting import json_quoted, wide_quoted
 
@@ -28,11 +28,6 @@ _LINE_ENDS = {ord(each): each.encode("unicode_escape").decode() for each in "\n\
 def on_one_line(text: str) -> str:
     r"""For files and pipes: the text as it is stored, but with line ends escaped (`\n`), which could forge ACLs."""
     return text.translate(_LINE_ENDS)
-
-
-def harmless(text: str) -> str:
-    r"""For terminals: characters that can't be printed are escaped, such as `\x1b`."""
-    return one_line(text, len(text))
 
 
 def pattern_text(pattern: Pattern, show: Show) -> str:

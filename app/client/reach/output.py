@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from app.client.acls.text import harmless
 from app.client.console import Page
 from app.client.http.replies import parse_acl, parse_list, parse_object, parse_text
 from app.client.plan.markdown import code
 from app.client.why import acl_text
+from app.client.words import harmless
 from app.core.kafka.bindings import StandardAcl, rfc3339
 from app.core.kafka.codes import WILDCARD
 from app.core.kafka.errors import InvalidRequestException

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from app.client.acls.meaning import Pattern
-from app.client.acls.text import Show, current_acls, harmless, on_one_line
+from app.client.acls.text import Show, current_acls, on_one_line
+from app.client.words import harmless
 from app.core.kafka.bindings import KEEP, NewAcl
 from app.formats.registry import FORMATS, AclFormat, format_named
 from tests.unit.formats.acl_sets import acls_of, problems_of
