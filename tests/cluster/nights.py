@@ -43,6 +43,7 @@ _MORE = {
         }
     ]
 }
+_OF_A_RUN = {"generation", "after", "read_at", "as_of"}
 _BATCH = re.compile(r"\b1\d{12}\b")
 """Batches of the decision log bear the time of their run in milliseconds."""
 
@@ -187,9 +188,9 @@ def tables(home: Path) -> dict[str, Counter[str]]:
 
 
 def _sorted(document: str) -> dict[str, Any]:
-    """With its lists in order, which is that of Spark's rows; without what tells the runs of `ingest` apart."""
+    """With its lists in order, which is that of Spark's rows; without what tells the runs of a job apart."""
     fields = json.loads(document).items()
-    kept = ((name, value) for name, value in fields if name not in {"generation", "after"})
+    kept = ((name, value) for name, value in fields if name not in _OF_A_RUN)
     return {name: sorted(value, key=repr) if isinstance(value, list) else value for name, value in kept}
 
 

@@ -6,15 +6,16 @@ A job that fails of it is run again, as an operator would. In the end all is as 
 import os
 import re
 import signal
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.cluster.nights import BUSY_PATIENCE_S, Company, Undisturbed, assert_equal, ended, started, steps_of
+from tests.cluster.nights import BUSY_PATIENCE_S, Company, assert_equal, ended, started, steps_of
 from tests.cluster.standalone import Cluster, driver_environment
 
 _WELL = {"export": 0, "ingest": 0, "snapshot": 0, "effective": 0, "hygiene": 0, "what-if": 1, "reconcile": 0}
@@ -23,14 +24,32 @@ _WELL = {"export": 0, "ingest": 0, "snapshot": 0, "effective": 0, "hygiene": 0, 
 _RUNS = 3
 """A job may fail of a kill that takes what only one executor had."""
 
+_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_QUICK = [word for name, value in _SETTINGS.items() for word in ("--conf", f"{name}={value}")]
+"""Spark plans again after each stage, and compiles each query, which is more work than these queries are."""
+
 _STEP = re.compile(r"^([a-z-]+) +\S.* \.\.\. ", re.MULTILINE)
 _DONE = re.compile(r"^([a-z-]+) +done in ([\d.]+) s", re.MULTILINE)
 
 
+@pytest.fixture(scope="module")
+def unharmed(cluster: Cluster, company: Company) -> Path:
+    """The home of a local run of the same jobs."""
+    home, jobs = cluster.shared / "unharmed", [*company.writing().values(), company.reconcile]
+    where = ["--master", "local[2]", "--driver-memory", "512m", *_QUICK]
+    said = ended(started(company, home, jobs, where, driver_environment(cluster)))
+    assert {each["job"]: each["status"] for each in said[1:]} == _WELL
+    return home
+
+
 @pytest.mark.parametrize("whom", ["executor", "worker"])
-def test_killed_under_each_job(whom: str, cluster: Cluster, company: Company, undisturbed: Undisturbed) -> None:
+def test_killed_under_each_job(whom: str, cluster: Cluster, company: Company, unharmed: Path) -> None:
     home, draw, workers = cluster.shared / f"{whom}-killed", Random(whom), cycle((1, 2))
-    jobs, lasts = [*company.writing().values(), company.reconcile], _durations(steps_of(company, undisturbed.home))
+    jobs, lasts = [*company.writing().values(), company.reconcile], _durations(steps_of(company, unharmed))
     left = set(_WELL)
 
     def kill() -> None:
@@ -42,7 +61,7 @@ def test_killed_under_each_job(whom: str, cluster: Cluster, company: Company, un
             cluster.start_worker(number)
 
     for _ in range(_RUNS):
-        with started(company, home, jobs, cluster.arguments, driver_environment(cluster)) as driver:
+        with _driver(cluster, company, home, jobs) as driver:
             for job in _jobs_seen(driver.poll, steps_of(company, home)):
                 if job in left:
                     time.sleep(draw.uniform(0, lasts[job]))
@@ -54,16 +73,16 @@ def test_killed_under_each_job(whom: str, cluster: Cluster, company: Company, un
         if statuses == _WELL:
             break
     assert (statuses, left) == (_WELL, set())
-    assert_equal(home, undisturbed.home)
+    assert_equal(home, unharmed)
 
 
-def test_the_driver_killed_under_each_job(cluster: Cluster, company: Company, undisturbed: Undisturbed) -> None:
-    home, draw, lasts = cluster.shared / "driver-killed", Random(4), _durations(steps_of(company, undisturbed.home))
+def test_the_driver_killed_under_each_job(cluster: Cluster, company: Company, unharmed: Path) -> None:
+    home, draw, lasts = cluster.shared / "driver-killed", Random(4), _durations(steps_of(company, unharmed))
     writing, before = company.writing(), list[list[str]]()
     for number, (job, words) in enumerate(writing.items()):
         # The job that was killed before is run to its end first.
         jobs = [*before, words]
-        with started(company, home, jobs, cluster.arguments, driver_environment(cluster)) as driver:
+        with _driver(cluster, company, home, jobs) as driver:
             for seen in _jobs_seen(driver.poll, steps_of(company, home)):
                 if seen == job:
                     time.sleep(draw.uniform(0, lasts[job]))
@@ -72,10 +91,14 @@ def test_the_driver_killed_under_each_job(cluster: Cluster, company: Company, un
             driver.communicate(timeout=BUSY_PATIENCE_S)
         assert driver.returncode == -signal.SIGKILL, f"{job} was over before"
         before = [words]
-    with started(company, home, [*before, company.reconcile], cluster.arguments, driver_environment(cluster)) as driver:
+    with _driver(cluster, company, home, [*before, company.reconcile]) as driver:
         statuses = {each["job"]: each["status"] for each in ended(driver)[1:]}
     assert statuses == {"what-if": 1, "reconcile": 0}
-    assert_equal(home, undisturbed.home)
+    assert_equal(home, unharmed)
+
+
+def _driver(cluster: Cluster, company: Company, home: Path, jobs: Sequence[Sequence[str]]) -> subprocess.Popen[str]:
+    return started(company, home, jobs, [*cluster.arguments, *_QUICK], driver_environment(cluster))
 
 
 def _jobs_seen(ended_with: Callable[[], int | None], steps: Path) -> Iterator[str]:

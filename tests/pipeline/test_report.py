@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from app.core.authorize import Authorization
 from app.core.kafka.bindings import StandardAcl
@@ -23,7 +23,7 @@ from app.pipeline.history.logged_hours import hours_of, logged_hours
 from app.pipeline.history.records import changes_by_hour
 from app.pipeline.history.schemas import DECISIONS, FINDINGS, FLIPS, RECORDS
 from app.pipeline.report import heat, lookup
-from app.pipeline.report.figures import AccessFigures, Question
+from app.pipeline.report.figures import AccessFigures, LookupFigures, Question
 from app.pipeline.report.heat import OTHERS
 from app.pipeline.report.reach import EVERYONE, QUESTIONS, AccessTables, open_by_default, reach, read_teams
 from app.pipeline.report.totals import decision_figures, growth_figures, hygiene_figures, what_if_figures
@@ -71,7 +71,7 @@ def prefix_of(name: str) -> str:
 
 
 def alone(principal: str) -> str:
-    return EVERYONE if principal == WILDCARD_PRINCIPAL else principal
+    return principal
 
 
 def by_core(acls: Sequence[StandardAcl], *, allow_everyone: bool, team: Callable[[str], str] = team_of) -> Reached:
@@ -116,14 +116,14 @@ def test_the_heat_map_counts_what_core_allows(
     monkeypatch.setattr(heat, "MOST_PREFIXES", room[1])
     acls = random_acls(seed, per_type=12 if allow_everyone else 60)
     tables = tables_of(spark, acls)
-    reached = reach(tables, None, allow_everyone=allow_everyone).cache()
+    apart = resource_frame(spark, NAMES[::2])
+    reached = reach(tables, None, apart, allow_everyone=allow_everyone).cache()
     expected = by_core(acls, allow_everyone=allow_everyone)
-    found = {
-        (row["team"], row["resource_type"], row["resource_name"]): {
-            each.name for each in AclOperation if row["bits"] >> each & 1
-        }
-        for row in reached.where("bits <> 0").collect()
-    }
+    found: Reached = defaultdict(set)
+    for row in reached.where("bits <> 0").collect():
+        assert (row["principal"] is None) == (row["resource_name"] not in NAMES[::2])
+        place = (row["team"], row["resource_type"], row["resource_name"])
+        found[place] |= {each.name for each in AclOperation if row["bits"] >> each & 1}
     assert found == expected
     opened = open_by_default(tables).count() if allow_everyone else 0
     figures = heat.heat_figures(reached, tables.resources, open_by_default=opened)
@@ -155,6 +155,12 @@ def counted(figures: AccessFigures, expected: Reached) -> Counter[tuple[Question
     return Counter({cell: len(names) for cell, names in cells.items()})
 
 
+def looked_up(tables: AccessTables, decisions: DataFrame) -> LookupFigures:
+    kept = lookup.kept_resources(tables, decisions)
+    reached = reach(tables, None, lookup.names_of(kept, tables), allow_everyone=False)
+    return lookup.lookup_figures(tables, decisions, None, kept, reached)
+
+
 def test_the_lookup_names_whom_core_allows_and_when_it_was_last_used(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,17 +184,19 @@ def test_the_lookup_names_whom_core_allows_and_when_it_was_last_used(
         for time, who, operation, name, result in asked
     ]
     decisions = spark.createDataFrame(log, DECISIONS)
-    found = lookup.lookup_figures(tables_of(spark, acls), decisions, None, allow_everyone=False)
+    tables = tables_of(spark, acls)
+    found = looked_up(tables, decisions)
     assert {(each.resource_type, each.name) for each in found.resources} == {
         (kind, name) for kind in ("TOPIC", "GROUP", "TRANSACTIONAL_ID") for name in NAMES
     }
     for each in found.resources:
         for operation, some in (("READ", each.readers), ("WRITE", each.writers)):
-            able = sorted(
+            able = [
                 who
                 for (who, kind, name), operations in expected.items()
                 if (kind, name) == (each.resource_type, each.name) and operation in operations
-            )
+            ]
+            able.sort(key=lambda who: (who != WILDCARD_PRINCIPAL, who))
             assert (some.count, list(some.first)) == (len(able), able[:4]), (each, operation)
     at = int(AT.timestamp())
     used = {(each.name, each.last_read, each.last_write) for each in found.resources if each.resource_type == "TOPIC"}
@@ -208,7 +216,7 @@ def test_the_lookup_names_whom_core_allows_and_when_it_was_last_used(
 
     monkeypatch.setattr(lookup, "MOST_RESOURCES", 5)
     monkeypatch.setattr(lookup, "MOST_PRINCIPALS", 2)
-    cut = lookup.lookup_figures(tables_of(spark, acls), decisions, None, allow_everyone=False)
+    cut = looked_up(tables, decisions)
     assert list(cut.resources) == list(found.resources[:5])
     assert [each.name for each in cut.principals] == ["User:a", "User:unknown"]
     assert (cut.more_resources, cut.more_principals) == (3 * len(NAMES) - 5, len(principals) - 2)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
 from app.pipeline.history.schemas import FILES
+from app.pipeline.spark.checkpoint import checkpointed
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home, existing
 
@@ -121,7 +122,9 @@ def known_files(spark: SparkSession, home: Home, batches: Mapping[int, Mapping[s
     path = home.room("decisions", "files")
     stored = existing(spark, path)
     found = None if stored is None else spark.read.schema(_STORED).parquet(path)
-    rows = None if found is None else found.where(sf.col("batch").isin(list(batches))).drop("batch").persist()
+    rows = None if found is None else found.where(sf.col("batch").isin(list(batches))).drop("batch")
+    # Each batch is written into the same folder, which would drop Spark's cache: all would be read again for each.
+    rows = None if rows is None else checkpointed(rows)
     if rows is None or rows.count() != wanted:
         raise PipelineError(
             f"`{path}` is not whole, so nobody knows which files of the decision log were read: restore it, or move "

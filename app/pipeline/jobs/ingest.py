@@ -73,7 +73,6 @@ def _ingest(context: JobContext, arguments: argparse.Namespace) -> int:
     turn = Turn.begin(context.lock, finished)
     ingesting = Ingesting(spark, home, folders, Taken(known), turn, arguments.skip_unreadable_files)
     done = _take(context, ingesting, files, arguments.files_at_once)
-    known.unpersist()
     return _say(context, done, fails=arguments.fail_on_quarantine)
 
 

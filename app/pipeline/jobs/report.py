@@ -32,7 +32,7 @@ from app.pipeline.report.figures import (
     WhatIfFigures,
 )
 from app.pipeline.report.heat import heat_figures
-from app.pipeline.report.lookup import lookup_figures
+from app.pipeline.report.lookup import kept_resources, lookup_figures, names_of
 from app.pipeline.report.reach import AccessTables, open_by_default, reach, read_teams
 from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import visible
@@ -101,6 +101,7 @@ def _drawn(figures: Figures) -> tuple[str, list[str]]:
 
 
 def undrawable() -> str | None:
+    """Why no page can be drawn on this machine; None if it can."""
     missing = [name for name in _DRAWN_BY if find_spec(name) is None]
     return f"the report is drawn by {' and '.join(missing)}; install klamm[spark] here" if missing else None
 
@@ -136,11 +137,12 @@ def _access(
     tables = AccessTables(saved.masks, saved.nodes, saved.resources)
     allow_everyone = open_to_all(arguments.allow_everyone_if_no_acl_found, snapshot)
     named = None if arguments.teams is None else read_teams(spark, arguments.teams)
-    reached = reach(tables, named, allow_everyone=allow_everyone).cache()
+    kept = kept_resources(tables, uses)
+    reached = reach(tables, named, names_of(kept, tables), allow_everyone=allow_everyone).persist()
     opened = open_by_default(tables).count() if allow_everyone else 0
     figures = heat_figures(reached, tables.resources, open_by_default=opened)
+    lookup = lookup_figures(tables, uses, named, kept, reached)
     reached.unpersist()
-    lookup = lookup_figures(tables, uses, named, allow_everyone=allow_everyone)
     sums = snapshot.acls.agg(sf.count("*").alias("ACLs"), sf.countDistinct("principal").alias("principals"))
     counts = {**sums.collect()[0].asDict(), "resources": saved.manifest["counts"]["resources"]}
     return figures, counts, lookup

@@ -79,7 +79,7 @@ def _resource(entry: ResourceEntry, texts: _Texts) -> list[object]:
 
 
 def _named(principals: Some[str], texts: _Texts) -> list[int]:
-    return [principals.count, *_places(("User:*" if each == EVERYONE else each for each in principals.first), texts)]
+    return [principals.count, *_places(principals.first, texts)]
 
 
 def _principal(entry: PrincipalEntry, texts: _Texts) -> list[object]:

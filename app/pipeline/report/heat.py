@@ -18,9 +18,11 @@ _OPERATIONS = sorted({question.operation for question in QUESTIONS})
 
 
 def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: int = 0) -> AccessFigures:
+    """`reached` (`reach`) is summed up by team."""
     asked = resources.where(watched(sf.col("resource_type")) != 0)
     asked = asked.withColumn("prefix", prefix_of(sf.col("resource_name")))
-    reached = reached.where("bits <> 0")
+    by_team = reached.where("bits <> 0").groupBy("resource_type", "resource_name", "team")
+    reached = by_team.agg(sf.bit_or("bits").alias("bits")).persist()
     prefixes, more_prefixes = _largest(asked, "prefix", MOST_PREFIXES)
     teams, more_teams = _largest(reached.where(sf.col("team") != EVERYONE), "team", MOST_TEAMS - 1)
     rows = [EVERYONE, *teams, *([OTHERS] if more_teams else [])]
@@ -29,6 +31,7 @@ def heat_figures(reached: DataFrame, resources: DataFrame, *, open_by_default: i
     totals = {(row["resource_type"], row["column"]): int(row["count"]) for row in numbers}
     types = {kind for kind, _ in totals}
     cells = _cells(reached, teams, prefixes)
+    reached.unpersist()
     return AccessFigures(
         teams=rows,
         prefixes=columns,

@@ -3,7 +3,7 @@
 Bounded whatever the store holds: so many resources and principals, of each so many names.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -12,14 +12,14 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
 
 from app.core.authorize import AuthorizationResult
-from app.core.kafka.codes import AclOperation
+from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation
 from app.pipeline.access.lookup import operation_words
 from app.pipeline.access.patterns import RESOURCE
 from app.pipeline.history.decision_log import weighted
 from app.pipeline.history.schemas import RESOURCES, columns
 from app.pipeline.report.figures import HeldPattern, LookupFigures, PrincipalEntry, ResourceEntry, Some
 from app.pipeline.report.heat import prefix_of
-from app.pipeline.report.reach import AccessTables, reach, watched, with_team
+from app.pipeline.report.reach import AccessTables, watched, with_team
 from app.pipeline.spark.arrow import batch_of, rows_in
 
 MOST_RESOURCES, MOST_PRINCIPALS = 20_000, 5_000
@@ -36,12 +36,19 @@ _HELD = columns("principal string, patterns int, first array<array<string>>")
 
 
 def lookup_figures(
-    tables: AccessTables, decisions: DataFrame | None, teams: DataFrame | None, *, allow_everyone: bool
+    tables: AccessTables,
+    decisions: DataFrame | None,
+    teams: DataFrame | None,
+    kept_resources: Sequence[Row],
+    reached: DataFrame,
 ) -> LookupFigures:
-    """`decisions` (or their USES) is None if none was ever logged. Resources and principals in use come first."""
+    """Of the resources that are kept, of which `reached` (`reach`) has each principal, and of principals in use first.
+
+    `decisions` (or their USES) is None if none was ever logged.
+    """
     decisions = None if decisions is None else weighted(decisions)
-    resources = tables.resources.where(watched(sf.col("resource_type")) != 0)
-    entries = _resource_entries(tables, _kept_resources(resources, decisions), allow_everyone=allow_everyone)
+    resources = _looked_up(tables)
+    entries = _resource_entries(kept_resources, reached)
     principals = _principals(tables.masks, decisions)
     kept = with_team(principals.orderBy(*_latest_first("principal")).limit(MOST_PRINCIPALS), teams)
     holders = _principal_entries(tables.masks, kept.orderBy(*_latest_first("principal")).collect())
@@ -58,13 +65,21 @@ def _latest_first(*names: str) -> list[Column]:
     return [sf.desc_nulls_last("latest"), *map(sf.col, names)]
 
 
-def _kept_resources(resources: DataFrame, decisions: DataFrame | None) -> list[Row]:
-    """(resource_type, resource_name, last_read, last_write, latest, prefix), times in seconds since 1970."""
+def _looked_up(tables: AccessTables) -> DataFrame:
+    return tables.resources.where(watched(sf.col("resource_type")) != 0)
+
+
+def kept_resources(tables: AccessTables, decisions: DataFrame | None) -> list[Row]:
+    """(resource_type, resource_name, last_read, last_write, latest, prefix), times in seconds since 1970.
+
+    Those in use come first.
+    """
+    resources = _looked_up(tables)
     if decisions is None:
         none = sf.lit(None).cast("bigint")
         known = resources.select(*RESOURCE, none.alias("last_read"), none.alias("last_write"))
     else:
-        allowed = decisions.where(sf.col("result") == _ALLOWED)
+        allowed = weighted(decisions).where(sf.col("result") == _ALLOWED)
         used = allowed.groupBy(*RESOURCE).agg(
             _latest(sf.col("operation") == "READ").alias("last_read"),
             _latest(sf.col("operation") == "WRITE").alias("last_write"),
@@ -75,19 +90,23 @@ def _kept_resources(resources: DataFrame, decisions: DataFrame | None) -> list[R
     return known.orderBy(*_latest_first(*RESOURCE)).limit(MOST_RESOURCES).collect()
 
 
+def names_of(kept: Sequence[Row], tables: AccessTables) -> DataFrame:
+    """RESOURCES."""
+    names = [(row["resource_type"], row["resource_name"]) for row in kept]
+    return tables.resources.sparkSession.createDataFrame(names, RESOURCES)
+
+
 def _latest(wanted: Column) -> Column:
     return sf.max(sf.when(wanted, sf.unix_seconds("last_time")))
 
 
-def _resource_entries(tables: AccessTables, kept: list[Row], *, allow_everyone: bool) -> list[ResourceEntry]:
-    spark = tables.resources.sparkSession
-    asked = spark.createDataFrame([(row["resource_type"], row["resource_name"]) for row in kept], RESOURCES)
-    nodes = tables.nodes.join(asked, list(RESOURCE), "left_semi")
-    reached = reach(
-        AccessTables(tables.masks, nodes, asked), None, allow_everyone=allow_everyone, by_principal=True
-    ).where(sf.col("bits").bitwiseAND(sf.lit(_READ | _WRITE)) != 0)
-    in_order = reached.repartition(*RESOURCE).sortWithinPartitions(*RESOURCE, "team")
-    rows = in_order.select(*RESOURCE, "team", "bits").mapInArrow(partial(_users, MOST_NAMES), _USERS).collect()
+def _resource_entries(kept: Sequence[Row], reached: DataFrame) -> list[ResourceEntry]:
+    told = sf.col("principal").isNotNull() & (sf.col("bits").bitwiseAND(sf.lit(_READ | _WRITE)) != 0)
+    # `User:*` stands before all others.
+    order = (*RESOURCE, sf.col("principal") != WILDCARD_PRINCIPAL, "principal")
+    in_order = reached.where(told).repartition(*RESOURCE).sortWithinPartitions(*order)
+    told_apart = in_order.select(*RESOURCE, "principal", "bits")
+    rows = told_apart.mapInArrow(partial(_users, MOST_NAMES), _USERS).collect()
     users = {(row[0], row[1]): (Some(row[2], row[3]), Some(row[4], row[5])) for row in rows}
     nobody: tuple[Some[str], Some[str]] = (Some(0, ()), Some(0, ()))
     return [
@@ -104,7 +123,7 @@ def _resource_entries(tables: AccessTables, kept: list[Row], *, allow_everyone: 
 
 
 def _users(most: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Of rows (resource_type, resource_name, team, bits) in this order: a row for each resource."""
+    """Of rows (resource_type, resource_name, principal, bits) in this order: a row for each resource."""
     rows = (row for batch in batches for row in rows_in(batch))
     found: list[tuple[object, ...]] = []
     for resource, of_resource in groupby(rows, lambda row: (row[0], row[1])):

@@ -8,7 +8,4 @@ from app.pipeline.spark.shipping import ships
 
 def checkpointed(frame: DataFrame) -> DataFrame:
     """On a cluster two executors keep each part, so that one of them may die."""
-    is_spread = ships(frame.sparkSession)
-    return frame.localCheckpoint(
-        storageLevel=StorageLevel.MEMORY_AND_DISK_2 if is_spread else StorageLevel.MEMORY_AND_DISK
-    )
+    return frame.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK_2 if ships(frame.sparkSession) else None)
