@@ -1,6 +1,7 @@
 """`klamm verify`: recomputes the hash chain and the digest of a store, or of a file of the feed's events."""
 
 import argparse
+import zlib
 from typing import TYPE_CHECKING, TextIO
 
 from app.cli.commands import SETTINGS_HELP, Run
@@ -42,17 +43,11 @@ def load() -> Run:
     from app.core.kafka.errors import PoisonedRecordException  # noqa: PLC0415 - as above
     from app.core.proof import FeedDamagedError  # noqa: PLC0415 - as above
     from app.formats.command_errors import CommandError, UsageError  # noqa: PLC0415 - as above
-    from app.formats.feed_check import EventCheck  # noqa: PLC0415 - as above
-    from app.formats.feed_events import NoEventError, events_in  # noqa: PLC0415 - as above
+    from app.formats.feed_events import NoEventError  # noqa: PLC0415 - as above
 
     def proved(arguments: argparse.Namespace) -> "FeedProof":
         if arguments.file is not None:
-            check = EventCheck()
-            with open(arguments.file, "rb") as stream:  # noqa: PTH123 - as it was named
-                check.follow_all(events_in(stream))
-            if not check.events:
-                raise UsageError(f"`{arguments.file}`: no event is in it; docs/feed.md says what they look like")
-            return check.proof
+            return _proved_file(arguments.file)
         with settings_of(arguments) as settings:
             if settings.database_url is None:
                 raise UsageError("what is to be verified? name a file of events, or set KLAMM_DATABASE_URL")
@@ -62,8 +57,9 @@ def load() -> Run:
     def run(arguments: argparse.Namespace, out: TextIO) -> int:
         try:
             proof = proved(arguments)
-        except OSError as error:
-            raise UsageError(f"`{arguments.file}`: can't read it ({error.strerror})") from None
+        except (OSError, EOFError, zlib.error) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged"
+            raise UsageError(f"`{arguments.file}`: can't read it ({why})") from None
         except NoEventError as fault:
             raise UsageError(f"`{arguments.file}`: {fault}") from None
         except (FeedDamagedError, PoisonedRecordException) as fault:
@@ -75,6 +71,27 @@ def load() -> Run:
         return 0
 
     return run
+
+
+def _proved_file(path: str) -> "FeedProof":
+    """Raises UsageError, NoEventError, FeedDamagedError, and what reading the file raises."""
+    from app.formats.command_errors import UsageError  # noqa: PLC0415 - slow to load, as is all below
+    from app.formats.feed_check import EventCheck  # noqa: PLC0415 - as above
+    from app.formats.feed_events import events_in  # noqa: PLC0415 - as above
+    from app.formats.registry import FEED, JSON_LINES, opened_text  # noqa: PLC0415 - as above
+
+    check = EventCheck()
+    with open(path, "rb") as raw:  # noqa: PTH123 - as it was named
+        stream, likely = opened_text(raw)
+        if likely not in (None, FEED, JSON_LINES):
+            raise UsageError(
+                f"`{path}` is in the format {likely.name}, which has no ids, hashes and digest, so that nothing can be "
+                "proved of it; export the ACLs with --format feed, or compare them with a service by klamm plan"
+            )
+        check.follow_all(events_in(stream))
+    if not check.events:
+        raise UsageError(f"`{path}`: no event is in it; docs/feed.md says what they look like")
+    return check.proof
 
 
 async def _proved_store(url: "DatabaseUrl") -> "FeedProof":

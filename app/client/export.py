@@ -13,12 +13,14 @@ from typing import TextIO
 from app.client.acl_filters import add_filter_arguments, filter_of
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
+from app.client.watch.snapshot import write_snapshot
 from app.client.words import counted
 from app.core.kafka.bindings import NO_TERMS, NewAcl
+from app.core.kafka.filters import AclBindingFilter
 from app.formats.acl_entries import FormatLimitError, shown
 from app.formats.arguments import HELP_COLUMNS
 from app.formats.command_errors import UsageError
-from app.formats.registry import FORMATS, AclFormat, format_named
+from app.formats.registry import FEED, FORMATS, AclFormat, format_named
 
 DESCRIPTION = (
     "Writes the ACLs of a running service, all as of one offset and in a stable order. Needs Describe on the cluster. "
@@ -51,6 +53,8 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     target = None if arguments.output is None else _target(Path(arguments.output), force=arguments.force)
     if arguments.force and target is None:
         raise UsageError("--force replaces a file; name the file with --output")
+    if chosen is FEED:
+        return _export_feed(arguments, acl_filter, target, out)
     with Service(access_of(arguments)) as service:
         listing = service.acls(acl_filter)
     acls = [NewAcl(each.binding, *each.terms) for each in listing.acls]
@@ -77,6 +81,24 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     return 0
 
 
+def _export_feed(arguments: argparse.Namespace, acl_filter: AclBindingFilter, target: Path | None, out: TextIO) -> int:
+    if acl_filter != AclBindingFilter():
+        raise UsageError("--format feed is proved as a whole; leave --principal, --topic, ... out")
+    token = ""
+
+    def write(file: TextIO) -> None:
+        nonlocal token
+        token = write_snapshot(access_of(arguments), file)
+
+    if target is None:
+        write(out)
+        out.flush()
+    else:
+        _write(target, write, force=arguments.force)
+    sys.stderr.write(f"all ACLs and properties as of token {token}; klamm verify proves them\n")
+    return 0
+
+
 def _check_for_terminal(chosen: AclFormat, acls: Iterable[NewAcl]) -> None:
     for acl in acls:
         each, owner = acl.binding, acl.owner if isinstance(acl.owner, str) else ""
@@ -88,7 +110,8 @@ def _check_for_terminal(chosen: AclFormat, acls: Iterable[NewAcl]) -> None:
 
 
 def _epilog() -> str:
-    names = 2 + max(len(each.name) for each in FORMATS)
+    formats = (*FORMATS, FEED)
+    names = 2 + max(len(each.name) for each in formats)
     lines = [
         textwrap.fill(
             f"  {each.name:<{names}}{each.description}",
@@ -96,7 +119,7 @@ def _epilog() -> str:
             subsequent_indent=" " * (names + 2),
             break_on_hyphens=False,
         )
-        for each in FORMATS
+        for each in formats
     ]
     codes = (
         "Exit codes: 0 written; 1 refused or failed; 2 wrong flags, or an ACL that the format can't express; "

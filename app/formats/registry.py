@@ -18,6 +18,7 @@ from app.formats.acl_json import (
     write_json_lines,
 )
 from app.formats.confluent import is_confluent, read_confluent, write_confluent
+from app.formats.feed_snapshot import is_feed_snapshot, read_feed_snapshot
 from app.formats.jikkou import is_jikkou, read_jikkou, write_jikkou
 from app.formats.kafka_acls_text import is_kafka_acls_text, read_kafka_acls_text, write_kafka_acls_text
 from app.formats.rpk import is_rpk, read_rpk, write_rpk
@@ -94,6 +95,10 @@ def _is_json_lines(head: bytes) -> bool:
     line, end, _ = head.lstrip().partition(b"\n")
     # JSON of another shape, over several lines, would be a fault in each of them.
     return not line or (line[:1] == b"{" and (line.rstrip()[-1:] == b"}" or b'"resource_' in line or not end))
+
+
+def _as_the_service_sends_it(_: Sequence[NewAcl], __: TextIO) -> None:
+    raise TypeError("only a service can write the events of a snapshot")
 
 
 FORMATS = (
@@ -179,20 +184,31 @@ FORMATS = (
 )
 """A file is read by the first format that recognises it."""
 
-FORMAT_NAMES = tuple(each.name for each in FORMATS)
-
 JSON_LINES = FORMATS[-1]
+
+FEED = AclFormat(
+    "feed",
+    "the events of a snapshot, with ids and digest: `klamm verify` proves it; always all ACLs",
+    "",
+    is_feed_snapshot,
+    read_feed_snapshot,
+    _as_the_service_sends_it,
+    says_terms=True,
+)
+"""Read as any other. Only a service can write it: it knows ids, properties and hashes."""
+
+FORMAT_NAMES = tuple(each.name for each in (*FORMATS, FEED))
 
 
 def format_named(name: str) -> AclFormat:
-    found = next((each for each in FORMATS if each.name == name), None)
+    found = next((each for each in (*FORMATS, FEED) if each.name == name), None)
     if found is None:
         raise ValueError(f"`{name[:100]}` is no format; there are {', '.join(FORMAT_NAMES)}")
     return found
 
 
 def recognise(head: bytes) -> AclFormat | None:
-    return next((each for each in FORMATS if each.recognised(head)), None)
+    return next((each for each in (FEED, *FORMATS) if each.recognised(head)), None)
 
 
 def read_entries(raw: IO[bytes], given: AclFormat | None = None) -> tuple[AclFormat | None, Iterator[Entry]]:
@@ -224,6 +240,12 @@ def unrecognised(raw: IO[bytes]) -> str:
     told = next((text for magic, text in _STRANGERS if head.startswith(magic)), None)
     told = told or next((text for text, beginning in _TABLES.items() if beginning.match(head) is not None), None)
     return told or f"looks like no format that Klamm reads; name its format with --format: {', '.join(FORMAT_NAMES)}"
+
+
+def opened_text(raw: IO[bytes]) -> tuple[IO[bytes], AclFormat | None]:
+    """The file, unpacked, and the format that it seems to have. Raises the same as `read_entries`."""
+    stream, head = _begun(raw)
+    return stream, recognise(head)
 
 
 def _begun(raw: IO[bytes]) -> tuple[IO[bytes], bytes]:

@@ -122,7 +122,7 @@ def test_it_outlives_the_service_and_loses_nothing(tmp_path: Path) -> None:
                 shown.until("TOPIC one")
                 first.stop(signal.SIGKILL)
                 eventually(lambda: "trying again" in shown.err, "the loss is told")
-                with replica_on(dsn, KLAMM_PORT=port) as again:
+                with Service(["--port", port], {"KLAMM_DATABASE_URL": dsn}) as again:
                     create(again.ready(), "two")
                     shown.until("TOPIC two")
                     assert "connected again" in shown.err

@@ -1,7 +1,6 @@
 """`klamm watch`: shows every change of ACLs and properties as it is made."""
 
 import argparse
-import json
 import shutil
 import sys
 import textwrap
@@ -14,6 +13,7 @@ from app.client.console import coloured
 from app.client.http.access import access_flags, add_access_arguments, make_access
 from app.client.http.replies import ServiceError, filter_body
 from app.client.watch.following import Following
+from app.client.watch.snapshot import harmless_json
 from app.client.watch.text import lines_of
 from app.core.kafka.errors import InvalidRequestException
 from app.core.token import Token
@@ -98,10 +98,7 @@ def _as_json(out: TextIO, *, bookmarks: bool) -> Show:
     def show(line: bytes, event: Event) -> None:
         if isinstance(event, Bookmark) and not bookmarks:
             return
-        text = line.decode().rstrip("\n")
-        if is_terminal and not text.isprintable():
-            text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
-        out.write(f"{text}\n")
+        out.write(f"{harmless_json(line) if is_terminal else line.decode()}\n")
         out.flush()
 
     return show

@@ -1,5 +1,6 @@
 import argparse
 import io
+import json
 import os
 import stat
 from contextlib import suppress
@@ -10,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from app.client import export
+from app.client.http.replies import ServiceError
 from app.formats.acl_json import terms_of
 from app.formats.command_errors import UsageError
 from app.formats.registry import FORMATS, AclFormat, format_named
@@ -257,3 +259,31 @@ def test_csv_goes_to_a_terminal_if_that_would_obey_none_of_it() -> None:
         assert run(server, "--format", "csv", out=Terminal(newline="")).endswith(
             "User:alice,TOPIC,LITERAL,orders,READ,ALLOW,*\r\n"
         )
+
+
+def test_the_feeds_snapshot_is_written_whole_or_not_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target, words = tmp_path / "acls", ("--format", "feed", "--output", str(tmp_path / "acls"))
+    begin = {"type": "snapshot", "token": "e:7", "hash": "00", "digest": None, "cluster_id": None}
+    whole = [
+        {**begin, "acl_count": 0, "config_count": 0},
+        {"type": "configs", "configs": {}},
+        {"type": "synced", "token": "e:7", "hash": "00", "digest": None},
+    ]
+    text = "".join(f"{json.dumps(each)}\n" for each in whole)
+    ended = text[: text.index('{"type": "synced')] + '{"type": "end", "token": null, "reason": "reload"}\n'
+    for body, told in (
+        (ended, r"ended the snapshot before its end \(reload\)"),
+        (text[:-30], "broke the snapshot off"),
+    ):
+        with ScriptedServer(Answer(body=body.encode())) as server, pytest.raises(ServiceError, match=told):
+            run(server, *words)
+        assert not target.exists()
+    with ScriptedServer(Answer(body=text.encode())) as server:
+        assert run(server, *words) == ""
+    assert target.read_text() == text
+    assert capsys.readouterr().err == "all ACLs and properties as of token e:7; klamm verify proves them\n"
+    with ScriptedServer(Answer(body=b"{}\n")) as server:
+        with pytest.raises(ServiceError, match="does not answer as Klamm does"):
+            run(server, "--format", "feed")
+        with pytest.raises(UsageError, match="is proved as a whole; leave --principal"):
+            run(server, "--format", "feed", "--topic", "a")

@@ -40,4 +40,5 @@ def test_every_format_has_an_example_and_a_line() -> None:
     assert sorted(shown) == sorted(each.name for each in FORMATS)
     assert re.findall(r"^\| `([a-z][a-z-]*)` \|", PAGE, re.MULTILINE) == [
         "jsonl", "klamm", "csv", "kafka-acls", "rpk", "confluent", "jikkou", "strimzi", "terraform",
+        "feed",
     ]  # fmt: skip
