@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.postgres import Store, sql
 from tests.e2e.probes import metric, status, verbose
 from tests.e2e.service import Service, action, binding, context, eventually, replica_on
@@ -65,6 +67,7 @@ def test_a_start_without_postgresql_and_its_return(store: Store, tmp_path: Path)
         assert service.authorize("User:alice", action("new")) == ["ALLOWED"]
 
 
+@pytest.mark.full("grids of faults")
 def test_workers_all_start_from_the_file_that_one_of_them_writes(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     with service_of(2, store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
@@ -101,6 +104,7 @@ def test_a_store_put_back_meanwhile_is_loaded_anew(store: Store, tmp_path: Path)
         assert service.post("/v1/authorize", asked, status=409)["code"] == "TOKEN_EPOCH_MISMATCH"
 
 
+@pytest.mark.full("grids of faults")
 def test_a_file_that_is_too_old_is_no_start(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     with replica_on(store.dsn, KLAMM_STATE_PATH=str(folder)) as service:
@@ -134,6 +138,7 @@ def test_a_follower_starts_while_its_upstream_is_away_and_follows_it_again(store
             assert metric(follower, "image_loads_total") == 0
 
 
+@pytest.mark.full("grids of faults")
 def test_a_file_sealed_with_another_key_is_no_start(store: Store, tmp_path: Path) -> None:
     folder, key = tmp_path / "state", tmp_path / "key"
     key.write_text("k" * 64)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from app.core.backoff import Backoff
 from app.core.kafka.errors import ApiException
-from app.formats.feed_events import Bookmark, decode, encode
+from app.formats.feed_events import Bookmark, End, decode, encode
 from app.formats.feed_seals import Seals
 from app.metrics.declared import Metrics
 from app.runtime.deadlines import stop
@@ -86,15 +86,19 @@ class StateKeeper:
             async with aclosing(watch(self._watchers, request)) as batches:
                 async for lines in batches:
                     goes_on = await recording.take(lines)
-                    self._metrics.state_file_bytes = recording.size
-                    self._metrics.state_file_timestamp_seconds = recording.equal_at
-                    if recording.is_shown and not next_at:
-                        next_at = self._next_at(began_at)
-                        self._shown(recording)
+                    if recording.is_shown:
+                        self._metrics.state_file_bytes = recording.size
+                        self._metrics.state_file_timestamp_seconds = recording.equal_at
+                        if not next_at:
+                            next_at = self._next_at(began_at)
+                            self._shown(recording)
                     if not goes_on or (recording.is_long and next_at and self._clock() >= next_at):
                         break
         finally:
             await asyncio.to_thread(recording.close)
+        if recording.is_replaced:
+            # What the file holds may be a history that the source has lost.
+            return self._state.rest_s
         return max(0.0, (next_at or self._next_at(began_at)) - self._clock())
 
     def _next_at(self, began_at: float) -> float:
@@ -121,6 +125,8 @@ class _Recording:
 
     def __init__(self, file: NewImage, state: StateOptions, clock: Callable[[], float]) -> None:
         self.is_shown = False
+        self.is_replaced = False
+        """Whether it ended because the replica has loaded another image."""
         self.equal_at = 0.0
         """When the file's state was last known to be the source's, by the wall clock."""
         self._file = file
@@ -148,6 +154,8 @@ class _Recording:
         for line in lines:
             goes_on = line.event != "end" and (line.event != "transaction" or len(line.json) <= _LONGEST_TRANSACTION)
             if not goes_on:
+                event = decode(line.json) if line.event == "end" else None
+                self.is_replaced = isinstance(event, End) and event.reason == "reload"
                 break
             if line.event == "bookmark":
                 is_seen = self._take_bookmark(line.json) or is_seen

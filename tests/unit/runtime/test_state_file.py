@@ -194,6 +194,21 @@ async def test_a_store_of_another_epoch_is_loaded_anew(tmp_path: Path) -> None:
 
 
 @in_virtual_time
+async def test_a_history_that_was_lost_does_not_stay_in_the_file(tmp_path: Path) -> None:
+    store = filled("a")
+    older = store.tables.copy()
+    store.commit([create("b")])
+    async with running(keeping(store, state_in(tmp_path, rest_for_each=1_000_000_000.0))) as authorizer:
+        await until_kept(tmp_path, store)
+        store.tables = older
+        await until(lambda: not may_read(authorizer, "b"))
+        await until_true(lambda: b'"b"' not in file_of(tmp_path).read_bytes())
+        store.commit([create("c")])
+        await until_kept(tmp_path, store)
+        assert str(store.epoch) in bookmarks_in(tmp_path)[-1].token
+
+
+@in_virtual_time
 async def test_an_allow_that_has_an_end_does_not_hold_until_the_store_s_time_is_known(tmp_path: Path) -> None:
     store = filled("a")
     ends = store.now() + timedelta(days=1)
