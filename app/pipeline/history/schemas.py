@@ -49,7 +49,7 @@ TERMS = tuple(columns(_TERMS).fieldNames())
 NO_TERMS = (None,) * len(TERMS)
 
 ACLS = columns(f"id string not null, {_BINDING}, {_TERMS}")
-"""ACLs at one offset. `id` is the UUID as text. Tables of before version 2 of the records lack TERMS."""
+"""ACLs at one offset. `id` is the UUID as text."""
 
 RECORDS = columns(
     f"""offset bigint not null, tx_last bigint not null, kind string not null, acl_id string,
@@ -57,8 +57,7 @@ RECORDS = columns(
     recorded_at timestamp not null, actor string not null, hash binary not null,
     {_TERMS}, comment string"""
 )
-"""Records of the change feed, as `acl_record_v2` shows them. Parquet also has `day` (of recorded_at); exports of before
-version 2 lack the last three columns, which are null then."""
+"""Records of the change feed, as `acl_record_v2` shows them. Parquet also has `day` (of recorded_at)."""
 
 DECISIONS = columns(
     """time timestamp not null, epoch string not null, offset bigint not null, principal string not null,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _NARROWEST = 10
 """Columns of a terminal that one of a table needs; where there are fewer, rows are printed as they are."""
+_MOST_FITTED = 1_000
+"""Rows that are fitted to the terminal, which takes rich a millisecond for two; of more, each is printed as it is."""
 
 
 class Console:
@@ -86,7 +88,7 @@ class Console:
 
     def rows(self, columns: Sequence[str], rows: Sequence[Row], output: str = "table") -> None:
         terminal = _terminal_on(self._results) if output == "table" else None
-        if terminal is None or terminal.width < _NARROWEST * len(columns):
+        if terminal is None or terminal.width < _NARROWEST * len(columns) or len(rows) > _MOST_FITTED:
             for line in lines_of(columns, rows, output):
                 self.say(line)
             return

@@ -53,6 +53,15 @@ def test_a_terminal_too_narrow_for_a_table_gets_each_row_as_it_is(monkeypatch: p
     assert _printed("table", Terminal()) == _printed("table", io.StringIO())
 
 
+def test_more_rows_than_anybody_reads_are_not_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    fitted, plain = Terminal(), Terminal()
+    for results, count in ((fitted, 1_000), (plain, 1_001)):
+        Console("who", steps=io.StringIO(), results=results).rows(COLUMNS, [("User:" + "x" * 60, ["READ"])] * count)
+    assert len(fitted.getvalue().splitlines()) > 2_000
+    assert len(plain.getvalue().splitlines()) == 1_002
+
+
 def test_a_long_name_is_folded_and_numbers_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     results = Terminal()
