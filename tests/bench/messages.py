@@ -62,6 +62,11 @@ def create(names: Sequence[str], principal: str) -> bytes:
     return json.dumps({"context": context(), "bindings": bindings}).encode()
 
 
+def asked(**question: object) -> bytes:
+    """The first page of whoCan or whatCan."""
+    return json.dumps({"context": context(), **question}).encode()
+
+
 def search(acl_filter: dict[str, str]) -> bytes:
     """The first page of acls(filter)."""
     return json.dumps({"context": context(), "filter": acl_filter}).encode()

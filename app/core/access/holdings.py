@@ -45,6 +45,8 @@ class First(Generic[T]):
             self._kept = self._first()
 
     def listed(self, acl: Callable[[T], StandardAcl]) -> Listed:
+        if not self._kept:
+            return Listed()
         return Listed(listed(map(acl, self._first()), MAX_LISTED, _MAX_TEXT), self.count)
 
     def _first(self) -> list[T]:

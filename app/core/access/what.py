@@ -27,6 +27,7 @@ from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
 
 _STEP = 100
+_SUPPORTED = {each: to_bit_field(supported_operations(each)) for each in ResourceType if each > ResourceType.ANY}
 _LAST_CODE = 127
 
 _LAST_HOST = "~"
@@ -104,11 +105,13 @@ class WhatCan:
             return
         yield from self._collect_denies()
         allows: list[StandardAcl] = []
+        place: Place | None = None
         for acl in self._in_order():
             if acl is None:
                 yield
                 continue
-            if allows and self._place(allows[0]) != self._place(acl):
+            last, place = place, self._place(acl)
+            if allows and last != place:
                 yield from self._add_row(allows)
                 allows = []
             allows.append(acl)
@@ -175,7 +178,7 @@ class WhatCan:
             allowed |= gives
             found.add(acl)
             ends.add(gives, _ends_at(acl))
-        allowed &= to_bit_field(supported_operations(b.resource_type))
+        allowed &= _SUPPORTED[b.resource_type]
         name, host = name_key(b.pattern_type, b.resource_name), host_key(b.host)
         operations, crossing, cut_out = allowed, list[StandardAcl](), First(_order)
         for deny, is_for_all in self._denies_on(b.resource_type, self._wider_names(b.resource_type, name), host):
@@ -212,6 +215,8 @@ class WhatCan:
         self, resource_type: ResourceType, names: Iterable[str], host: str
     ) -> Iterator[tuple[StandardAcl | None, bool]]:
         """The DENYs on these names for any client of the host, and whether for all of them; None for a step."""
+        if resource_type not in self._denies:
+            return
         looked = 0
         for name in names:
             for key, acls in self._denies[resource_type][name].items():

@@ -10,11 +10,13 @@ from app.core.access.who import Holder, WhoCan, WhoQuestion
 from app.core.authorize import Authorization
 from app.core.image import AuthorizerImage
 from app.core.index.masks import host_matches
-from app.core.kafka.codes import ResourceType
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import from_bit_field, to_bit_field
 from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_OPERATIONS, ASKED_PRINCIPALS, random_store
+from tests.images import image_of, numbered
 
 SEEDS = 8
 MANY_SEEDS = 400
@@ -99,3 +101,15 @@ def questions_asked(seed: int) -> int:
                 here, _ = rows_of(image, WhoQuestion(ResourceType.TOPIC, name, asked, client))
                 assert answer(here, principal, address) | by_default == expected
     return count
+
+
+def test_hosts_that_narrower_ones_take_all_of_are_not_told() -> None:
+    acls = [
+        AclBinding.from_words(f"TOPIC a LITERAL User:a {host} READ {word}".split())
+        for host, word in (("*", "ALLOW"), ("0.0.0.0/0", "DENY"), ("::/1", "DENY"), ("8000::/1", "DENY"))
+    ]
+    question = WhoQuestion(ResourceType.TOPIC, "a", 1 << AclOperation.READ)
+    rows, _ = rows_of(image_of(numbered(acls)), question)
+    assert [(row.host, row.operations) for row in rows] == [("0.0.0.0/0", 0), ("::/1", 0), ("8000::/1", 0)]
+    rows, _ = rows_of(image_of(numbered(acls[:3])), question)
+    assert [row.host for row in rows] == ["*", "0.0.0.0/0", "::/1"]
