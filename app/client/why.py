@@ -22,10 +22,11 @@ from app.client.http.replies import (
 from app.client.http.service import Service
 from app.client.words import operation_named, principal_named, resource_named, utf_8
 from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
-from app.core.kafka.bindings import AclBinding, rfc3339
+from app.core.kafka.bindings import AclBinding, StandardAcl, rfc3339
 from app.core.kafka.codes import WILDCARD, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.errors import Errors, InvalidRequestException
 from app.core.kafka.hosts import parse_address
+from app.formats.acl_entries import terms_note
 from app.formats.command_errors import UsageError
 from app.formats.quoting import shell_line
 
@@ -60,10 +61,10 @@ class Asked:
 class Explained:
     is_allowed: bool
     rule: str
-    acl: AclBinding | None
-    matching: Sequence[AclBinding]
+    acl: StandardAcl | None
+    matching: Sequence[StandardAcl]
     matching_count: int
-    near_misses: Sequence[tuple[AclBinding, str]]
+    near_misses: Sequence[tuple[StandardAcl, str]]
     """With what they lack."""
     smallest: AclBinding | None
     denying: Sequence[AclBinding]
@@ -81,12 +82,12 @@ def explained(body: object, token: object) -> Explained:
     return Explained(
         is_allowed=parse_text(fields, "result") == "ALLOWED",
         rule=parse_text(fields, "rule"),
-        acl=_binding(fields, "acl"),
+        acl=None if fields.get("acl") is None else parse_acl(fields["acl"]),
         matching=matching,
         matching_count=_count(fields, "matching_acl_count", matching),
-        near_misses=[(parse_acl(each.get("acl")).binding, parse_text(each, "detail")) for each in near],
+        near_misses=[(parse_acl(each.get("acl")), parse_text(each, "detail")) for each in near],
         smallest=_binding(fields, "smallest_acl"),
-        denying=denying,
+        denying=[each.binding for each in denying],
         denying_count=_count(fields, "denying_acl_count", denying),
         needed_besides=_binding(fields, "acl_needed_besides"),
         note=_text(fields.get("note")),
@@ -94,15 +95,15 @@ def explained(body: object, token: object) -> Explained:
     )
 
 
-def _acls(fields: Mapping[str, object], name: str) -> list[AclBinding]:
-    return [parse_acl(each).binding for each in parse_list(fields, name)]
+def _acls(fields: Mapping[str, object], name: str) -> list[StandardAcl]:
+    return [parse_acl(each) for each in parse_list(fields, name)]
 
 
 def _binding(fields: Mapping[str, object], name: str) -> AclBinding | None:
     return None if fields.get(name) is None else parse_binding(fields[name])
 
 
-def _count(fields: Mapping[str, object], name: str, listed: Sequence[AclBinding]) -> int:
+def _count(fields: Mapping[str, object], name: str, listed: Sequence[StandardAcl]) -> int:
     count = fields.get(name)
     return count if isinstance(count, int) else len(listed)
 
@@ -121,16 +122,16 @@ def print_explanation(
     page.line(f"{asked.principal} {asked.operation.name} {resource} from {asked.host}", before=word, style=style)
     page.line(_RULES.get(found.rule, found.rule), indent=1)
     if found.acl is not None:
-        page.line(acl_text(found.acl), indent=2)
+        page.line(stored_acl_text(found.acl), indent=2)
     if found.matching_count > (found.acl is not None):
         page.heading(_counted("Every ACL that matches", found.matching_count, len(found.matching)))
-        page.lines(map(acl_text, found.matching))
+        page.lines(map(stored_acl_text, found.matching))
     # What is allowed works; DENYs that don't meet it are for programs to look through (--output json).
     near_misses = () if found.is_allowed else found.near_misses
     if near_misses:
         page.heading("ACLs that nearly match")
-    for binding, detail in near_misses:
-        page.line(acl_text(binding), indent=1)
+    for acl, detail in near_misses:
+        page.line(stored_acl_text(acl), indent=1)
         page.line(detail, indent=2)
     _print_way_out(page, found, access, allow_for)
     if found.note is not None:
@@ -138,6 +139,11 @@ def print_explanation(
         page.lines(found.note.split("; "))
     page.line("")
     page.line(f"As of {found.token}" if found.token is not None else "The service has not loaded its ACLs yet")
+
+
+def stored_acl_text(acl: StandardAcl) -> str:
+    """The same with the end and the owner, if it has any."""
+    return f"{acl_text(acl.binding)}{terms_note(acl)}"
 
 
 def acl_text(binding: AclBinding) -> str:

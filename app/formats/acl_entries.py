@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from app.core.kafka.bindings import KEEP, AclBinding, Keep, NewAcl, rfc3339
+from app.core.kafka.bindings import KEEP, AclBinding, Keep, NewAcl, StandardAcl, rfc3339
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import validate_new_acl, validate_terms
 from app.core.spelling import printable
@@ -94,7 +94,7 @@ def shown(binding: AclBinding) -> str:
     return printable(text, 2 * MAX_SHOWN)
 
 
-def terms_note(acl: NewAcl) -> str:
+def terms_note(acl: NewAcl | StandardAcl) -> str:
     """What follows an ACL that has an end or an owner: ` until 2026-12-01T18:00:00Z, owner "orders team"`."""
     until = [f"until {rfc3339(acl.expires_at)}"] if isinstance(acl.expires_at, datetime) else []
     owner = [f"owner {quoted(acl.owner)}"] if isinstance(acl.owner, str) else []

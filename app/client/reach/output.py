@@ -9,9 +9,9 @@ from typing import TextIO
 from app.client.console import Page
 from app.client.http.replies import parse_acl, parse_list, parse_object, parse_text
 from app.client.plan.markdown import code
-from app.client.why import acl_text
+from app.client.why import stored_acl_text
 from app.client.words import harmless
-from app.core.kafka.bindings import StandardAcl, rfc3339
+from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import WILDCARD
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import parse_address
@@ -122,7 +122,7 @@ def default_cells() -> tuple[str, ...]:
 
 def print_acls(page: Page, acls: Sequence[StandardAcl], count: int) -> None:
     for each in acls:
-        page.line(_acl_text(each), indent=2)
+        page.line(stored_acl_text(each), indent=2)
     more = _more(acls, count, "")
     if more:
         page.line(more, indent=2)
@@ -133,12 +133,7 @@ def from_host(host: str) -> str:
 
 
 def acls_text(acls: Sequence[StandardAcl], count: int) -> str:
-    return "; ".join(map(_acl_text, acls)) + _more(acls, count, "; ")
-
-
-def _acl_text(acl: StandardAcl) -> str:
-    until = "" if acl.expires_at is None else f" until {rfc3339(acl.expires_at)}"
-    return acl_text(acl.binding) + until
+    return "; ".join(map(stored_acl_text, acls)) + _more(acls, count, "; ")
 
 
 def _more(acls: Sequence[StandardAcl], count: int, before: str) -> str:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from app.client.plan.output import acl_line, plainly
 from app.client.words import counted
-from app.core.kafka.bindings import NewAcl, rfc3339
+from app.core.kafka.bindings import rfc3339
 from app.core.records import AccessControlEntryRecord, ConfigRecord
 from app.formats.acl_entries import quoted, terms_note
 from app.formats.feed_events import (
@@ -64,7 +64,7 @@ def _change(moment: str, record: FeedRecord) -> Line:
 
 def _acl(fields: FeedAcl) -> str:
     acl = acl_in(fields)
-    return f"{acl_line(acl.binding)}{terms_note(NewAcl(acl.binding, *acl.terms))}"
+    return f"{acl_line(acl.binding)}{terms_note(acl)}"
 
 
 def _property(name: str, value: str | None) -> str:

@@ -221,3 +221,11 @@ def test_commands_reach_the_service_that_was_asked() -> None:
     assert _access_options(access_flags(arguments(*question))) == []
     given = ("--klamm", "unix:/k", "--as", "User:a", "--command-config", "f", "--token-file", "t", "--ca", "c")
     assert _access_options(access_flags(arguments(*question, *given, "--timeout", "3"))) == list(given)
+
+
+def test_ends_and_owners_are_shown() -> None:
+    ending = {**acl(), "expires_at": "2999-12-01T18:00:00Z", "owner": "orders \u202eteam"}
+    miss = {"acl": {**acl(host="10.9.9.9"), "expires_at": "2000-01-01T00:00:00Z"}, "missed": ["host"], "detail": "x"}
+    shown = printed(acl=ending, matching_acls=[ending, acl()], matching_acl_count=2, near_misses=[miss])
+    assert shown.count('on topic:orders until 2999-12-01T18:00:00Z, owner "orders \\u202eteam"\n') == 2
+    assert "from 10.9.9.9 on topic:orders until 2000-01-01T00:00:00Z\n" in shown
