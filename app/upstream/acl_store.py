@@ -42,7 +42,7 @@ class UpstreamAclStore:
         return GroupOutcome(outcomes, token.epoch, token.offset)
 
     async def close(self) -> None:
-        await self._connection.close()
+        """The feed closes what both share."""
 
     async def _hand_on(self, where: str, mutation: Mutation) -> Outcome | ApiException:
         timeout_s = self._connection.options.request_timeout_s

@@ -146,6 +146,7 @@ class UpstreamChangeFeed:
 
     async def close(self) -> None:
         await self._leave()
+        await self._connection.close()
 
     async def _any_snapshot(self) -> tuple[WatchStream, UpstreamSnapshot]:
         """Raises StoreUnavailableException, after a rest, if there is none."""

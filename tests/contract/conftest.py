@@ -1,6 +1,11 @@
-"""The three ports of the runtime: as the fake that its tests stand on, as the real thing, and with the app's rights."""
+"""The ports of the runtime: as the fake that its tests stand on, as the real thing, with its rights, and over HTTP.
 
+What holds for another service in the place of the store, too, has the marker `upstream`.
+"""
+
+import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -9,6 +14,10 @@ from app.store.embedded.server import EmbeddedPostgres
 from app.store.migrate import migrate
 from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore, PostgresBulkStore
+from app.upstream.acl_store import UpstreamAclStore
+from app.upstream.change_feed import UpstreamChangeFeed
+from app.upstream.connection import Connection, UpstreamOptions
+from tests.contract.followed import FollowedSubject, feed_of, service_on
 from tests.contract.subject import Subject
 from tests.database_roles import connected, make_roles
 from tests.fakes import FakeStore
@@ -17,11 +26,21 @@ from tests.newborn import new_store
 _DATABASE = "contract"
 
 
-@pytest.fixture(params=["fake", "postgres", "app role"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store_url" in metafunc.fixturenames:
+        followed = ["upstream"] if metafunc.definition.get_closest_marker("upstream") else []
+        metafunc.parametrize("store_url", ["fake", "postgres", "app role", *followed], indirect=True)
+
+
+@pytest.fixture
 async def store_url(request: pytest.FixtureRequest) -> AsyncIterator[str | None]:
-    """Of a newborn store, or None for the fake; only the others start a server."""
+    """Of a newborn store, or of a service on one; None for the fake."""
     if request.param == "fake":
         yield None
+        return
+    if request.param == "upstream":
+        with service_on(FakeStore()) as url:
+            yield url
         return
     server: EmbeddedPostgres = request.getfixturevalue("postgres_server")
     async with connected(server.dsn) as admin:
@@ -35,11 +54,30 @@ async def store_url(request: pytest.FixtureRequest) -> AsyncIterator[str | None]
         await admin.execute(f"DROP DATABASE {_DATABASE} WITH (FORCE)")
 
 
+@asynccontextmanager
+async def following(url: str) -> AsyncIterator[Subject]:
+    connection = Connection(UpstreamOptions(urls=[url], follower="contract", clock=time.monotonic, bookmark_s=0.2))
+    writers, feed = UpstreamChangeFeed(connection), feed_of(url)
+    store = UpstreamAclStore(connection, writers)
+    for each in (writers, feed):
+        async with each.snapshot() as reader:
+            assert [some async for some in reader.slices()] == []
+    await writers.poll(0, 1)
+    yield FollowedSubject(store, feed, FakeStore(), url)
+    await store.close()
+    for each in (writers, feed):
+        await each.close()
+
+
 @pytest.fixture
 async def subject(store_url: str | None) -> AsyncIterator[Subject]:
     if store_url is None:
         fake = FakeStore()
         yield Subject(fake, fake.feed, fake)
+        return
+    if store_url.startswith("http:"):
+        async with following(store_url) as followed:
+            yield followed
         return
     store, feed, bulk = (
         PostgresAclStore(DatabaseUrl.parse(store_url)),

@@ -1,5 +1,6 @@
 """What the contract is held against: a store, and the feed of one replica."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from app.core.continuity import KnownHistory
 from app.core.kafka.bindings import NO_TERMS, StandardAcl
 from app.core.kafka.errors import ApiException
 from app.core.mutations import Mutation, Outcome
-from app.core.records import FeedHead, Record
+from app.core.records import FeedHead, FeedPoll, Record
 from app.runtime.ports import AclStore, BulkStore, ChangeFeed
 
 
@@ -34,6 +35,13 @@ class Subject:
                 async for some in reader.slices()
                 for row in some.rows
             ]
+
+    async def behind(self, offset: int, count: int) -> FeedPoll:
+        """A poll that has brought so many records, which may take a moment where the store is far."""
+        async with asyncio.timeout(20):
+            while len((poll := await self.feed.poll(offset, count)).records) < count:
+                await self.feed.wait(1)
+        return poll
 
     async def head(self) -> FeedHead:
         return (await self.feed.poll(0, 1)).head

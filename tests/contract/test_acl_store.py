@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from app.core.continuity import KnownHistory
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import StandardAcl
@@ -22,6 +24,7 @@ from tests.updates import ACTOR, alter, create, created, delete, matches, topic
 EVERYTHING = AclBindingFilter()
 
 
+@pytest.mark.upstream
 async def test_a_new_acl_gets_an_id_and_stands_in_snapshot_and_feed(subject: Subject) -> None:
     outcome = await subject.store.write([create(topic("orders"))], KnownHistory())
 
@@ -35,6 +38,7 @@ async def test_a_new_acl_gets_an_id_and_stands_in_snapshot_and_feed(subject: Sub
     assert (record.offset, record.tx_last, record.acl, record.actor) == (1, 1, acl, ACTOR)
 
 
+@pytest.mark.upstream
 async def test_an_existing_acl_keeps_its_first_id_and_makes_no_record(subject: Subject) -> None:
     first = await subject.store.write([create(topic("orders"))], KnownHistory())
 
@@ -61,6 +65,7 @@ async def test_duplicates_within_a_call_and_across_a_group_share_the_first_id(su
     assert len(await subject.acls()) == 3
 
 
+@pytest.mark.upstream
 async def test_acls_that_differ_in_any_single_field_are_different(subject: Subject) -> None:
     one = topic("orders")
     others = [
@@ -125,6 +130,7 @@ async def test_a_later_mutation_of_the_group_sees_the_earlier_ones(subject: Subj
     ]
 
 
+@pytest.mark.upstream
 async def test_overlapping_filters_list_an_acl_each_and_remove_it_once(subject: Subject) -> None:
     names = ["c", "a", "b"]
     await subject.write(create(*map(topic, names)))
@@ -140,6 +146,7 @@ async def test_overlapping_filters_list_an_acl_each_and_remove_it_once(subject: 
     assert sorted(record.acl.binding.resource_name for record in removed) == ["a", "b", "c"]
 
 
+@pytest.mark.upstream
 async def test_matches_stand_in_sort_order(subject: Subject) -> None:
     bindings = [
         topic("b"),
@@ -239,6 +246,7 @@ async def test_more_than_ten_thousand_new_acls_are_refused_whole_and_hinder_nobo
     assert (await subject.head()).last_offset == 6
 
 
+@pytest.mark.upstream
 async def test_removals_are_counted_over_filters_before_repeats_are_noticed(subject: Subject) -> None:
     await subject.write(create(*[topic(f"t{n}") for n in range(5_000)]))
     half = AclBindingFilter(principal="User:alice")

@@ -34,6 +34,7 @@ async def names_in(subject: Subject) -> list[str]:
     return [acl.binding.resource_name for acl in await subject.acls()]
 
 
+@pytest.mark.upstream
 async def test_a_guarded_mutation_is_written_at_its_offset_and_tells_the_state_it_has_left(subject: Subject) -> None:
     await subject.write(create(topic("old")))
 
@@ -47,6 +48,7 @@ async def test_a_guarded_mutation_is_written_at_its_offset_and_tells_the_state_i
     assert await names_in(subject) == ["b"]
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize("guarded", [creates("new"), deletes("old")])
 @pytest.mark.parametrize("offset", [0, 1, 3, 1 << 62])
 async def test_nothing_is_written_at_any_other_offset(subject: Subject, guarded: Guarded, offset: int) -> None:
@@ -64,6 +66,7 @@ async def test_nothing_is_written_at_any_other_offset(subject: Subject, guarded:
     assert await names_in(subject) == ["old", "other"]
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize("guarded", [creates("new"), deletes("old")])
 async def test_another_epochs_guard_is_refused_as_such(subject: Subject, guarded: Guarded) -> None:
     await subject.write(create(topic("old")))
@@ -134,6 +137,7 @@ async def test_a_change_of_the_configuration_is_a_change(subject: Subject) -> No
     assert isinstance(refused, InvalidUpdateVersionException)
 
 
+@pytest.mark.upstream
 async def test_a_guarded_mutation_over_its_bound_is_refused_for_that(subject: Subject) -> None:
     (refused,) = await subject.write(creates(*map(str, range(10_001)))(await at(subject, 0)))
 

@@ -51,6 +51,7 @@ def follows(records: Sequence[Record]) -> bool:
     return True
 
 
+@pytest.mark.upstream
 async def test_an_acl_keeps_its_end_and_its_owner(subject: Subject) -> None:
     (outcome,) = await subject.write(make(NewAcl(topic("a"), END, ODD), NewAcl(topic("b"), None, None)))
 
@@ -98,6 +99,7 @@ async def test_one_call_may_say_several_terms_of_an_acl_and_the_last_stand(subje
     assert (await image_of(subject)).digest == (await subject.head()).digest
 
 
+@pytest.mark.upstream
 async def test_an_end_that_is_past_is_refused_and_does_not_hinder_its_neighbours(subject: Subject) -> None:
     past = datetime(2001, 1, 1, tzinfo=UTC)
     (outcome,) = await subject.write(make(NewAcl(topic("a"), past), NewAcl(topic("b"), END)))
@@ -110,6 +112,7 @@ async def test_an_end_that_is_past_is_refused_and_does_not_hinder_its_neighbours
     assert [acl.binding.resource_name for acl in await subject.acls()] == ["b"]
 
 
+@pytest.mark.upstream
 async def test_a_comment_stands_in_every_record_of_its_call_and_in_no_other(subject: Subject) -> None:
     await subject.write(
         make(NewAcl(topic("a")), NewAcl(topic("b")), comment=ODD),
