@@ -228,25 +228,28 @@ def transaction_json(epoch: UUID, records: Sequence[Record], parts: Sequence[byt
 
 
 def records_in(event: Transaction) -> list[Record]:
-    """Of a whole transaction. Only the last one has its hash; the others have none. Raises NoEventError."""
+    """Of a whole transaction, without their hashes. Raises NoEventError."""
+    return list(_records_in(event))
+
+
+def _records_in(event: Transaction) -> Iterator[Record]:
     if event.left_out or not event.records or event.last_offset - event.first_offset + 1 != len(event.records):
         raise NoEventError("not a whole transaction: its records don't fill its offsets")
     at, first, last = event.recorded_at.astimezone(UTC), event.first_offset, event.last_offset
-    return [_record_in(each, first + number, last, at) for number, each in enumerate(event.records)]
+    for number, each in enumerate(event.records):
+        yield _record_in(each, first + number, last, at)
 
 
-def chained_records(event: Transaction, previous: bytes) -> list[Record]:
+def chained_records(event: Transaction, previous: bytes) -> Iterator[Record]:
     """As `records_in`, each with its hash, which follows from `previous`, the hash before the transaction.
 
-    Raises NoEventError also if that does not lead to the hash that the transaction states.
+    It is for who may not do all at once. Raises NoEventError, at the end if that does not lead to the stated hash.
     """
-    records, chained = records_in(event), previous
-    for number, each in enumerate(records):
-        chained = record_hash(chained, each)
-        records[number] = replace(each, hash=chained)
-    if chained.hex() != event.hash:
-        raise NoEventError(f"the hash at offset {event.last_offset} is {chained.hex()}, not {event.hash}")
-    return records
+    for record in _records_in(event):
+        previous = record_hash(previous, record)
+        yield replace(record, hash=previous)
+    if previous.hex() != event.hash:
+        raise NoEventError(f"the hash at offset {event.last_offset} is {previous.hex()}, not {event.hash}")
 
 
 def snapshot_of(image: AuthorizerImage, store_time: datetime | None = None) -> Snapshot:

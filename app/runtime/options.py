@@ -28,7 +28,7 @@ class StateOptions:
     bookmark_s: float = 10.0
     """How often the file says that the source was seen."""
     least_tail_bytes: int = 4 * 1024 * 1024
-    """The file is made anew once more than this, and more than a quarter of its snapshot, stands behind that."""
+    """The file is made anew once more than this, and more than an eighth of its snapshot, stands behind that."""
     rest_s: float = 10.0
     rest_for_each: float = 10.0
     """From one snapshot's end to the next one it is `rest_s`, or so many times what the last one took."""

@@ -12,6 +12,9 @@ from app.upstream.stream import digest_in, position_in
 MAX_RECORDS = 20_000
 """A stream that is further ahead of the loader is not read on."""
 
+_AT_ONCE = 100
+"""Records that are hashed in one step, which takes a millisecond or two."""
+
 
 class Received:
     """Transactions from `base` (which is applied) to `tail`."""
@@ -33,7 +36,11 @@ class Received:
         """Waits for room. Raises NoEventError for a transaction that does not follow."""
         if event.first_offset != self.tail.offset + 1 or event.token != f"{self.tail.epoch}:{event.last_offset}":
             raise NoEventError(f"after offset {self.tail.offset} comes `{event.token}` from {event.first_offset} on")
-        records = chained_records(event, self.tail.hash)
+        records: list[Record] = []
+        for record in chained_records(event, self.tail.hash):
+            records.append(record)
+            if not len(records) % _AT_ONCE:
+                await asyncio.sleep(0)
         while self._records >= MAX_RECORDS:
             self._room.clear()
             await self._room.wait()

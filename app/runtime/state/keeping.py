@@ -146,7 +146,7 @@ class _Recording:
     @property
     def is_long(self) -> bool:
         tail = self._file.size - self._snapshot_bytes
-        return self.is_shown and tail > max(self._state.least_tail_bytes, self._snapshot_bytes // 4)
+        return self.is_shown and tail > max(self._state.least_tail_bytes, self._snapshot_bytes // 8)
 
     async def take(self, lines: Sequence[Line]) -> bool:
         """Whether the recording goes on. Raises OSError."""

@@ -40,7 +40,7 @@ from app.metrics.declared import Metrics
 from app.runtime.applying import apply_in_steps
 from app.runtime.deadlines import bounded
 from app.runtime.options import StateOptions
-from app.runtime.pace import Pace, run_through
+from app.runtime.pace import Pace, each_paced, run_through
 from app.runtime.snapshot import load_image
 from app.runtime.state.files import NotOursError, StateFolder
 
@@ -235,20 +235,17 @@ class _StateFile:
                 if self._at > self._end:
                     return
                 # Here and not in a thread, for which the loop would have to wait far longer.
-                part = self._part(decode(line))
-                if part is not None:
-                    yield part
+                match decode(line):
+                    case Acls() as event:
+                        yield slice_of(event)
+                    case Transaction() as event:
+                        yield await self._records(event)
+                    case Synced() | Bookmark() as event:
+                        yield event
 
-    def _part(self, event: Event | None) -> _Part | None:
-        if isinstance(event, Acls):
-            return slice_of(event)
-        if isinstance(event, Transaction):
-            return self._records(event)
-        return event if isinstance(event, Synced | Bookmark) else None
-
-    def _records(self, event: Transaction) -> list[Record]:
+    async def _records(self, event: Transaction) -> list[Record]:
         if event.token != str(Token(self.head.epoch, event.last_offset)):
             raise NoEventError(f"the token {event.token} is not that of its transaction")
-        records = chained_records(event, self._hash)
+        records = await each_paced(chained_records(event, self._hash), lambda record: record)
         self._hash = records[-1].hash
         return records

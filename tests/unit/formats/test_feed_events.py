@@ -155,10 +155,10 @@ def test_a_time_without_its_zone_is_no_time() -> None:
 
 
 def test_each_record_of_a_transaction_gets_its_hash() -> None:
-    first = chained_records(transaction(TRANSACTIONS[0]), GENESIS_HASH)
-    second = chained_records(transaction(TRANSACTIONS[1]), first[-1].hash)
+    first = list(chained_records(transaction(TRANSACTIONS[0]), GENESIS_HASH))
+    second = list(chained_records(transaction(TRANSACTIONS[1]), first[-1].hash))
 
     assert [each.hash.hex() for each in (first[-1], second[-1])] == [each["hash"] for each in TRANSACTIONS[:2]]
     assert first[0].hash == sha256(GENESIS_HASH + canonical_record(first[0])).digest()
     with pytest.raises(NoEventError):
-        chained_records(transaction(TRANSACTIONS[1]), first[0].hash)
+        list(chained_records(transaction(TRANSACTIONS[1]), first[0].hash))
