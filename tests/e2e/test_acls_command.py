@@ -290,3 +290,23 @@ def test_an_end_that_can_not_be_is_refused_before_the_service_is_asked(service: 
         done = klamm(service, action, *words, "--expires", end)
         assert (done.returncode, why in done.stdout + done.stderr) == (1, True), done
     assert service.acls() == []
+
+
+def test_an_owner_and_a_comment_are_given_shown_and_taken_back(service: Service) -> None:
+    words = ["--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders"]
+    add(service, *words, "--owner", "orders team", "--expires", "8h", "--comment", "OPS-7")
+    (made,) = service.acls()
+    listed = klamm(service, "--list").stdout
+    assert listed.rstrip().endswith(f'permissionType=ALLOW) until {made["expires_at"]}, owner "orders team"')
+    assert "already exists" in add(service, *words, "--owner", "orders team")
+    out = klamm(service, "--add", *words, "--owner", "", "--output", "json").stdout
+    assert [(each["owner"], each["expires_at"]) for each in json.loads(out)] == [(None, made["expires_at"])]
+    assert [(each["id"], each["owner"]) for each in service.acls()] == [(made["id"], None)]
+    for option, text, why in (
+        ("--owner", "x" * 201, "--owner: it has 201 characters, and may have 200"),
+        ("--comment", " ", "--comment: it must not be empty"),
+        ("--comment", "a\nb", "--comment: it contains U+000A"),
+    ):
+        done = klamm(service, "--add", *words, option, text)
+        assert (done.returncode, why in done.stderr) == (1, True), done
+    assert "can't be used with option" in klamm(service, "--list", "--comment", "x").stderr

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import groupby
-from typing import Literal, TextIO
+from typing import Literal, NamedTuple, TextIO
 from uuid import UUID
 
 from app import __version__
@@ -35,6 +35,7 @@ from app.client.words import comment_of, harmless, utf_8
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import KEEP, NO_TERMS, Keep, NewAcl, StandardAcl
 from app.core.kafka.filters import AclBindingFilter
+from app.core.kafka.validation import refusals_of_owner
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
@@ -90,30 +91,40 @@ def _list(
     return [acl for _, found in listings for acl in found]
 
 
+class _Terms(NamedTuple):
+    """What is said of the ACLs to add."""
+
+    expires_at: datetime | Literal[Keep.KEEP] | None
+    owner: str | Literal[Keep.KEEP] | None
+
+
 def _add(
     service: Service,
     console: Console,
     *,
     meant: Meant,
     comment: str | None,
-    expires_at: datetime | Literal[Keep.KEEP] | None,
+    terms: _Terms,
 ) -> list[NewAcl]:
-    """Those that are there are left as they are, or, if an end is given, get it."""
+    """Those that are there are left as they are, or get the end and the owner that are given."""
     added: list[NewAcl] = []
     for pattern, entries in meant.items():
-        there = service.acls(AclBindingFilter(*pattern)).acls
-        existing = {Entry.of(acl.binding) for acl in there if expires_at in (KEEP, acl.expires_at)}
+        there = {Entry.of(acl.binding): acl for acl in service.acls(AclBindingFilter(*pattern)).acls}
+        existing = {
+            entry for entry, acl in there.items() if NewAcl(acl.binding, *terms).terms_over(acl.terms) == acl.terms
+        }
         for entry in sorted(entries & existing):
             console.say(acls_text.already_exists(pattern, entry, console.show))
         wanted = sorted(entries - existing)
         if wanted:
             console.say(acls_text.adding(pattern, wanted, console.show))
-            acls = [NewAcl(pattern.with_entry(entry), expires_at) for entry in wanted]
+            acls = [NewAcl(pattern.with_entry(entry), *terms) for entry in wanted]
             results, _ = service.create_acls(acls, comment=comment)
             _raise_refusal(results)
-            owners = {acl.binding: acl.owner for acl in there}
-            made = [acl for acl, each in zip(acls, results, strict=True) if each.created or expires_at is not KEEP]
-            added += [NewAcl(acl.binding, acl.terms_over(NO_TERMS).expires_at, owners.get(acl.binding)) for acl in made]
+            for entry, acl, result in zip(wanted, acls, results, strict=True):
+                before = there[entry].terms if entry in there else NO_TERMS
+                if result.created or acl.says_terms:
+                    added.append(NewAcl(acl.binding, *acl.terms_over(before)))
     return added
 
 
@@ -202,11 +213,20 @@ def _work(given: Given) -> tuple[Work, Meant]:
         case "list":
             return partial(_list, patterns=patterns_to_list(given), principals=principals_to_list(given)), {}
         case "add":
-            meant, ends = acls_to_add(given), given.value("expires")
+            meant, ends, owner = acls_to_add(given), given.value("expires"), given.value("owner")
             expires_at = KEEP if ends is None else end_of(utf_8(ends), "expires")
-            return partial(_add, meant=meant, comment=comment, expires_at=expires_at), meant
+            terms = _Terms(expires_at, KEEP if owner is None else _owner_of(owner))
+            return partial(_add, meant=meant, comment=comment, terms=terms), meant
         case _:
             return partial(_remove, meant=acls_to_remove(given), force=given.has("force"), comment=comment), {}
+
+
+def _owner_of(text: str) -> str | None:
+    """Empty for nobody. Raises UsageError."""
+    refusal = next(refusals_of_owner(text), None) if text else None
+    if refusal is not None:
+        raise UsageError(f"--{refusal.replace('owner ', 'owner: it ', 1)}")
+    return text or None
 
 
 def _hint(text: str | None) -> str:

@@ -49,7 +49,7 @@ _EXCLUDED = (
     *product(
         ["list"], ["comment", "producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"]
     ),
-    *product(["list", "remove"], ["expires"]),
+    *product(["list", "remove"], ["expires", "owner"]),
     *product(["producer", "consumer"], ["operation", "deny-principal", "deny-host"]),
 )
 _PRODUCER = {

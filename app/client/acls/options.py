@@ -82,6 +82,11 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
                     "already; never: for ever"
                 ),
             ),
+            (
+                "owner",
+                "TEXT",
+                "with --add: whom they belong to, also those that are there already; '' for nobody",
+            ),
             ("output", "FORM", "json, yaml or csv: the ACLs listed, added or removed, for programs"),
         ),
     ),

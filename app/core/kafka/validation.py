@@ -80,7 +80,11 @@ def _refusals_of_terms(acl: NewAcl) -> Iterator[str]:
     if isinstance(acl.expires_at, datetime) and acl.expires_at.microsecond:
         yield "expires_at must be a whole second; send it without a fraction"
     if isinstance(acl.owner, str):
-        yield from _bad_remark("owner", acl.owner, MAX_OWNER)
+        yield from refusals_of_owner(acl.owner)
+
+
+def refusals_of_owner(owner: str) -> Iterator[str]:
+    yield from _bad_remark("owner", owner, MAX_OWNER)
 
 
 def _bad_remark(field: str, text: str, longest: int) -> Iterator[str]:
