@@ -57,9 +57,18 @@ def principal_named(text: str) -> str:
 def comment_of(text: str) -> str:
     """What --comment says, to stand in the records of a change. Raises UsageError."""
     try:
+        return _comment(text)
+    except argparse.ArgumentTypeError as refusal:
+        raise UsageError(f"--comment: {refusal}") from None
+
+
+def _comment(text: str) -> str:
+    try:
         check_comment(utf_8(text))
     except InvalidRequestException as refusal:
-        raise UsageError(f"--{refusal.message.replace('comment ', 'comment: it ', 1)}") from None
+        raise argparse.ArgumentTypeError(refusal.message.replace("comment ", "it ", 1)) from None
+    except UsageError as refusal:
+        raise argparse.ArgumentTypeError(str(refusal)) from None
     return text
 
 
@@ -67,7 +76,7 @@ def add_comment_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--comment",
         metavar="TEXT",
-        type=comment_of,
+        type=_comment,
         help=f"why, such as a ticket; up to {MAX_COMMENT} characters, kept with each change",
     )
 

@@ -89,6 +89,10 @@ def test_it_gives_way_to_other_processes_unless_it_is_to_be_fast(
         (["-", "--actor", "me"], "`me` is no principal such as User:admin"),
         (["-", "--actor", "User:\x1bx"], "`User:\\x1bx` is no principal such as User:admin"),
         (["-", "--actor", "User:\udcff"], "`User:\\udcff` is no principal such as User:admin"),
+        (["-", "--comment", "x" * 501], "klamm import: --comment: it has 501 characters, and may have 500; see"),
+        (["-", "--comment", " "], "--comment: it must not be empty"),
+        (["-", "--comment", "a\x1bb"], "--comment: it contains U+001B"),
+        (["-", "--comment", "\udcff"], "--comment: `\\udcff` is not UTF-8"),
         ([], "FILE"),
     ],
 )
