@@ -58,7 +58,7 @@ def created(outcome: object) -> list[CreatedAcl]:
 
 def matches(outcome: object) -> list[list[StandardAcl]]:
     assert isinstance(outcome, DeleteAclsOutcome), outcome
-    return [list(found) for found in outcome.matches]
+    return [list(found) for found in outcome.matches if not isinstance(found, ApiException)]
 
 
 def said(record: Record) -> tuple[str, object]:

@@ -21,7 +21,7 @@ class CreateAcls:
 
     One that is there gets the terms that are said of it. `guard`: written only if the store is at this token when this
     mutation's turn comes. `comment` goes into each record. `client_address` is where the actor calls from; None: from
-    this very process.
+    this very process. `timeout_s` is how long it waits in all; None: it did not say.
     """
 
     acls: Sequence[NewAcl]
@@ -29,6 +29,7 @@ class CreateAcls:
     guard: Token | None = None
     comment: str | None = None
     client_address: ClientAddress | None = None
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class DeleteAcls:
     guard: Token | None = None
     comment: str | None = None
     client_address: ClientAddress | None = None
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class AlterConfigs:
     actor: str
     comment: str | None = None
     client_address: ClientAddress | None = None
+    timeout_s: float | None = None
 
 
 EXPIRY_ACTOR = "klamm:expiry"
@@ -111,14 +114,18 @@ class DeleteAclsOutcome:
     written has that service's token; all others have none.
     """
 
-    matches: Sequence[Sequence[StandardAcl]]
+    matches: Sequence[Sequence[StandardAcl] | ApiException]
     token: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsOutcome:
-    """The changes stand in the feed. `token` as of `DeleteAclsOutcome`."""
+    """The changes stand in the feed, but for those that another service has refused: an entry a change, in order.
 
+    `token` as of `DeleteAclsOutcome`.
+    """
+
+    refusals: Sequence[ApiException | None] = ()
     token: Token | None = None
 
 

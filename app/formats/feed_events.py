@@ -128,6 +128,8 @@ class _Unknown(msgspec.Struct):
 
 encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], Event] = msgspec.json.Decoder(Event).decode
+_decode_record = msgspec.json.Decoder(FeedRecord).decode
+_TRANSACTION, _RECORDS, _BETWEEN = b'{"type":"transaction",', b'"records":[', b',{"kind":'
 _decode_type = msgspec.json.Decoder(_Unknown).decode
 _TYPES = {each.__struct_config__.tag for each in get_args(Event)}
 
@@ -144,6 +146,27 @@ def decode(line: bytes) -> Event | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise NoEventError(f"no event: {why}") from None
     raise NoEventError(f"not what its type says: {why}")
+
+
+def long_transaction(line: bytes) -> tuple[bytes, Sequence[bytes]] | None:
+    """A transaction's line without its records, and each record's JSON, for `record_in`; None for any other line.
+
+    To decode 100,000 records at once would hold up the event loop for 100 ms. No text of a record can hold the words
+    that stand between two of them, as their quotation marks would be escaped.
+    """
+    begin, end = line.find(_RECORDS), line.rfind(b"]}")
+    if not line.startswith(_TRANSACTION) or begin < 0 or end < begin:
+        return None
+    first = begin + len(_RECORDS)
+    return line[:first] + line[end:], line[first:end].split(_BETWEEN)
+
+
+def record_in(part: bytes) -> FeedRecord:
+    """One of the parts of `long_transaction`. Raises NoEventError."""
+    try:
+        return _decode_record(part if part.startswith(_BETWEEN[1:]) else _BETWEEN[1:] + part)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise NoEventError(f"no record: {fault}") from None
 
 
 def events_in(stream: IO[bytes]) -> Iterator[tuple[int, Event]]:

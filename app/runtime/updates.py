@@ -72,7 +72,7 @@ class Updates:
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        mutation = CreateAcls(valid, context.principal, guard, comment, context.client_address)
+        mutation = CreateAcls(valid, context.principal, guard, comment, context.client_address, timeout_s)
         outcome, token = await self._write(mutation, CreateAclsOutcome, timeout_s, "createAcls")
         return _merged(checked, outcome.results), token
 
@@ -89,9 +89,10 @@ class Updates:
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        mutation = DeleteAcls(valid, context.principal, guard, comment, context.client_address)
+        mutation = DeleteAcls(valid, context.principal, guard, comment, context.client_address, timeout_s)
         outcome, token = await self._write(mutation, DeleteAclsOutcome, timeout_s, "deleteAcls")
-        return _merged(checked, map(list, outcome.matches)), token
+        found = (each if isinstance(each, ApiException) else list(each) for each in outcome.matches)
+        return _merged(checked, found), token
 
     async def alter_configs(
         self, changes: Sequence[ConfigChange], context: RequestContext, timeout_s: float, comment: str | None = None
@@ -100,9 +101,9 @@ class Updates:
         valid = _valid(checked)
         if not valid:
             return _merged(checked, ()), self._token()
-        mutation = AlterConfigs(valid, context.principal, comment, context.client_address)
-        _, token = await self._write(mutation, AlterConfigsOutcome, timeout_s)
-        return _merged(checked, [None] * len(valid)), token
+        mutation = AlterConfigs(valid, context.principal, comment, context.client_address, timeout_s)
+        outcome, token = await self._write(mutation, AlterConfigsOutcome, timeout_s)
+        return _merged(checked, outcome.refusals or [None] * len(valid)), token
 
     async def _write(
         self, mutation: Mutation, kind: type[T], timeout_s: float, request: str | None = None

@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 16
 _SERVICE_SHARE = 0.9
 """The part of the time that the upstream may take, so that it is the one to say that time is over."""
+_MOST_S = 27.0
+"""Less than the mutator gives a group."""
 _UNKNOWN = "the upstream gave no answer; the outcome of the update is unknown, look before you repeat it"
 
 
@@ -45,10 +47,11 @@ class UpstreamAclStore:
         """The feed closes what both share."""
 
     async def _hand_on(self, where: str, mutation: Mutation) -> Outcome | ApiException:
-        timeout_s = self._connection.options.request_timeout_s
         if isinstance(mutation, ExpireAcls):
             # No poll of an upstream asks for it.
             return StoreUnavailableException("what has ended is removed where the database is")
+        asked_s = mutation.timeout_s
+        timeout_s = min(self._connection.options.request_timeout_s if asked_s is None else asked_s, _MOST_S)
         async with self._turns:
             try:
                 path, body = await body_of(mutation, max(1, round(timeout_s * _SERVICE_SHARE * 1000)))

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from app.core.kafka.bindings import KEEP, AclBinding, NewAcl, StandardAcl, rfc3339
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl, rfc3339
 from app.core.kafka.errors import ApiException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import (
@@ -86,7 +86,7 @@ async def body_of(mutation: Update, timeout_ms: int) -> tuple[str, bytes]:
 
 
 async def outcome_in(mutation: Update, reply: bytes) -> Outcome:
-    """Raises StrangeReplyError; an ApiException if a whole mutation of one entry was refused."""
+    """Raises StrangeReplyError."""
     try:
         if isinstance(mutation, DeleteAcls):
             return await _deleted(mutation, _delete_reply_in(reply))
@@ -97,22 +97,18 @@ async def outcome_in(mutation: Update, reply: bytes) -> Outcome:
     expected = len(mutation.changes if isinstance(mutation, AlterConfigs) else mutation.acls)
     _check_count(len(found.results), expected)
     if isinstance(mutation, AlterConfigs):
-        # What is valid here was refused there, by a service that knows fewer properties.
-        for each in found.results:
-            if each.code != _NONE:
-                raise refusal_of(each.code, each.error_message or "")
-        return AlterConfigsOutcome(token)
+        return AlterConfigsOutcome([_refusal(each) for each in found.results], token)
     return CreateAclsOutcome(await _each(found.results, _created), token)
 
 
 async def _deleted(mutation: DeleteAcls, found: _DeleteReply) -> DeleteAclsOutcome:
     _check_count(len(found.results), len(mutation.filters))
-    matches: list[list[StandardAcl]] = []
-    for each in found.results:
-        if each.code != _NONE:
-            raise refusal_of(each.code, each.error_message or "")
-        matches.append(await _each(each.matches, acl_in))
+    matches = [_refusal(each) or await _each(each.matches, acl_in) for each in found.results]
     return DeleteAclsOutcome(matches, Token.parse(found.token, "token"))
+
+
+def _refusal(result: _Result | _DeleteResult) -> ApiException | None:
+    return None if result.code == _NONE else refusal_of(result.code, result.error_message or "")
 
 
 def _created(result: _Result) -> CreatedAcl | ApiException:

@@ -10,7 +10,17 @@ import httpx
 from app.core.continuity import FeedPosition
 from app.core.kafka.errors import InvalidRequestException, PoisonedRecordException, StoreUnavailableException
 from app.core.token import Token
-from app.formats.feed_events import Bookmark, Event, NoEventError, Snapshot, Synced, decode
+from app.formats.feed_events import (
+    Bookmark,
+    Event,
+    NoEventError,
+    Snapshot,
+    Synced,
+    Transaction,
+    decode,
+    long_transaction,
+    record_in,
+)
 from app.upstream.connection import Connection, UpstreamOptions, unavailable
 
 _WATCH = "/v1/watch"
@@ -18,6 +28,8 @@ _ANSWER_S = 16.0
 """A service that is behind the token waits for up to five seconds before it says so."""
 _LEAST_SILENCE_S = 3.0
 _MAX_LINE_BYTES = 64 << 20
+_LONG_BYTES = 256 << 10
+_AT_ONCE = 500  # records that are decoded in one step: a millisecond
 
 
 class WatchStream:
@@ -39,7 +51,7 @@ class WatchStream:
     async def _read(self, parts: AsyncIterator[bytes]) -> AsyncGenerator[Event, None]:
         try:
             async for line in _lines(self._heard(parts)):
-                event = decode(line)
+                event = await _decoded(line)
                 if event is not None:
                     yield event
                 # A full socket would otherwise keep the loop to itself.
@@ -100,6 +112,20 @@ def digest_in(event: Snapshot | Synced | Bookmark) -> int | None:
 
 def poisoned(offset: int, url: str, fault: Exception) -> PoisonedRecordException:
     return PoisonedRecordException(offset, f"the stream of the upstream `{url}` does not hold: {fault}")
+
+
+async def _decoded(line: bytes) -> Event | None:
+    """Raises NoEventError."""
+    parts = long_transaction(line) if len(line) > _LONG_BYTES else None
+    if parts is None:
+        return decode(line)
+    event = decode(parts[0])
+    if isinstance(event, Transaction):
+        for part in parts[1]:
+            event.records.append(record_in(part))
+            if not len(event.records) % _AT_ONCE:
+                await asyncio.sleep(0)
+    return event
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

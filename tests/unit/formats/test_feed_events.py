@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from app.core.digest import MODULUS, acl_digest
 from app.core.kafka.bindings import NO_TERMS, StandardAcl
 from app.core.proof import FeedDamagedError, FeedProof
-from app.core.records import GENESIS_HASH, canonical_record
+from app.core.records import GENESIS_HASH, ConfigRecord, canonical_record
 from app.core.token import Token
 from app.formats.feed_events import (
     Acls,
@@ -24,10 +25,16 @@ from app.formats.feed_events import (
     acl_fields,
     acl_in,
     chained_records,
+    decode,
     digest_text,
+    encode,
     events_in,
+    long_transaction,
+    record_fields,
+    record_in,
     records_in,
     slice_of,
+    transaction_json,
 )
 
 PAGE = (Path(__file__).parents[3] / "docs" / "feed.md").read_text()
@@ -162,3 +169,29 @@ def test_each_record_of_a_transaction_gets_its_hash() -> None:
     assert first[0].hash == sha256(GENESIS_HASH + canonical_record(first[0])).digest()
     with pytest.raises(NoEventError):
         list(chained_records(transaction(TRANSACTIONS[1]), first[0].hash))
+
+
+ODD_TEXTS = ('},{"kind":', ',{"kind":"', "]}", "\\", '"', '\\",{"kind":', '"records":[', "a\u2028\x00", "}]}")
+
+
+def test_a_long_line_falls_into_its_records_whatever_they_say() -> None:
+    records = [
+        ConfigRecord(number, len(ODD_TEXTS), text, text, datetime(2026, 1, 1, tzinfo=UTC), text, b"", text)
+        for number, text in enumerate(ODD_TEXTS, 1)
+    ]
+    line = transaction_json(UUID(int=7), records, [encode(record_fields(each)) for each in records])
+    whole, parts = decode(line), long_transaction(line)
+    assert isinstance(whole, Transaction)
+    assert parts is not None
+    head = decode(parts[0])
+    assert isinstance(head, Transaction)
+    assert msgspec.structs.replace(head, records=[record_in(each) for each in parts[1]]) == whole
+    assert [each.name for each in records_in(whole) if isinstance(each, ConfigRecord)] == list(ODD_TEXTS)
+    with pytest.raises(NoEventError):
+        record_in(parts[1][0][:-1])
+
+
+def test_no_other_line_falls_into_records() -> None:
+    for event in EVENTS:
+        if event["type"] != "transaction":
+            assert long_transaction(json.dumps(event, separators=(",", ":")).encode()) is None

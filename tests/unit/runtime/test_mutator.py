@@ -18,7 +18,6 @@ from app.core.mutations import (
     AlterConfigs,
     CreateAcls,
     CreateAclsOutcome,
-    DeleteAclsOutcome,
     GroupOutcome,
     Mutation,
 )
@@ -27,7 +26,7 @@ from app.runtime.mutator import Committed, Mutator
 from app.runtime.options import RuntimeOptions
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import OPTIONS, acl, create, delete, names_of, until
-from tests.updates import created
+from tests.updates import created, matches
 from tests.virtual_time import in_virtual_time, now
 
 
@@ -58,8 +57,8 @@ async def test_a_mutation_comes_back_with_its_outcome_and_the_token_that_holds_i
         assert [each.created for each in created(committed.outcome)] == [True, True, False]
         assert (committed.token.epoch, committed.token.offset) == (store.epoch, 2)
         deleted = await mutator.submit(delete("a"), 5)
-        assert isinstance(deleted.outcome, DeleteAclsOutcome)
-        assert [each.binding for each in deleted.outcome.matches[0]] == [acl("a")]
+        ((gone,),) = matches(deleted.outcome)
+        assert gone.binding == acl("a")
         assert mutator._metrics.mutator_mutations_written == mutator._metrics.mutator_groups_written == 2
 
 
