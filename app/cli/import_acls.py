@@ -33,7 +33,7 @@ from app.store.writing.acl_store import PostgresBulkStore
 DESCRIPTION = (
     "Adds a file's ACLs to the store or, with --klamm, to a running service. The file is in one of these formats, "
     f"plain or gzip: {', '.join(FORMAT_NAMES)} (docs/formats.md).\nNothing is deleted: ACLs that are there already are "
-    "counted, and get the ends and owners that the file says (klamm apply --prune deletes). ACLs whose end has passed "
+    "counted, and get the ends and owners that the file names (klamm apply --prune deletes). ACLs whose end has passed "
     "are left out. The whole file is checked before anything is written, and its DENYs go first. To resume an "
     "interrupted import, give the same command again."
 )
@@ -143,7 +143,7 @@ def run_import_over_http(arguments: argparse.Namespace) -> str:
             )
             counts = importer.counts
             try:
-                importer.run(warnings.watch(file.denials_first()))
+                importer.run(warnings.watch(file.additions()))
             finally:
                 how_far = _how_far(counts.read, file.name, total)
     except KeyboardInterrupt:
@@ -212,7 +212,7 @@ def _run(importer: Importer, file: AclFile, total: int, each_second: EachSecond)
         return _how_far(importer.counts.read, file.name, total)
 
     try:
-        asyncio.run(_until_stopped(importer, file.denials_first(), each_second))
+        asyncio.run(_until_stopped(importer, file.additions(), each_second))
     except asyncio.CancelledError:
         importer.counts.interrupted = True
     except (ApiException, TimeoutError) as error:

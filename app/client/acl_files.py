@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from app.core.kafka.bindings import NewAcl
+from app.core.kafka.bindings import KEEP, NewAcl
 from app.core.kafka.codes import AclPermissionType
 from app.formats.acl_entries import Entry
 from app.formats.arguments import one_line
@@ -62,8 +62,12 @@ class AclFile:
         self._checked = True
         return at
 
-    def denials_first(self) -> Iterator[NewAcl]:
-        """Raises UsageError, also if the file has changed since the check."""
+    def additions(self) -> Iterator[NewAcl]:
+        """The ACLs to be added, every DENY first. Raises UsageError, also if the file has changed since the check."""
+        # INVARIANT: what only adds takes no end or owner away, as an export of before does that says there was none.
+        return map(_adding, self._denials_first())
+
+    def _denials_first(self) -> Iterator[NewAcl]:
         # INVARIANT: however far an import comes, it allows nothing that the whole of the file denies.
         if not self._denials:
             yield from self.acls()
@@ -100,6 +104,12 @@ class AclFile:
         except (OSError, EOFError, zlib.error) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else "it is damaged"
             raise UsageError(f"`{self.name}` can't be read ({why})") from None
+
+
+def _adding(acl: NewAcl) -> NewAcl:
+    if acl.expires_at is not None and acl.owner is not None:
+        return acl
+    return NewAcl(acl.binding, acl.expires_at or KEEP, acl.owner or KEEP)
 
 
 def _denies(acl: NewAcl) -> bool:

@@ -6,13 +6,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from app.client.acl_files import MAX_PROBLEMS, open_acls
-from app.core.kafka.bindings import AclBinding, NewAcl
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.command_errors import UsageError
 from app.formats.json_walk import MAX_BODY_BYTES
@@ -53,7 +54,7 @@ def line(**fields: object) -> bytes:
 
 def read(path: Path) -> list[AclBinding]:
     with open_acls(str(path)) as file:
-        bindings = [each.binding for each in file.denials_first()]
+        bindings = [each.binding for each in file.additions()]
         assert file.check(lambda _: None) == len(bindings)
         return bindings
 
@@ -237,7 +238,7 @@ def test_reading_does_not_hold_the_file_in_memory(path: Path) -> None:
         for _ in range(100):
             packed.write((LINE + b"\n") * 1_000)
     with open_acls(str(path)) as file:
-        assert sum(1 for _ in file.denials_first()) == 100_000
+        assert sum(1 for _ in file.additions()) == 100_000
         assert file.position == file.size
 
 
@@ -327,7 +328,7 @@ def test_standard_input_is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_acls("-") as file:
         assert file.name == "<standard input>"
         assert file.check(lambda _: None) == 2
-        assert list(file.denials_first()) == [NewAcl(topic("orders"))] * 2
+        assert list(file.additions()) == [NewAcl(topic("orders"))] * 2
 
 
 def test_a_pipe_is_read_twice(tmp_path: Path) -> None:
@@ -354,7 +355,7 @@ def test_a_file_that_was_changed_after_its_check_is_told(path: Path) -> None:
     with open_acls(str(path)) as file:
         assert file.check(lambda _: None) == 2
         path.write_bytes(LINE + b"\nx")
-        acls = file.denials_first()
+        acls = file.additions()
         assert next(acls) == NewAcl(topic("orders"))
         with pytest.raises(UsageError, match=r"acls:2: the file was changed while it was read \(not JSON"):
             next(acls)
@@ -379,4 +380,18 @@ def test_every_deny_comes_before_the_rest(tmp_path: Path, *, checked: bool) -> N
     with open_acls(str(path)) as file:
         if checked:
             file.check(lambda _: None)
-        assert [each.binding.resource_name for each in file.denials_first()] == ["t1", "t4", "t0", "t2", "t3"]
+        assert [each.binding.resource_name for each in file.additions()] == ["t1", "t4", "t0", "t2", "t3"]
+
+
+def test_what_is_added_takes_no_end_or_owner_away(path: Path) -> None:
+    ends = "2999-12-01T18:00:00Z"
+    terms: list[dict[str, object]] = [
+        {"expires_at": None, "owner": None},
+        {"expires_at": ends, "owner": None},
+        {"owner": "x"},
+    ]
+    path.write_bytes(b"\n".join(line(**each) for each in terms))
+    with open_acls(str(path)) as file:
+        found = [(each.expires_at, each.owner) for each in file.additions()]
+        assert next(file.acls()).expires_at is None
+    assert found == [(KEEP, KEEP), (datetime(2999, 12, 1, 18, tzinfo=UTC), KEEP), (KEEP, "x")]
