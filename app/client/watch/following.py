@@ -3,12 +3,15 @@
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from app.client.http.exchange import Exchange
 from app.client.http.replies import ServiceError
 from app.core.backoff import Backoff
 from app.formats.feed_events import Acls, Configs, End, Event, NoEventError, Snapshot, decode
+
+if TYPE_CHECKING:
+    from app.client.http.exchange import Exchange
 
 BOOKMARK_MS = 5_000
 SILENCE_S = 3 * BOOKMARK_MS / 1_000
@@ -25,7 +28,7 @@ class Following:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: "Exchange",
         query: Mapping[str, str],
         tell: Callable[[str], None],
         *,
