@@ -28,6 +28,8 @@ _PATIENCE_S = 1.0
 """How long a poll waits for a stream that is being opened: less than the loader's own bound."""
 _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 2.0
+_LONGEST_POISON_S = 20.0
+_POISON_PASSES_S = 60.0
 _STOP_S = 1.0
 _BUSY_S = 2.0
 _TIME_S = 300.0
@@ -53,6 +55,8 @@ class UpstreamChangeFeed:
         self._time_asked_at = -inf
         self._other: FeedHead | None = None
         self._fault: PoisonedRecordException | None = None
+        self._poison_backoff = Backoff(_FIRST_BACKOFF_S, _LONGEST_POISON_S, jitter)
+        self._poisoned_at = -inf
         self._news = asyncio.Event()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -73,6 +77,7 @@ class UpstreamChangeFeed:
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[UpstreamSnapshot]:
         await self._leave()
+        await self._rest_after_poison()
         stream, snapshot = await self._any_snapshot()
         try:
             yield snapshot
@@ -148,6 +153,13 @@ class UpstreamChangeFeed:
         await self._leave()
         await self._connection.close()
 
+    async def _rest_after_poison(self) -> None:
+        """A stream that is poisoned behind each snapshot must not bring one snapshot after the other."""
+        if self._clock() - self._poisoned_at > _POISON_PASSES_S:
+            self._poison_backoff.reset()
+        else:
+            await asyncio.sleep(self._poison_backoff.next_s())
+
     async def _any_snapshot(self) -> tuple[WatchStream, UpstreamSnapshot]:
         """Raises StoreUnavailableException, after a rest, if there is none."""
         try:
@@ -183,6 +195,7 @@ class UpstreamChangeFeed:
                 self._lost(fault.message)
             except NoEventError as fault:
                 where = "?" if stream is None else stream.url
+                self._poisoned_at = self._clock()
                 self._fault = poisoned(received.tail.offset + 1, where, fault)
                 self._lost(self._fault.why)
             except Exception:  # noqa: BLE001 - logged; the next stream may hold

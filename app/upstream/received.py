@@ -52,9 +52,9 @@ class Received:
         """Raises NoEventError for a bookmark that is of another state. `now` is the clock's time."""
         position = position_in(event)
         if position != self.tail:
-            raise NoEventError(f"a bookmark says {position}, but what was sent leads to {self.tail}")
+            raise NoEventError(f"a bookmark is of `{event.token}`, but what was sent leads to another state")
         self.digest = digest_in(event)
-        self.proved_at = now - event.age_ms / 1000
+        self.proved_at = now - max(0, event.age_ms) / 1000
 
     def behind(self, applied_offset: int, limit: int) -> tuple[bytes | None, list[Record]]:
         """The hash at the offset, None if it is not known here, and whole transactions behind it.
