@@ -136,6 +136,26 @@ def test_a_follower_outlives_its_upstream_and_follows_it_again(store: Store) -> 
         assert (near.metric("klamm_image_loads_total"), far.metric("klamm_image_loads_total")) == (1, 1)
 
 
+def test_a_follower_starts_from_its_state_file_and_follows_on(store: Store, tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    kept = {"KLAMM_STATE_PATH": str(tmp_path / "state")}
+    with Service(["--port", port], {"KLAMM_DATABASE_URL": store.dsn}) as root:
+        with follower_of(root.ready().url, **kept) as near:
+            token = root.create(binding("kept"))["token"]
+            assert near.ready().authorize("User:alice", action("kept"), at_least=token) == ALLOWED
+            eventually(lambda: any(b'"kept"' in each.read_bytes() for each in (tmp_path / "state").iterdir()), "kept")
+        url = root.url
+    with follower_of(url, **kept) as near:
+        assert near.ready().authorize("User:alice", action("kept")) == ALLOWED
+        assert "can't be reached" in near.http.get("/readyz?verbose").text
+        with Service(["--port", port], {"KLAMM_DATABASE_URL": store.dsn}) as root:
+            token = root.ready().create(binding("later"))["token"]
+            assert near.authorize("User:alice", action("later"), at_least=token) == ALLOWED
+            assert near.metric("klamm_image_loads_total") == 0
+
+
 def test_cut_and_silent_connections_are_replaced(service: Service) -> None:
     with relay_to(service.url) as way, follower_of(way.dsn.replace("@", "")) as near:
         near.ready()
