@@ -14,7 +14,7 @@ from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
-from app.pipeline.history.logged_hours import hours_of
+from app.pipeline.history.log_pieces import hours_of
 from app.pipeline.history.schemas import DECISIONS
 from app.pipeline.spark.storage import Home, write_document
 from tests.images import EPOCH, image_of

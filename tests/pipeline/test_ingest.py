@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from app.pipeline.history.decision_lines import MAX_LINE_BYTES
 from app.pipeline.history.decision_log import log_window, read_decisions
-from app.pipeline.history.ingest import finished_batches
+from app.pipeline.history.log_pieces import finished_batches
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from tests.pipeline.ingesting import Place, decisions, line_of
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from app.pipeline.history.ingest import Turn, finished_batches, in_turn
+from app.pipeline.history.ingest import Turn
 from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken
+from app.pipeline.history.log_pieces import finished_batches, in_turn
 from app.pipeline.history.schemas import FILES
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import NoLock

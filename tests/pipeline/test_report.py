@@ -19,7 +19,7 @@ from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.pipeline.access.effective import masks_of, nodes_of
 from app.pipeline.history.decision_log import uses_of
-from app.pipeline.history.logged_hours import hours_of, logged_hours
+from app.pipeline.history.log_pieces import hours_of, logged_hours
 from app.pipeline.history.records import changes_by_hour
 from app.pipeline.history.schemas import DECISIONS, FINDINGS, FLIPS, RECORDS
 from app.pipeline.report import heat, lookup

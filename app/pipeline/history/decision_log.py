@@ -8,8 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StructField, StructType
 
-from app.pipeline.history.log_pieces import Piece, is_among, pieces_of
-from app.pipeline.history.logged_hours import LoggedHour, logged_hours
+from app.pipeline.history.log_pieces import LoggedHour, Piece, is_among, logged_hours, pieces_of
 from app.pipeline.history.schemas import DAY, DECISIONS, USES
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError

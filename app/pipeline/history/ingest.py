@@ -4,7 +4,6 @@ A batch has a number of its own, and its manifest is written last: one without a
 that a run has finished after it had lost the home to another run.
 """
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 from pyspark import StorageLevel
@@ -22,11 +20,11 @@ from pyspark.sql import functions as sf
 from app.pipeline.history.decision_lines import MAX_LINE_BYTES
 from app.pipeline.history.line_reader import FAULT, PARSED, PLACE, parse_batches
 from app.pipeline.history.log_files import NOTHING, Content, LogFile, Taken, files_in
-from app.pipeline.history.logged_hours import hour, sums
+from app.pipeline.history.log_pieces import batch_room, hour, sums
 from app.pipeline.history.schemas import FILES
 from app.pipeline.spark.home_lock import HomeLock
 from app.pipeline.spark.options import LONG_MAX
-from app.pipeline.spark.storage import Home, read_documents, versions, write_document
+from app.pipeline.spark.storage import Home, versions, write_document
 
 # How far a service's clock may be ahead of the clock here.
 _CLOCKS_APART = timedelta(days=1)
@@ -118,28 +116,8 @@ def write_batch(home: Home, rows: DataFrame, files: DataFrame, number: int, turn
             numbered = frame.withColumn("batch", sf.lit(number)).write.partitionBy(*by, "batch")
             numbered.mode("overwrite").option("partitionOverwriteMode", "dynamic").parquet(home.room("decisions", room))
     turn.lock.check()
-    write_document(rows.sparkSession, _manifests(home, f"batch={number}"), manifest)
+    write_document(rows.sparkSession, batch_room(home, number), manifest)
     return manifest
-
-
-def finished_batches(spark: SparkSession, home: Home) -> dict[int, dict[str, Any]]:
-    return in_turn({manifest["batch"]: manifest for manifest in read_documents(spark, _manifests(home, "*"))})
-
-
-def in_turn(manifests: Mapping[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Without those that a run wrote late: one that came after it had not found them, and has read the same files."""
-    kept: dict[int, dict[str, Any]] = {}
-    found_later = sys.maxsize
-    ordered = sorted(manifests.items(), key=_generation, reverse=True)
-    for _, group in groupby(ordered, key=_generation):
-        there = {number: each for number, each in group if number <= found_later}
-        kept |= there
-        found_later = min([found_later, *(each["after"] for each in there.values())])
-    return dict(sorted(kept.items()))
-
-
-def _generation(item: tuple[int, Mapping[str, Any]]) -> int:
-    return int(item[1]["generation"])
 
 
 def _lines_of(ingesting: Ingesting, files: Sequence[LogFile]) -> DataFrame:
@@ -190,10 +168,6 @@ def _first_lines(
         if after != NOTHING:
             first[at] = after + 1
     return sf.array(*map(sf.lit, first))
-
-
-def _manifests(home: Home, name: str) -> str:
-    return home.room("decisions", "manifests", name)
 
 
 def _manifest(rows: DataFrame, number: int) -> dict[str, Any]:

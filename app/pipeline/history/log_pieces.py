@@ -1,23 +1,27 @@
-"""Which Parquet of the decision log counts. Batches are ingested; the batches of a day are merged, then forgotten.
+"""Which Parquet of the decision log counts, and what its hours hold: manifests tell, so a log of any length is counted
+without being read.
 
-A merged day has a number below 0, and takes the place of all batches up to `through` that have decisions of this day.
+Batches are ingested; the batches of a day are merged, then forgotten. A merged day has a number below 0, and takes the
+place of all batches up to `through` that have decisions of this day.
 """
 
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Any
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from app.pipeline.history.ingest import finished_batches
 from app.pipeline.history.records import HOUR_S
+from app.pipeline.history.source import moment
 from app.pipeline.spark.storage import Home, read_documents
 
 _DAY_HOURS = 86_400 // HOUR_S
-_EPOCH = date(1970, 1, 1)
+_BEGAN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,30 @@ class Piece:
     def is_merged(self) -> bool:
         """Then there are its uses, too."""
         return self.batch < 0
+
+
+def batch_room(home: Home, batch: int | str) -> str:
+    return home.room("decisions", "manifests", f"batch={batch}")
+
+
+def finished_batches(spark: SparkSession, home: Home) -> dict[int, dict[str, Any]]:
+    return in_turn({manifest["batch"]: manifest for manifest in read_documents(spark, batch_room(home, "*"))})
+
+
+def in_turn(manifests: Mapping[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Without those that a run wrote late: one that came after it had not found them, and has read the same files."""
+    kept: dict[int, dict[str, Any]] = {}
+    found_later = sys.maxsize
+    ordered = sorted(manifests.items(), key=_generation, reverse=True)
+    for _, group in groupby(ordered, key=_generation):
+        there = {number: each for number, each in group if number <= found_later}
+        kept |= there
+        found_later = min([found_later, *(each["after"] for each in there.values())])
+    return dict(sorted(kept.items()))
+
+
+def _generation(item: tuple[int, Mapping[str, Any]]) -> int:
+    return int(item[1]["generation"])
 
 
 def merged_days(spark: SparkSession, home: Home) -> dict[str, dict[str, Any]]:
@@ -64,5 +92,64 @@ def is_among(pieces: Iterable[Piece]) -> Column:
 def _by_day(hours: Iterable[Sequence[Any]]) -> dict[str, list[Sequence[Any]]]:
     found: dict[str, list[Sequence[Any]]] = defaultdict(list)
     for each in hours:
-        found[str(date.fromordinal(_EPOCH.toordinal() + each[0] // _DAY_HOURS))].append(each)
+        found[str((_BEGAN + timedelta(days=each[0] // _DAY_HOURS)).date())].append(each)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedHour:
+    began: datetime
+    decisions: int
+    first_time: datetime
+    last_time: datetime
+    sampled: float
+    """The smallest share of requests that was logged in it."""
+    allowed: float
+    denied: float
+    """How many decisions there were, logged or not: each that was logged stands for 1 / its share."""
+
+
+def hour() -> Column:
+    return sf.floor(sf.unix_seconds("time") / HOUR_S).cast("bigint")
+
+
+def sums() -> tuple[Column, ...]:
+    """An hour as manifests keep it, behind its number."""
+    weight = sf.lit(1.0) / sf.col("sampled")
+    is_allowed = sf.col("result") == "ALLOWED"
+    return (
+        sf.count(sf.lit(1)).alias("decisions"),
+        sf.unix_micros(sf.min("time")).alias("first"),
+        sf.unix_micros(sf.max("time")).alias("last"),
+        sf.min("sampled").alias("sampled"),
+        sf.sum(sf.when(is_allowed, weight).otherwise(0.0)).alias("allowed"),
+        sf.sum(sf.when(is_allowed, 0.0).otherwise(weight)).alias("denied"),
+    )
+
+
+def hours_of(decisions: DataFrame) -> list[Sequence[Any]]:
+    rows = decisions.groupBy(hour().alias("hour")).agg(*sums()).collect()
+    return [list(row) for row in rows]
+
+
+def logged_hours(kept: Iterable[Sequence[Any]]) -> list[LoggedHour]:
+    """In order; an hour that several batches have is one."""
+    found: dict[int, LoggedHour] = {}
+    for number, decisions, first, last, sampled, allowed, denied in kept:
+        began = _BEGAN + timedelta(seconds=number * HOUR_S)
+        each = LoggedHour(began, decisions, moment(first), moment(last), sampled, allowed, denied)
+        there = found.get(number)
+        found[number] = each if there is None else _together(there, each)
+    return [found[number] for number in sorted(found)]
+
+
+def _together(one: LoggedHour, other: LoggedHour) -> LoggedHour:
+    return LoggedHour(
+        one.began,
+        one.decisions + other.decisions,
+        min(one.first_time, other.first_time),
+        max(one.last_time, other.last_time),
+        min(one.sampled, other.sampled),
+        one.allowed + other.allowed,
+        one.denied + other.denied,
+    )

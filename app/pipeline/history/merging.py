@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from app.pipeline.history.decision_log import DecisionLog, open_log, uses_of
-from app.pipeline.history.log_pieces import Piece, merged_room, pieces_of
-from app.pipeline.history.logged_hours import hours_of
+from app.pipeline.history.log_pieces import Piece, hours_of, merged_room, pieces_of
 from app.pipeline.history.schemas import DECISIONS
 from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from app.pipeline.spark.home_lock import HomeLock

@@ -18,7 +18,7 @@ from app.pipeline.context import JobContext
 from app.pipeline.history.decision_log import LogWindow, open_log
 from app.pipeline.history.export import damage, records_of
 from app.pipeline.history.folding import refuse_partial
-from app.pipeline.history.logged_hours import LoggedHour, hours_of, logged_hours
+from app.pipeline.history.log_pieces import LoggedHour, hours_of, logged_hours
 from app.pipeline.history.manifests import read_exported
 from app.pipeline.history.records import CREATED, HOUR_S
 from app.pipeline.history.snapshot import Snapshot

@@ -10,8 +10,9 @@ from pyspark.errors import PySparkException
 
 from app.formats.arguments import whole_number
 from app.pipeline.context import Job, JobContext
-from app.pipeline.history.ingest import BatchDone, Ingesting, Turn, finished_batches, ingest_batch
+from app.pipeline.history.ingest import BatchDone, Ingesting, Turn, ingest_batch
 from app.pipeline.history.log_files import LogFile, Taken, explained, known_files, new_files
+from app.pipeline.history.log_pieces import finished_batches
 from app.pipeline.history.merging import merge_days, remove_merged
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.options import INT_MAX

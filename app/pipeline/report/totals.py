@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from app.pipeline.history.decision_log import weighted
-from app.pipeline.history.logged_hours import LoggedHour
+from app.pipeline.history.log_pieces import LoggedHour
 from app.pipeline.history.records import CREATED, HOUR_S, REMOVED
 from app.pipeline.report.figures import (
     Bucket,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.pipeline.history.logged_hours import LoggedHour
+from app.pipeline.history.log_pieces import LoggedHour
 from app.pipeline.hygiene.evidence import Coverage
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
