@@ -14,7 +14,7 @@ from app.client.plan.planning import Plan, Prune, save_plan
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
-from app.formats.registry import FORMAT_NAMES, format_named
+from app.formats.registry import FORMATS, format_named
 from app.pipeline.access.change_files import read_candidate
 from app.pipeline.access.changes import Candidate, Fate, FilterSet, Step, new_id, refuse_excessive
 from app.pipeline.spark.errors import PipelineError
@@ -130,7 +130,7 @@ def _written(name: str) -> str:
     return text.getvalue()
 
 
-@pytest.mark.parametrize("name", FORMAT_NAMES)
+@pytest.mark.parametrize("name", [each.name for each in FORMATS])
 def test_acls_to_create_come_in_every_format_that_plan_takes(tmp_path: Path, name: str) -> None:
     plain, packed = tmp_path / "new", tmp_path / "new.gz"
     plain.write_text(_written(name), newline="")
