@@ -204,6 +204,8 @@ class FakeStore:
         self.poll_fault: Exception | None = None
         self.clock_ahead = timedelta(0)
         self.says_no_time = False
+        self.answer_takes_s = 0.0
+        """How long an answer to a poll is on its way."""
         self.wrong_hash: bytes | None = None
         """What every record's hash is said to be, against the head's and the snapshot's word."""
         self._gates: dict[str, asyncio.Event] = {}
@@ -453,7 +455,10 @@ class FakeFeed:
         for record in records:
             if record.offset == store.poisoned_offset:
                 raise PoisonedRecordException(record.offset, "the record can't be read")
-        return FeedPoll(store.head, hash_at, records, None if store.says_no_time else store.now(), store.holds_ended)
+        poll = FeedPoll(store.head, hash_at, records, None if store.says_no_time else store.now(), store.holds_ended)
+        if store.answer_takes_s:
+            await asyncio.sleep(store.answer_takes_s)
+        return poll
 
     async def history(self, offset: int, limit: int) -> FeedPoll:
         await self.store.reach("history")

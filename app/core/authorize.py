@@ -103,7 +103,7 @@ class Authorization:
         self._image = image
         # INVARIANT: masks are asked for an address as of the image's time. Where nothing is left to end, all has ended
         # that ever does, and an address without a time sees nothing of it.
-        self._address = image.asker(address) if image.index.ends else address
+        self._address = image.asker(address) if image.index.ends.heap else address
         self._own = image.index.principal(principal)
         self._first_texts: dict[tuple[int, int], str] | None = None
 

@@ -8,27 +8,25 @@ _AT_ONCE = 1_000
 class Ends:
     """Seconds since 1970 that have not passed. At some of them no ACL may end any more, which does no harm."""
 
-    __slots__ = ("_heap", "_known")
+    __slots__ = ("_known", "heap")
 
     def __init__(self) -> None:
-        self._heap: list[int] = []
+        self.heap: list[int] = []
+        """Empty if nothing is left to end; looked at for each request, so by no call."""
         self._known: set[int] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
 
     def add(self, second: int) -> None:
         if second not in self._known:
             self._known.add(second)
-            heappush(self._heap, second)
+            heappush(self.heap, second)
 
     @property
     def first(self) -> int | None:
-        return self._heap[0] if self._heap else None
+        return self.heap[0] if self.heap else None
 
     def passed(self, now: float) -> None:
         """Forget what lies behind; if that is very much, only a part of it, so that `first` may lie behind too."""
-        heap, left = self._heap, _AT_ONCE
+        heap, left = self.heap, _AT_ONCE
         while heap and heap[0] <= now and left:
             self._known.discard(heappop(heap))
             left -= 1

@@ -96,6 +96,34 @@ async def test_a_poll_that_was_under_way_while_the_process_was_frozen_does_not_t
 
 
 @in_virtual_time
+async def test_an_answer_that_was_long_on_its_way_lets_nothing_outlive_its_end() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        ends_at = create_for(store, 20, acl("a"))
+        await until(lambda: may_read(authorizer, "a"))
+        store.answer_takes_s = 1.5
+        answers = await sampled(authorizer, 22)
+        assert not any(allowed for at, allowed in answers if at >= ends_at)
+        assert all(allowed for at, allowed in answers if at < ends_at - 1.6)
+
+
+@in_virtual_time
+async def test_a_store_whose_clock_is_set_back_brings_nothing_back_that_has_ended() -> None:
+    store = FakeStore()
+    async with serving(store) as authorizer:
+        create_for(store, 5, acl("a"), acl("b"))
+        await until(lambda: may_read(authorizer, "a"))
+        store.hang("write")  # nobody removes it
+        await asyncio.sleep(6)
+        store.clock_ahead = timedelta(hours=-1)
+        await asyncio.sleep(5)
+        store.commit([CreateAcls([NewAcl(acl("c"))], "User:root")])
+        await until(lambda: may_read(authorizer, "c"))
+        assert not may_read(authorizer, "a")
+        store.release("write")
+
+
+@in_virtual_time
 async def test_what_goes_in_steps_begins_again_when_an_allow_ends() -> None:
     store = FakeStore()
     async with serving(store) as authorizer:
