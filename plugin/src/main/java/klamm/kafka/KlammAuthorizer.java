@@ -113,6 +113,12 @@ public class KlammAuthorizer implements Authorizer, Reconfigurable, KlammAuthori
         return replica.loaded();
     }
 
+    /** The state that is decided on; null before the first. */
+    String token() {
+        Image image = replica.image();
+        return image == null ? null : image.token();
+    }
+
     private static void complete(CompletableFuture<Void> future, Throwable fault) {
         if (fault == null) {
             future.complete(null);

@@ -142,7 +142,10 @@ final class Replica implements AutoCloseable {
                     connections++;
                     follow(url);
                 } catch (IOException | FeedException fault) {
-                    LOG.warn("the feed of Klamm at {} broke off: {}", url, fault.getMessage());
+                    if (Integer.bitCount(failures + 1) == 1) {
+                        // An outage of an hour takes a dozen lines.
+                        LOG.warn("the feed of Klamm at {} broke off: {}", url, fault.getMessage());
+                    }
                 } catch (RuntimeException fault) {
                     needsSnapshot = true;
                     LOG.error("the feed of Klamm at {} could not be followed", url, fault);
