@@ -19,7 +19,7 @@ from app.pipeline.spark.progress import Console
 from app.pipeline.spark.run_metrics import RunMetrics
 from app.pipeline.spark.storage import Home
 from tests.pipeline.logs import Question, loaded, log_frame, logged, save_log
-from tests.pipeline.random_stores import acl_frame
+from tests.pipeline.random_stores import acl_frame, alive
 
 
 class Run:
@@ -35,7 +35,7 @@ class Run:
         home = Home(str(folder / "home"))
         as_of = datetime(2026, 11, 22, tzinfo=UTC)
         save_snapshot(spark, home, Snapshot(acl_frame(spark, acls), {}, "c", str(UUID(int=1)), 9, as_of, "00"))
-        save_log(home, log_frame(spark, logged(loaded(acls, allow_everyone=False), asked)))
+        save_log(home, log_frame(spark, logged(loaded(alive(acls, as_of), allow_everyone=False), asked)))
         path = folder / "list.csv"
         path.write_text("resource_type,resource_name\n" + "".join(f"{kind},{name}\n" for kind, name in listed))
         parser, results = argparse.ArgumentParser(), io.StringIO()

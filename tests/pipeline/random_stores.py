@@ -61,8 +61,12 @@ def with_ends(seed: int, acls: Iterable[StandardAcl]) -> list[StandardAcl]:
 
 
 def alive(acls: Iterable[StandardAcl], at: datetime | None) -> list[StandardAcl]:
-    """Those that have not ended by then; None: once all have ended that do."""
-    return [acl for acl in acls if acl.expires_at is None or (at is not None and acl.expires_at > at)]
+    """Those that have not ended by then, as they count then, without an end; None: once all have ended that do.
+
+    An image that isn't asked as of a time takes every ALLOW with an end for ended.
+    """
+    there = [acl for acl in acls if acl.expires_at is None or (at is not None and acl.expires_at > at)]
+    return [replace(acl, expires_at=None) for acl in there]
 
 
 def fields_of(acl: StandardAcl) -> dict[str, str]:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 
 from app.pipeline.history.export import exported_records
 from app.pipeline.history.folding import snapshot_at
+from app.pipeline.history.manifests import read_exported
 from app.pipeline.history.records import fold_acls, fold_configs, refuse_unreadable
 from app.pipeline.history.schemas import ACLS, BINDING_FIELDS, RECORDS
 from app.pipeline.history.snapshot import load_snapshot, save_snapshot
@@ -36,6 +37,15 @@ def store_url(migrated_database_url: str, monkeypatch: pytest.MonkeyPatch) -> st
 
 def run(spark: SparkSession, home: Home, dsn: str, *arguments: str) -> Run:
     return run_job(spark, snapshot, Path(home.root), dsn, *arguments)
+
+
+def time_read(spark: SparkSession, home: Home, offset: int) -> datetime:
+    """When the export found this to be the store's last record, by its manifest."""
+    exported = read_exported(spark, home)
+    assert exported is not None
+    (read_at,) = [batch.read_at for batch in exported.batches if batch.last_offset == offset]
+    assert read_at is not None
+    return datetime.fromisoformat(read_at)
 
 
 async def test_the_fold_at_every_offset_is_what_core_makes_of_the_records(
@@ -84,16 +94,27 @@ async def test_the_fold_at_every_offset_is_what_core_makes_of_the_records(
     ):
         assert snapshot_at(spark, home, offset, time).offset == found_at
     assert snapshot_at(spark, home, 0).as_of == datetime(1970, 1, 1, tzinfo=UTC)
-    for arguments, offset in (
-        ((), last.offset),
-        (("--offset", str(middle)), middle),
-        (("--time", at[sorted(expected)[2]].isoformat()), sorted(expected)[2]),
+    read_at = time_read(spark, home, last.offset)
+    assert last.recorded_at <= read_at
+    between = at[middle] + (next(record.recorded_at for record in records if record.offset > middle) - at[middle]) / 2
+    for time, as_of in (
+        (between, between),
+        (last.recorded_at, last.recorded_at),
+        (read_at - timedelta(microseconds=1), read_at - timedelta(microseconds=1)),
+        (read_at + timedelta(days=365), read_at),
+    ):
+        assert snapshot_at(spark, home, None, time).as_of == as_of
+    third = sorted(expected)[2]
+    for arguments, offset, as_of in (
+        ((), last.offset, read_at),
+        (("--offset", str(middle)), middle, at[middle]),
+        (("--time", at[third].isoformat()), third, at[third]),
     ):
         assert f"at offset {offset}" in run(spark, home, store_url, *arguments).said
         saved = load_snapshot(spark, home, offset)
         assert rows(saved.acls) == sorted(expected[offset].acls), arguments
         assert saved.configs == expected[offset].configs
-        assert saved.as_of == at[offset]
+        assert saved.as_of == as_of, arguments
     assert load_snapshot(spark, home).offset == last.offset
     with pytest.raises(PipelineError, match="--offset 1000000"):
         load_snapshot(spark, home, 1_000_000)

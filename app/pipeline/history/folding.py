@@ -5,7 +5,7 @@ A fold begins at the latest snapshot that was saved before, so that it costs wha
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -19,8 +19,6 @@ from app.pipeline.history.snapshot import SNAPSHOTS, SavedResults, Snapshot, con
 from app.pipeline.history.source import moment, timestamp
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.storage import Home, existing, read_documents
-
-_ALWAYS = datetime.max.replace(tzinfo=UTC)
 
 
 def snapshot_at(
@@ -45,20 +43,24 @@ def snapshot_at(
     records = records.where(sf.col("offset") > start.offset)
     end = _end(records, start, offset, time)
     if end is None:
-        at, as_of, chained = start.offset, start.as_of, start.hash
+        at, recorded, chained = start.offset, start.as_of, start.hash
     else:
-        at, chained = end["offset"], bytes(end["hash"]).hex()
-        as_of = max(moment(end["micros"]), min(_known_until(later, at), time or _ALWAYS))
+        at, recorded, chained = end["offset"], moment(end["micros"]), bytes(end["hash"]).hex()
     records = records.where(sf.col("offset") <= at)
     refuse_unreadable(records)
     acls, configs = fold_acls(records, start.acls), configs_after(start.configs, records)
+    as_of = _as_of(exported, at, recorded, time)
     return Snapshot(acls, configs, exported.cluster_id, exported.epoch, at, as_of, chained)
 
 
-def _known_until(exported: Exported, offset: int) -> datetime:
-    """When this record is known to have been the store's last, by the store's time."""
-    times = [batch.read_at for batch in exported.batches if batch.last_offset == offset and batch.read_at is not None]
-    return datetime.fromisoformat(times[0]) if times else moment(0)
+def _as_of(exported: Exported, offset: int, recorded: datetime, time: datetime | None) -> datetime:
+    """The asked time, or the latest that the export knows the store to have been at this offset."""
+    read = next((batch.read_at for batch in exported.batches if batch.last_offset == offset), None)
+    known = recorded if read is None else max(recorded, datetime.fromisoformat(read))
+    if time is None:
+        return known
+    # With the next record it is known how long this one was the last.
+    return max(recorded, time if offset < exported.last_offset else min(time, known))
 
 
 def configs_after(configs: dict[str, str], records: DataFrame) -> dict[str, str]:

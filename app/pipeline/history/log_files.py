@@ -94,11 +94,12 @@ def explained(spark: SparkSession, folders: Sequence[str], fault: PySparkExcepti
     is_gone, is_closed = (any(each in text for each in signs) for signs in (_GONE, _CLOSED_TO_US))
     path = next((unquote(each) for each in _listed(spark, folders) if unquote(each) in text), None)
     if path is not None and (is_gone or is_closed):
+        # Java does not tell a file in a folder that it may not open from one that is not there.
+        gone = "where they run there is no such file, or their user may not open its folder"
+        why = "their user has no permission to" if is_closed else gone
         return PipelineError(
-            f"the driver finds `{path}`, but Spark's executors can't read it "
-            f"({'it is closed to them' if is_closed else 'there is no such file where they run'}); give them the "
-            "folder at the same path and the right to read it, or keep the log in an object store. Nothing of it was "
-            "marked as read"
+            f"the driver finds `{path}`, but Spark's executors can't read it: {why}. Give them the folder at the "
+            "same path and the right to read it, or keep the log in an object store. Nothing of it was marked as read"
         )
     named = path or (match[0] if (match := _FILE.search(text)) else "a file of the decision log")
     return PipelineError(

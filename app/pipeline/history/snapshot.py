@@ -20,8 +20,8 @@ _ALLOW = AclPermissionType.ALLOW.name
 
 @dataclass(frozen=True)
 class Snapshot:
-    """`as_of` is the store's time: of the export that came to this offset, or of the tables when they were read, else
-    when the record at the offset was recorded.
+    """`as_of` is the store's time: the one asked for, that of the export which came to this offset, or of the tables
+    when they were read, else when the record at the offset was recorded.
     """
 
     acls: DataFrame

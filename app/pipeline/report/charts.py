@@ -14,12 +14,14 @@ from app.pipeline.report.text import distinct_labels, plain_label
 
 Spec = dict[str, Any]
 
-_SHORT = 15
+_SHORT = 18
 _DECADE = 10
 _SHARE_SCALE: Spec = {"zmin": 0, "zmax": 100, "colorbar": {"title": {"text": "% of the<br>prefix"}, "ticksuffix": " %"}}
 _MOST_WITH_NUMBERS = 26
 """Columns up to which there is room for a number in each cell."""
 _ROW_PX, _CELL_PX = 26, 24
+_FEW = 6
+"""Up to this number an axis counts by ones: there is no half of a finding."""
 
 
 def _short_labels(names: Sequence[str]) -> list[str]:
@@ -173,6 +175,7 @@ def _ticks(labels: Sequence[str | None]) -> Spec:
 
 def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], roles: Mapping[str, str], unit: str) -> Spec:
     labels = distinct_labels(names)
+    most = max(map(sum, zip(*series.values(), strict=True)), default=0)
     data = [
         {
             "type": "bar",
@@ -190,7 +193,7 @@ def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], roles: Map
         "barmode": "stack",
         "height": 110 + _ROW_PX * max(len(labels), 2),
         "showlegend": len(series) > 1,
-        "xaxis": {"title": {"text": plain_label(unit)}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": plain_label(unit)}, "rangemode": "tozero", **({"dtick": 1} if most < _FEW else {})},
         "yaxis": {"autorange": "reversed", **_ticks(labels)},
         "meta": {"short": {"yaxis": _short_labels(names)}},
     }

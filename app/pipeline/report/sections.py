@@ -83,11 +83,10 @@ def _access(access: AccessFigures) -> Section:
         " somebody of the team can use so from at least one address. Every DENY has been taken off. Blank: none; a team"
         " or prefix without any is left out. What User:* may do counts in the row everyone only."
     )
-    if access.teams_in_others or access.prefixes_in_others:
-        reading += (
-            f" {access.teams_in_others:,} teams and {access.prefixes_in_others:,} prefixes with the least are summed up"
-            " as others, which stand apart and have no part in the colours."
-        )
+    others = {"teams": access.teams_in_others, "prefixes": access.prefixes_in_others}
+    if any(others.values()):
+        told = " and ".join(f"{number:,} {what}" for what, number in others.items() if number)
+        reading += f" {told} with the least are summed up as others, which stand apart and have no part in the colours."
     if access.open_by_default:
         reading += (
             f" {access.open_by_default:,} resources have no ACL: allow.everyone.if.no.acl.found opens them to everyone."

@@ -87,7 +87,8 @@ def _check_home(home: Path, *, writes: bool) -> None:
         raise PipelineError(f"--home: `{home}` can't be a folder, for `{there}` is none; name another one")
     needed = os.R_OK | os.X_OK | (os.W_OK if writes else 0)
     if not os.access(there, needed):
-        raise PipelineError(f"--home: `{there}` is closed to this user; name a folder that can be read and written")
+        rights = "read and write in" if writes else "read"
+        raise PipelineError(f"--home: this user may not {rights} `{there}`; name another, or change its permissions")
 
 
 def _mode(flag: str, path: Path) -> int | None:
