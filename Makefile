@@ -133,6 +133,10 @@ test-full: $(STAMP) ## The whole suite, as .ci/run runs it
 test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console tools (needs a JDK 17 or newer, and Maven); a part of `make test-full`
 	@$(BIN)/pytest -q -rs tests/kafka tests/e2e/test_java_client.py
 
+.PHONY: test-kafka-own
+test-kafka-own: $(STAMP) ## All of Kafka's own tests of authorizers, under its own one and under the plugin (half an hour); CLASSES=... for some
+	@$(BIN)/python -m tests.kafka.own.run $(CLASSES)
+
 .PHONY: plugin
 plugin: ## Build build/plugin/klamm-kafka-authorizer.jar, a Kafka broker's own authorizer (needs a JDK 17 or newer, and Maven)
 	mvn --batch-mode --quiet --file plugin/pom.xml package

@@ -36,9 +36,12 @@ class Kafka:
 
 
 @cache
-def find_kafka() -> Kafka:
-    """Java and the jars, fetched if they are not in the cache yet. Raises NotToBeHadError."""
-    return Kafka(find_java(), f"{_jars()}/*")
+def find_kafka(pom: Path = POM, version: str = "") -> Kafka:
+    """Java and the jars that a POM names, fetched if they are not in the cache yet. Raises NotToBeHadError.
+
+    A version of Kafka stands in place of the POM's own.
+    """
+    return Kafka(find_java(), f"{_jars(pom, version)}/*")
 
 
 @cache
@@ -56,18 +59,18 @@ def find_java() -> Path:
     return Path(found)
 
 
-def _jars() -> Path:
+def _jars(pom: Path, version: str) -> Path:
     """The folder of all jars: either complete or not there."""
     try:
         folder = cache_folder(os.environ, "kafka")
     except PipelineError as fault:
         raise NotToBeHadError(str(fault)) from None
-    jars = folder / hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    jars = folder / hashlib.sha256(pom.read_bytes() + version.encode()).hexdigest()[:16]
     if jars.is_dir():
         return jars
     fetched = Path(tempfile.mkdtemp(dir=folder, prefix="fetching-"))
     try:
-        _fetch(fetched)
+        _fetch(pom, version, fetched)
         try:
             fetched.rename(jars)
         except OSError:
@@ -79,21 +82,23 @@ def _jars() -> Path:
     return jars
 
 
-def _fetch(folder: Path) -> None:
+def _fetch(pom: Path, version: str, folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise NotToBeHadError(
             "needs Kafka's jars, which Maven fetches once: install it (apt install maven), with a network"
         )
-    goal = ("dependency:copy-dependencies", f"-DoutputDirectory={folder}")
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    if version:
+        goal.append(f"-Dkafka.version={version}")
     done = subprocess.run(
-        [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(POM), *goal],
+        [maven, "--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom), *goal],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
         check=False,
     )
-    if done.returncode != 0 or not any(folder.glob("opa-authorizer-*.jar")):
+    if done.returncode != 0 or not any(folder.glob("kafka-clients-*.jar")):
         why = next((line for line in done.stdout.splitlines() if "[ERROR]" in line), "it said nothing")[:300]
         raise NotToBeHadError(f"needs Kafka's jars, which Maven fetches once, with a network; it failed: {why}")
