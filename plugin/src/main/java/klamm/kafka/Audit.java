@@ -45,12 +45,7 @@ final class Audit {
     }
 
     private static String rule(Verdict verdict, Acl acl) {
-        return switch (verdict) {
-            case SUPER_USER -> "SuperUser";
-            case DEFAULT_ALLOW -> "DefaultAllow";
-            case DEFAULT_DENY -> "DefaultDeny";
-            default -> "MatchingAcl(acl=" + acl + ")";
-        };
+        return acl == null ? verdict.rule : verdict.rule + "(acl=" + acl + ")";
     }
 
     private static String word(ResourceType type) {

@@ -14,12 +14,16 @@ import org.apache.kafka.common.security.auth.KafkaPrincipal;
 final class Decisions {
     /** A result with the rule that gave it. */
     enum Verdict {
-        SUPER_USER(true), DENIED_BY_ACL(false), ALLOWED_BY_ACL(true), DEFAULT_ALLOW(true), DEFAULT_DENY(false);
+        SUPER_USER(true, "SuperUser"), DENIED_BY_ACL(false, "MatchingAcl"), ALLOWED_BY_ACL(true, "MatchingAcl"),
+        DEFAULT_ALLOW(true, "DefaultAllow"), DEFAULT_DENY(false, "DefaultDeny");
 
         final boolean allowed;
+        /** Kafka's word for it. */
+        final String rule;
 
-        Verdict(boolean allowed) {
+        Verdict(boolean allowed, String rule) {
             this.allowed = allowed;
+            this.rule = rule;
         }
     }
 

@@ -1,317 +1,39 @@
 package klamm.kafka;
 
-import java.io.IOException;
-import java.lang.management.ManagementFactory;
-import java.net.InetAddress;
-import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
-import java.util.Set;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionStage;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.LongAdder;
-import javax.management.JMException;
-import javax.management.ObjectName;
-import klamm.kafka.Decisions.Verdict;
-import klamm.kafka.Index.Principal;
-import org.apache.kafka.common.Endpoint;
-import org.apache.kafka.common.Reconfigurable;
-import org.apache.kafka.common.acl.AclBinding;
-import org.apache.kafka.common.acl.AclBindingFilter;
-import org.apache.kafka.common.acl.AclOperation;
-import org.apache.kafka.common.config.ConfigException;
-import org.apache.kafka.common.errors.AuthorizerNotReadyException;
-import org.apache.kafka.common.resource.PatternType;
-import org.apache.kafka.common.resource.ResourcePattern;
-import org.apache.kafka.common.resource.ResourceType;
-import org.apache.kafka.server.authorizer.AclCreateResult;
-import org.apache.kafka.server.authorizer.AclDeleteResult;
-import org.apache.kafka.server.authorizer.Action;
-import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
-import org.apache.kafka.server.authorizer.AuthorizationResult;
-import org.apache.kafka.server.authorizer.Authorizer;
-import org.apache.kafka.server.authorizer.AuthorizerServerInfo;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import java.util.LinkedHashMap;
+import java.util.function.Supplier;
+import org.apache.kafka.common.metrics.Gauge;
+import org.apache.kafka.common.metrics.Monitorable;
+import org.apache.kafka.common.metrics.PluginMetrics;
 
-/**
- * A broker's authorizer that decides by Klamm's ACLs, from a replica in the broker's own memory (docs/kafka-broker.md).
- */
-public class KlammAuthorizer implements Authorizer, Reconfigurable, KlammAuthorizerMXBean {
-    private static final Logger LOG = LoggerFactory.getLogger(KlammAuthorizer.class);
-    private static final AtomicInteger INSTANCES = new AtomicInteger();
-
-    private final LongAdder allowed = new LongAdder();
-    private final LongAdder denied = new LongAdder();
-    private final List<CompletableFuture<Void>> starting = new ArrayList<>();
-    private Replica replica;
-    private Updates updates;
-    private ObjectName bean;
-    /** What holds before there is an image. */
-    private volatile Rules ownRules;
-    private volatile long maxStalenessMs;
+/** The authorizer, with its figures among those of the broker (KIP-877). */
+public class KlammAuthorizer extends PlainAuthorizer implements Monitorable {
+    /** As Kafka's own authorizer calls them, where it has the same. */
+    private static final String PER_MINUTE = "-rate-per-minute";
 
     @Override
-    public void configure(Map<String, ?> configs) {
-        Settings settings = Settings.of(configs);
-        Link link = new Link(settings);
-        take(settings);
-        replica = new Replica(settings, link, state(settings));
-        updates = new Updates(settings, link, replica);
+    public void withPluginMetrics(PluginMetrics metrics) {
+        rate(metrics, "authorization-request", "decided actions", this::getRequests);
+        rate(metrics, "authorization-allowed", "allowed actions", this::getAllowed);
+        rate(metrics, "authorization-denied", "denied actions", this::getDenied);
+        gauge(metrics, "acls-total-count", "ACLs that decisions are made by; -1 before the first", this::getAclCount);
+        gauge(metrics, "replica-age-ms", "how long ago the ACLs were known to be the newest", this::getReplicaAgeMs);
+        gauge(metrics, "replica-offset", "the last record that decisions stand on", this::getOffset);
+        gauge(metrics, "feed-connections-total", "how often the feed was asked for", this::getConnections);
+        gauge(metrics, "update-latency-ms", "how long the last change through this node took",
+            this::getLastUpdateLatencyMs);
+        gauge(metrics, "decisions-not-logged-total", "lines of the decision log that were lost",
+            this::getDecisionsNotLogged);
     }
 
-    private static StateFile state(Settings settings) {
-        try {
-            return settings.stateDir() == null ? null : StateFile.in(settings.stateDir());
-        } catch (IOException fault) {
-            throw new ConfigException("`" + Settings.STATE_DIR + "` can't be used: " + fault);
-        }
+    private static void rate(PluginMetrics metrics, String name, String meaning, Supplier<Long> total) {
+        gauge(metrics, name + "-total", "the number of " + meaning, total);
+        Rate rate = new Rate(total);
+        gauge(metrics, name + PER_MINUTE, "the number of " + meaning + " a minute", rate::perMinute);
     }
 
-    private void take(Settings settings) {
-        ownRules = Rules.of(settings.own(), Map.of());
-        maxStalenessMs = settings.maxStalenessMs() == null ? Long.MAX_VALUE : settings.maxStalenessMs();
-    }
-
-    @Override
-    public Set<String> reconfigurableConfigs() {
-        return Settings.DYNAMIC;
-    }
-
-    @Override
-    public void validateReconfiguration(Map<String, ?> configs) {
-        Settings.of(configs);
-    }
-
-    @Override
-    public void reconfigure(Map<String, ?> configs) {
-        Settings settings = Settings.of(configs);
-        take(settings);
-        replica.reconfigure(settings.own());
-    }
-
-    @Override
-    public Map<Endpoint, ? extends CompletionStage<Void>> start(AuthorizerServerInfo server) {
-        Map<Endpoint, CompletableFuture<Void>> futures = new HashMap<>();
-        for (Endpoint endpoint : server.endpoints()) {
-            boolean isEarly = endpoint.listenerName().map(server.earlyStartListeners()::contains).orElse(false);
-            CompletableFuture<Void> future =
-                isEarly ? CompletableFuture.completedFuture(null) : new CompletableFuture<>();
-            futures.put(endpoint, future);
-            starting.add(future);
-        }
-        replica.loaded().whenComplete((done, fault) -> starting.forEach(each -> complete(each, fault)));
-        register();
-        replica.start();
-        return futures;
-    }
-
-    /** Done when there is an image. */
-    CompletableFuture<Void> loaded() {
-        return replica.loaded();
-    }
-
-    /** The state that is decided on; null before the first. */
-    String token() {
-        Image image = replica.image();
-        return image == null ? null : image.token();
-    }
-
-    private static void complete(CompletableFuture<Void> future, Throwable fault) {
-        if (fault == null) {
-            future.complete(null);
-        } else {
-            future.completeExceptionally(fault);
-        }
-    }
-
-    private void register() {
-        try {
-            ObjectName name =
-                new ObjectName("klamm.kafka:type=KlammAuthorizer,instance=" + INSTANCES.incrementAndGet());
-            ManagementFactory.getPlatformMBeanServer().registerMBean(this, name);
-            bean = name;
-        } catch (JMException fault) {
-            LOG.warn("there are no figures over JMX: {}", fault.toString());
-        }
-    }
-
-    @Override
-    public List<AuthorizationResult> authorize(AuthorizableRequestContext context, List<Action> actions) {
-        if (actions.isEmpty()) {
-            return List.of();
-        }
-        Image image = replica.image();
-        boolean isSuperUser = isSuperUser(context, image);
-        if (!isSuperUser) {
-            checkReady(image);
-        }
-        Principal own = isSuperUser ? null : Decisions.own(image.index(), context.principal());
-        List<AuthorizationResult> results = new ArrayList<>(actions.size());
-        for (Action action : actions) {
-            Verdict verdict = isSuperUser ? superUser(action) : decide(image, own, context.clientAddress(), action);
-            count(verdict.allowed);
-            if (Audit.isWanted(action, verdict)) {
-                Audit.log(context, action, verdict, decidingAcl(verdict, image, own, context, action));
-            }
-            results.add(verdict.allowed ? AuthorizationResult.ALLOWED : AuthorizationResult.DENIED);
-        }
-        return results;
-    }
-
-    private boolean isSuperUser(AuthorizableRequestContext context, Image image) {
-        Rules rules = image == null ? ownRules : image.rules();
-        return rules.isSuperUser(context.principal());
-    }
-
-    private void checkReady(Image image) {
-        // INVARIANT: nobody but a super user is decided on without the store's state, or from one that is too old.
-        if (image == null) {
-            throw new AuthorizerNotReadyException();
-        }
-        if (maxStalenessMs != Long.MAX_VALUE && replica.ageMs() > maxStalenessMs) {
-            throw new AuthorizerNotReadyException();
-        }
-    }
-
-    private static Verdict superUser(Action action) {
-        checkLiteral(action.resourcePattern());
-        return Verdict.SUPER_USER;
-    }
-
-    private static Verdict decide(Image image, Principal own, InetAddress from, Action action) {
-        ResourcePattern pattern = action.resourcePattern();
-        checkLiteral(pattern);
-        return Decisions.decide(image, own, from, action.operation(), pattern.resourceType().code(), pattern.name());
-    }
-
-    private static void checkLiteral(ResourcePattern pattern) {
-        if (pattern.patternType() != PatternType.LITERAL) {
-            throw new IllegalArgumentException(
-                "Only literal resources are supported. Got: " + pattern.patternType());
-        }
-    }
-
-    private static Acl decidingAcl(
-        Verdict verdict, Image image, Principal own, AuthorizableRequestContext context, Action action) {
-        ResourcePattern pattern = action.resourcePattern();
-        return Decisions.decidingAcl(verdict, image, own, context.clientAddress(), action.operation(),
-            pattern.resourceType().code(), pattern.name());
-    }
-
-    private void count(boolean isAllowed) {
-        (isAllowed ? allowed : denied).increment();
-    }
-
-    @Override
-    public AuthorizationResult authorizeByResourceType(
-        AuthorizableRequestContext context, AclOperation operation, ResourceType resourceType) {
-        if (resourceType == ResourceType.ANY || resourceType == ResourceType.UNKNOWN) {
-            throw new IllegalArgumentException(
-                "Must specify a non-filter resource type for authorizeByResourceType");
-        }
-        if (operation == AclOperation.ANY || operation == AclOperation.UNKNOWN) {
-            throw new IllegalArgumentException(
-                "Must specify a non-filter operation type for authorizeByResourceType");
-        }
-        Image image = replica.image();
-        boolean isAllowed = isSuperUser(context, image);
-        if (!isAllowed) {
-            checkReady(image);
-            Principal own = Decisions.own(image.index(), context.principal());
-            isAllowed = Decisions.onAnyResource(image, own, context.clientAddress(), operation, resourceType);
-        }
-        count(isAllowed);
-        return isAllowed ? AuthorizationResult.ALLOWED : AuthorizationResult.DENIED;
-    }
-
-    @Override
-    public List<? extends CompletionStage<AclCreateResult>> createAcls(
-        AuthorizableRequestContext context, List<AclBinding> bindings) {
-        return updates.create(context, bindings);
-    }
-
-    @Override
-    public List<? extends CompletionStage<AclDeleteResult>> deleteAcls(
-        AuthorizableRequestContext context, List<AclBindingFilter> filters) {
-        return updates.delete(context, filters);
-    }
-
-    @Override
-    public Iterable<AclBinding> acls(AclBindingFilter filter) {
-        return loadedImage().index().matching(filter);
-    }
-
-    private Image loadedImage() {
-        Image image = replica.image();
-        if (image == null) {
-            throw new AuthorizerNotReadyException();
-        }
-        return image;
-    }
-
-    @Override
-    public int aclCount() {
-        return getAclCount();
-    }
-
-    @Override
-    public long getRequests() {
-        return allowed.sum() + denied.sum();
-    }
-
-    @Override
-    public long getAllowed() {
-        return allowed.sum();
-    }
-
-    @Override
-    public long getDenied() {
-        return denied.sum();
-    }
-
-    @Override
-    public int getAclCount() {
-        Image image = replica.image();
-        return image == null ? -1 : image.index().count();
-    }
-
-    @Override
-    public long getReplicaAgeMs() {
-        return replica.ageMs();
-    }
-
-    @Override
-    public long getOffset() {
-        Image image = replica.image();
-        return image == null ? -1 : image.offset();
-    }
-
-    @Override
-    public long getConnections() {
-        return replica.connections();
-    }
-
-    @Override
-    public long getLastUpdateLatencyMs() {
-        return updates.lastLatencyMs();
-    }
-
-    @Override
-    public void close() throws IOException {
-        if (replica == null) {
-            return;
-        }
-        updates.close();
-        replica.close();
-        if (bean != null) {
-            try {
-                ManagementFactory.getPlatformMBeanServer().unregisterMBean(bean);
-            } catch (JMException gone) {
-                LOG.debug("the figures were gone", gone);
-            }
-        }
+    private static void gauge(PluginMetrics metrics, String name, String meaning, Supplier<? extends Number> value) {
+        Gauge<Number> gauge = (config, now) -> value.get();
+        metrics.addMetric(metrics.metricName(name, meaning, new LinkedHashMap<>()), gauge);
     }
 }

@@ -23,4 +23,7 @@ public interface KlammAuthorizerMXBean {
 
     /** How long the last change through this node took until it decided by it; -1 if there was none. */
     long getLastUpdateLatencyMs();
+
+    /** Lines of the decision log that were lost, as they were too many or the disk did not take them. */
+    long getDecisionsNotLogged();
 }

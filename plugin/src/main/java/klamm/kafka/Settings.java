@@ -21,22 +21,27 @@ import org.apache.kafka.common.config.ConfigException;
  * @param maxStalenessMs null: the last image decides for as long as it has to
  * @param principal whose updates they are at Klamm; null: the requester's
  * @param own the properties that win over those of Klamm's store
+ * @param decisionLog null: there is none
  */
 record Settings(
     List<URI> urls, Path tokenFile, Map<String, String> tls, Path stateDir, Long maxStalenessMs, String principal,
-    Map<String, String> own) {
+    Map<String, String> own, DecisionFiles.Bounds decisionLog) {
 
     static final String URLS = "klamm.urls";
     static final String TOKEN_FILE = "klamm.token.file";
     static final String STATE_DIR = "klamm.state.dir";
     static final String MAX_STALENESS_MS = "klamm.max.staleness.ms";
     static final String PRINCIPAL = "klamm.principal";
+    static final String DECISION_LOG = "klamm.decision.log.path";
+    static final String DECISION_LOG_BYTES = "klamm.decision.log.retention.bytes";
     static final Set<String> TLS = Set.of(
         "klamm.truststore.location", "klamm.truststore.password", "klamm.truststore.type", "klamm.keystore.location",
         "klamm.keystore.password", "klamm.keystore.type");
     static final Set<String> DYNAMIC =
         Set.of(Rules.SUPER_USERS, Rules.ALLOW_EVERYONE, MAX_STALENESS_MS);
-    private static final Set<String> NAMES = Set.of(URLS, TOKEN_FILE, STATE_DIR, MAX_STALENESS_MS, PRINCIPAL);
+    private static final Set<String> NAMES = Set.of(
+        URLS, TOKEN_FILE, STATE_DIR, MAX_STALENESS_MS, PRINCIPAL, DECISION_LOG, DECISION_LOG_BYTES);
+    private static final String LOG_BYTES = String.valueOf(1 << 30);
 
     static Settings of(Map<String, ?> configs) {
         Map<String, String> tls = new HashMap<>();
@@ -58,8 +63,18 @@ record Settings(
             check(STATE_DIR, stateDir);
         }
         return new Settings(
-            urls(text(configs, URLS)), tokenFile, Map.copyOf(tls), stateDir, staleness(text(configs, MAX_STALENESS_MS)),
-            principal(text(configs, PRINCIPAL)), own(configs));
+            urls(text(configs, URLS)), tokenFile, Map.copyOf(tls), stateDir,
+            number(configs, MAX_STALENESS_MS, null, 1, "milliseconds"), principal(text(configs, PRINCIPAL)),
+            own(configs), decisionLog(configs));
+    }
+
+    private static DecisionFiles.Bounds decisionLog(Map<String, ?> configs) {
+        Path folder = path(configs, DECISION_LOG);
+        if (folder == null) {
+            return null;
+        }
+        check(DECISION_LOG, folder);
+        return new DecisionFiles.Bounds(folder, number(configs, DECISION_LOG_BYTES, LOG_BYTES, 4_096, "bytes"));
     }
 
     private static List<String> sorted() {
@@ -152,19 +167,21 @@ record Settings(
         }
     }
 
-    private static Long staleness(String text) {
+    private static Long number(Map<String, ?> configs, String name, String unset, long least, String unit) {
+        String given = text(configs, name);
+        String text = given == null ? unset : given;
         if (text == null) {
             return null;
         }
         try {
             long value = Long.parseLong(text);
-            if (value >= 1) {
+            if (value >= least) {
                 return value;
             }
         } catch (NumberFormatException notOne) {
             // Said below.
         }
-        throw new ConfigException("`" + MAX_STALENESS_MS + "`: `" + text + "` is no number of milliseconds from 1 on");
+        throw new ConfigException("`" + name + "`: `" + text + "` is no number of " + unit + " from " + least + " on");
     }
 
     private static String principal(String text) {

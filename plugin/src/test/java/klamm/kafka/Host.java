@@ -10,12 +10,15 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.TreeMap;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.common.Endpoint;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
@@ -41,8 +44,10 @@ public final class Host {
         Map<String, Object> configs = new HashMap<>();
         properties.forEach((name, value) -> configs.put((String) name, value));
         authorizer = new KlammAuthorizer();
+        Metrics metrics = new Metrics();
         try {
             authorizer.configure(configs);
+            authorizer.withPluginMetrics(new PluginMetricsImpl(metrics, Map.of()));
         } catch (RuntimeException refusal) {
             System.out.println("refused: " + refusal.getMessage());
             return;
@@ -53,7 +58,7 @@ public final class Host {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             JsonNode asked = Stores.JSON.readTree(line);
             try {
-                System.out.println(answer(asked));
+                System.out.println(asked.path("do").asText().equals("metrics") ? shown(metrics) : answer(asked));
             } catch (ExecutionException fault) {
                 System.out.println(fault.getCause());
             } catch (RuntimeException fault) {
@@ -65,16 +70,27 @@ public final class Host {
             .filter(name -> name.startsWith("klamm") || name.startsWith("Keep-Alive")).toList());
     }
 
+    private static String shown(Metrics metrics) throws Exception {
+        Map<String, Object> values = new TreeMap<>();
+        metrics.metrics().forEach((name, metric) -> {
+            if (name.group().equals("plugins")) {
+                values.put(name.name(), metric.metricValue());
+            }
+        });
+        return Stores.JSON.writeValueAsString(values);
+    }
+
     private static String answer(JsonNode asked) throws Exception {
         Stores.Context context =
             Stores.Context.of(asked.path("principal").asText("User:alice"), asked.path("host").asText("127.0.0.1"));
         switch (asked.path("do").asText()) {
             case "ask":
                 List<Action> actions = new ArrayList<>();
+                boolean isAudited = asked.path("audited").asBoolean(true);
                 for (JsonNode name : asked.path("names")) {
                     ResourcePattern resource =
                         new ResourcePattern(ResourceType.TOPIC, name.asText(), PatternType.LITERAL);
-                    actions.add(new Action(AclOperation.READ, resource, 1, true, true));
+                    actions.add(new Action(AclOperation.READ, resource, 1, isAudited, isAudited));
                 }
                 return authorizer.authorize(context, actions).toString();
             case "listeners":
