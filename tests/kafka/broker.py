@@ -95,6 +95,13 @@ class Broker:
             "share.coordinator.state.topic.min.isr=1",
         )
 
+    def set(self, name: str, value: str) -> None:
+        """Change a line of its settings, which holds from its next start on."""
+        lines = self._properties.read_text(encoding="utf-8").splitlines()
+        changed = [f"{name}={value}" if line.startswith(f"{name}=") else line for line in lines]
+        assert changed != lines
+        self._properties.write_text("\n".join((*changed, "")), encoding="utf-8")
+
     def _run(self, main: str, *arguments: str) -> None:
         done = subprocess.run(
             self._kafka.command(main, *arguments, flags=_FLAGS),
