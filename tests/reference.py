@@ -26,6 +26,7 @@ class Reference:
     """One authorizer: its ACLs and its configuration.
 
     `ended` are ALLOWs that have ended and are still there: they stand on their resources, and allow nothing.
+    `groups` are principals of groups that each caller is in: their ACLs speak of it too.
     `zero_is_nowhere` brings back Kafka 4.4.0's slip that no CIDR range holds 0.0.0.0 (authorize_quirks, quirk 4).
     """
 
@@ -34,6 +35,7 @@ class Reference:
     allow_everyone: bool = False
     zero_is_nowhere: bool = False
     ended: Sequence[AclBinding] = ()
+    groups: frozenset[str] = frozenset()
 
     def authorize(
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
@@ -82,7 +84,7 @@ class Reference:
         return [operation for operation in supported if self.authorize(principal, host, operation, *resource)]
 
     def _speaks_of(self, acl: AclBinding, principal: str, host: str) -> bool:
-        return acl.principal in (principal, "User:*") and self._matches_host(acl.host, host)
+        return acl.principal in (principal, "User:*", *self.groups) and self._matches_host(acl.host, host)
 
     def _matches_host(self, acl_host: str, host: str) -> bool:
         if "/" not in acl_host:

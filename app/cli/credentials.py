@@ -120,6 +120,8 @@ def _caller(name: str, settings: CallerSettings) -> Caller:
         settings.principals,
         may_assert_super=settings.may_assert_super,
         may_assert_address=settings.may_assert_address,
+        groups=settings.groups,
+        groups_claim=settings.groups_claim,
         limit=None if rate is None else RateLimit(rate),
     )
 

@@ -4,10 +4,10 @@ Rules, in Kafka's order: super users pass; any matching DENY forbids; any matchi
 on the resource allow.everyone.if.no.acl.found speaks; everything else is denied.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from app.core.image import AuthorizerImage
 from app.core.index.any_resource import on_any_resource
@@ -75,7 +75,8 @@ class Decision:
     """A verdict, the ACL that gave it (None unless the rule is MatchingAcl) and the offset it stands on.
 
     Of several ACLs that decide alike the one on the most specific pattern is named (the literal name, then the
-    longest prefix, then `*`), of these the caller's own before `User:*`'s, of these the first in list order.
+    longest prefix, then `*`), of these the caller's own before its groups' before `User:*`'s, of these the first in
+    list order.
     """
 
     verdict: Verdict
@@ -85,6 +86,21 @@ class Decision:
     def __str__(self) -> str:
         rule = self.verdict.rule_word
         return rule if self.acl is None else f"{rule}(acl={self.acl})"
+
+
+class _Types(Protocol):
+    def grants(self, bit: int, name: str, address: ClientAddress, /) -> int: ...
+
+
+class _TypesBy(Protocol):
+    def __getitem__(self, resource_type: int, /) -> _Types | None: ...
+
+
+class _Own(Protocol):
+    """What ACLs of the caller's own say, or its groups' with them (`app.core.grouped`)."""
+
+    @property
+    def types(self) -> _TypesBy: ...
 
 
 class Authorization:
@@ -104,7 +120,7 @@ class Authorization:
         # INVARIANT: masks are asked for an address as of the image's time. Where nothing is left to end, all has ended
         # that ever does, and an address without a time sees nothing of it.
         self._address = image.asker(address) if image.index.ends.heap else address
-        self._own = image.index.principal(principal)
+        self._own: _Own | None = image.index.principal(principal)
         self._first_texts: dict[tuple[int, int], str] | None = None
 
     def decide(self, operation: int, resource_type: int, resource_name: str) -> Verdict:
@@ -183,7 +199,7 @@ class Authorization:
         )
 
     def _candidates(self, bit: int, resource_type: int, name: str) -> Iterator[tuple[str, TypeNode, int, str]]:
-        speaking = self._speaking(resource_type)
+        speaking = self._together(resource_type)
         for principal, node in speaking:
             yield principal, node, _LITERAL, name
         longest = ((*each, each[1].longest_with(bit, name, self._address)) for each in speaking)
@@ -203,13 +219,20 @@ class Authorization:
 
     def _speaking(self, resource_type: int) -> list[tuple[str, TypeNode]]:
         """The principals whose ACLs apply to the caller, with their nodes: the caller's own before `User:*`."""
-        everyone, own = self._image.index.everyone, self._own
+        everyone, own = self._image.index.everyone, self._own_node()
         found = []
         if own is not None and own is not everyone and (node := own.types[resource_type]) is not None:
             found.append((own.principal, node))
         if (node := everyone.types[resource_type]) is not None:
             found.append((everyone.principal, node))
         return found
+
+    def _together(self, resource_type: int) -> list[tuple[str, TypeNode]]:
+        """The same in fewer nodes, where some say together what several do."""
+        return self._speaking(resource_type)
+
+    def _own_node(self) -> PrincipalNode | None:
+        return self._own if isinstance(self._own, PrincipalNode) else None
 
     def _rows_that_say(self, verdict: Verdict, operation: int, rows: list[int]) -> list[int]:
         table = self._image.index.table
@@ -283,13 +306,9 @@ class Authorization:
             return _ALLOWED_BY_ACL
         return _DENIED_BY_ACL if denied else _DEFAULT_DENY
 
-    def _nodes(self, resource_type: int) -> Iterator[TypeNode]:
-        everyone = self._image.index.everyone
-        nodes: tuple[PrincipalNode | None, ...] = (everyone, None if self._own is everyone else self._own)
-        for node in nodes:
-            types = None if node is None else node.types[resource_type]
-            if types is not None:
-                yield types
+    def _nodes(self, resource_type: int) -> Iterable[TypeNode]:
+        """Nodes that hold every ACL which applies to the caller, and stay as they are while the image does."""
+        return (node for _, node in self._speaking(resource_type))
 
 
 def _patterns(resource_name: str, nodes: list[TypeNode]) -> Iterator[tuple[int, str]]:

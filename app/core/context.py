@@ -1,4 +1,4 @@
-"""Whom a request speaks for: the principal and the address of KIP-504's AuthorizableRequestContext, checked.
+"""Whom a request speaks for: principal and address of KIP-504's AuthorizableRequestContext, and groups; all checked.
 
 Both types are abstract, so that neither `Authorizer` nor anything behind it can be asked by whoever forgot to check
 the caller: only that check (`app.rest.callers.roles`) has the classes that can be made.
@@ -6,17 +6,22 @@ the caller: only that check (`app.rest.callers.roles`) has the classes that can 
 
 from abc import ABC, abstractmethod
 
+from app.core.groups import Groups
 from app.core.kafka.hosts import ClientAddress
 
 
 class RequestContext(ABC):
-    """A principal at an address, for whom the sender of the request may speak."""
+    """A principal at an address, for whom the sender of the request may speak, and groups that it may assert.
 
-    __slots__ = ("client_address", "principal")
+    INVARIANT: there are no other groups to decide with than those of a context.
+    """
 
-    def __init__(self, principal: str, client_address: ClientAddress) -> None:
+    __slots__ = ("client_address", "groups", "principal")
+
+    def __init__(self, principal: str, client_address: ClientAddress, groups: Groups | None = None) -> None:
         self.principal = principal
         self.client_address = client_address
+        self.groups = groups
 
     @abstractmethod
     def check_super_user(self) -> None:

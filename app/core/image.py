@@ -10,9 +10,11 @@ from math import inf
 from uuid import UUID
 
 from app.core.digest import MODULUS, acl_digest, config_digest
+from app.core.groups import Groups
 from app.core.index.bulk import add_rows
 from app.core.index.staging import StagedIndex
 from app.core.index.tree import AclIndex
+from app.core.index.unions import Union, Unions
 from app.core.kafka.bindings import AclBinding, AclRow, AclSlice, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig, effective_config, validate_config
@@ -70,6 +72,7 @@ class AuthorizerImage:
     INVARIANT: as long as nobody has said `as_of` when, all ALLOWs that ever end have ended.
     """
     _askers: dict[str, ClientAddress] = field(default_factory=dict, repr=False, compare=False)
+    _unions: Unions = field(default_factory=Unions, repr=False, compare=False)
 
     @staticmethod
     def empty(startup: AuthorizerConfig) -> "AuthorizerImage":
@@ -102,6 +105,10 @@ class AuthorizerImage:
                 self._askers.clear()
             asker = self._askers[address.text] = replace(address, asked_at=self.now)
         return asker
+
+    def union(self, groups: Groups) -> Union:
+        """The ACLs of these groups, merged as far as they are; of use until the next await."""
+        return self._unions.of(groups, self.index, self.offset)
 
     def has_ended(self, row: int) -> bool:
         """Whether the table's row is an ALLOW that has ended, and whose removal has not come yet."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
+from app.core.groups import Groups
 from app.core.kafka.bindings import NO_TERMS, NewAcl, StandardAcl
 from app.core.kafka.errors import ApiException, InvalidUpdateVersionException, TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter
@@ -21,7 +22,7 @@ class CreateAcls:
 
     One that is there gets the terms that are said of it. `guard`: written only if the store is at this token when this
     mutation's turn comes. `comment` goes into each record. `client_address` is where the actor calls from; None: from
-    this very process. `timeout_s` is how long it waits in all; None: it did not say.
+    this very process. `timeout_s` is how long it waits in all; None: it did not say. `groups` are the actor's.
     """
 
     acls: Sequence[NewAcl]
@@ -30,6 +31,7 @@ class CreateAcls:
     comment: str | None = None
     client_address: ClientAddress | None = None
     timeout_s: float | None = None
+    groups: Groups | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class DeleteAcls:
     comment: str | None = None
     client_address: ClientAddress | None = None
     timeout_s: float | None = None
+    groups: Groups | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class AlterConfigs:
     comment: str | None = None
     client_address: ClientAddress | None = None
     timeout_s: float | None = None
+    groups: Groups | None = None
 
 
 EXPIRY_ACTOR = "klamm:expiry"

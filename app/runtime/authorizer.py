@@ -12,6 +12,8 @@ from app.core.authorize import Authorization, Verdict
 from app.core.context import Reader, RequestContext, RoleGrant
 from app.core.explain.misses import Question
 from app.core.explain.why import Explanation
+from app.core.grouped import GroupedAuthorization
+from app.core.groups import Groups
 from app.core.image import AuthorizerImage
 from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
@@ -57,6 +59,7 @@ class ExplainedCaller(NamedTuple):
 
     principal: str
     client_address: ClientAddress
+    groups: Groups | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class Authorizer:
         image = self._present.image
         if context.principal in image.config.super_users:
             context.check_super_user()
-        return self._authorization_of(image, context.principal, context.client_address)
+        return self._authorization_of(image, context.principal, context.client_address, context.groups)
 
     async def decide_each(
         self, context: RequestContext, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
@@ -154,8 +157,14 @@ class Authorizer:
         if context.principal in self._loader.image.config.super_users:
             context.check_super_user()
 
-    def _authorization_of(self, image: AuthorizerImage, principal: str, address: ClientAddress) -> Authorization:
-        caller = Authorization(image, principal, address, unrestricted=not self.enabled)
+    def _authorization_of(
+        self, image: AuthorizerImage, principal: str, address: ClientAddress, groups: Groups | None
+    ) -> Authorization:
+        unrestricted = not self.enabled
+        if groups is None:
+            caller = Authorization(image, principal, address, unrestricted=unrestricted)
+        else:
+            caller = GroupedAuthorization(image, principal, address, groups, unrestricted=unrestricted)
         if not caller.is_super_user and self.readiness.fenced:
             raise AuthorizerNotReadyException("the ACLs are older than `max.staleness.ms` allows; try again shortly")
         return caller
@@ -201,9 +210,9 @@ class Authorizer:
         def permission() -> tuple[Authorization, bool]:
             asker = self.authorization(context)
             sees_all = asker.decide(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME).allowed
-            if not sees_all and about.principal != context.principal:
+            if not (sees_all or _is_itself(about, context)):
                 raise ClusterAuthorizationException(_REFUSED)
-            return self._authorization_of(self._loader.image, about.principal, about.client_address), sees_all
+            return self._authorization_of(self._loader.image, *about), sees_all
 
         questions = [Question(about.principal, about.client_address, *action) for action in actions]
         return await explain_all(self._loader, questions, permission)
@@ -331,6 +340,12 @@ class Authorizer:
 
     def _within(self, seconds: float) -> float:
         return min(max(0.0, seconds), self._options.max_request_timeout_s)
+
+
+def _is_itself(about: ExplainedCaller, context: RequestContext) -> bool:
+    # INVARIANT: who sees no ACLs of others is shown those of groups that it is in, and of no others.
+    own = () if context.groups is None else context.groups.principals
+    return about.principal == context.principal and (about.groups is None or {*about.groups.principals} <= {*own})
 
 
 def _guard(token: str | None) -> Token | None:

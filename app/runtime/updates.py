@@ -72,7 +72,9 @@ class Updates:
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        mutation = CreateAcls(valid, context.principal, guard, comment, context.client_address, timeout_s)
+        mutation = CreateAcls(
+            valid, context.principal, guard, comment, context.client_address, timeout_s, context.groups
+        )
         outcome, token = await self._write(mutation, CreateAclsOutcome, timeout_s, "createAcls")
         return _merged(checked, outcome.results), token
 
@@ -89,7 +91,9 @@ class Updates:
         valid = _valid(checked)
         if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        mutation = DeleteAcls(valid, context.principal, guard, comment, context.client_address, timeout_s)
+        mutation = DeleteAcls(
+            valid, context.principal, guard, comment, context.client_address, timeout_s, context.groups
+        )
         outcome, token = await self._write(mutation, DeleteAclsOutcome, timeout_s, "deleteAcls")
         found = (each if isinstance(each, ApiException) else list(each) for each in outcome.matches)
         return _merged(checked, found), token
@@ -101,7 +105,7 @@ class Updates:
         valid = _valid(checked)
         if not valid:
             return _merged(checked, ()), self._token()
-        mutation = AlterConfigs(valid, context.principal, comment, context.client_address, timeout_s)
+        mutation = AlterConfigs(valid, context.principal, comment, context.client_address, timeout_s, context.groups)
         outcome, token = await self._write(mutation, AlterConfigsOutcome, timeout_s)
         return _merged(checked, outcome.refusals or [None] * len(valid)), token
 

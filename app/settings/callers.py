@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from app.core.groups import MAX_GROUP_NAME
 from app.core.kafka.hosts import is_loopback
 from app.core.spelling import nearest
 
@@ -50,6 +51,14 @@ def _principal_pattern(text: str) -> str:
     return _principal(text)
 
 
+def _group_pattern(text: str) -> str:
+    if "*" in text[:-1]:
+        raise ValueError(f"`{text[:100]}` has a `*` before its end; only the end may be one, for any rest")
+    if not 0 < len(text) <= MAX_GROUP_NAME + 1:
+        raise ValueError(f"a group's name has 1 to {MAX_GROUP_NAME} characters, such as `eng-data`")
+    return text
+
+
 def _matching(pattern: str, refusal: str) -> AfterValidator:
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -77,6 +86,13 @@ class CallerSettings(_Table):
     ] = ()
     """Whom a decide caller may speak for, or a follower hand on updates of: principals, or prefixes with `*` behind."""
     principal: Annotated[Annotated[str, AfterValidator(_principal)] | None, Field(examples=["User:platform"])] = None
+    groups: Annotated[
+        tuple[Annotated[str, AfterValidator(_group_pattern)], ...],
+        Field(max_length=_MAX_PRINCIPALS, examples=[["eng-*"]]),
+    ] = ()
+    """Groups that it may assert of those for whom it speaks: names, or beginnings with `*` behind."""
+    groups_claim: Annotated[str | None, Field(min_length=1, max_length=1_000, examples=["groups"])] = None
+    """The claim of its JWTs that names more of them."""
     may_assert_super: StrictBool = False
     may_assert_address: StrictBool = False
     """Whether an admin caller's context may name the address that it acts from, which else is its socket's."""
@@ -112,6 +128,10 @@ class CallerSettings(_Table):
             raise ValueError(f"`principal` is for admin callers, not for {self.role}")
         if self.subject is not None and self.service_account is not None:
             raise ValueError("`subject` and `service_account` say the same; give one of them")
+        if self.role == "observe" and (self.groups or self.groups_claim is not None):
+            raise ValueError("`groups` and `groups_claim` are for callers that speak for principals, not for observe")
+        if self.groups_claim is not None and self.issuer is None:
+            raise ValueError("`groups_claim` is of JWTs; give the `issuer` of this caller's, or leave it out")
         if (self.issuer is None) != (self.token_subject is None):
             raise ValueError("`issuer` goes with `subject` or `service_account`; give both or neither")
         return self

@@ -70,8 +70,11 @@ class StrangeReplyError(ValueError):
 async def body_of(mutation: Update, timeout_ms: int) -> tuple[str, bytes]:
     """The path and the body that ask another service for the same."""
     address = _LOOPBACK if mutation.client_address is None else mutation.client_address.text
+    context: dict[str, object] = {"principal": mutation.actor, "client_address": address}
+    if mutation.groups is not None:
+        context["groups"] = mutation.groups.names
     frame: dict[str, object] = {
-        "context": {"principal": mutation.actor, "client_address": address},
+        "context": context,
         "comment": UNSET if mutation.comment is None else mutation.comment,
         "timeout_ms": timeout_ms,
     }

@@ -34,7 +34,7 @@ FORGOTTEN = (
     "RequestContext(body.principal, parse_address(body.client_address))",
     "RoleGrant()",
 )
-CHECKED = "authorizer.authorization(speak(caller, body.principal, body.client_address, None))"
+CHECKED = "authorizer.authorization(speak(caller, body, None))"
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from app.core.groups import MAX_GROUP_NAME, MAX_GROUPS, Groups, groups_of
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import MAX_COMMENT, MAX_TEXT_BYTES
 from app.rest.errors import InvalidFieldsException, ProblemField
@@ -70,6 +71,12 @@ Code = Annotated[
 ]
 
 
+GroupNames = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=MAX_GROUP_NAME)], ...],
+    Meta(max_length=MAX_GROUPS, examples=[["payments-team"]], extra_json_schema={"uniqueItems": True}),
+]
+
+
 class Request(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """A body that a caller sends: no unknown field, no conversion."""
 
@@ -99,6 +106,10 @@ class AuthorizableRequestContext(Request):
     request_version: Annotated[Int16 | UnsetType | None, doc("The version of that API.")] = UNSET
     client_id: Annotated[Text, doc(f"What the client calls itself, for the logs. {BYTES}")] = UNSET
     correlation_id: Annotated[Int32 | UnsetType | None, doc("The number of the client's request.")] = UNSET
+    groups: Annotated[
+        GroupNames | UnsetType | None,
+        doc("Groups of the principal, each once: ACLs of `Group:<name>` speak of it too. The caller needs the right."),
+    ] = UNSET
 
     def __post_init__(self) -> None:
         # INVARIANT: logs repeat these texts, so no context has one without a bound.
@@ -140,6 +151,21 @@ def check_lengths(texts: Iterable[tuple[str, Text]]) -> None:
     ]
     if errors:
         raise InvalidFieldsException(errors)
+
+
+def read_groups(names: GroupNames | UnsetType | None, where: str = "/context") -> Groups | None:
+    """Raises InvalidFieldsException for one that comes twice."""
+    if not names:
+        return None
+    groups = groups_of(names)
+    if groups is not None and len(groups.principals) < len(names):
+        errors = [
+            ProblemField(f"{where}/groups/{at}", f"`{name}` is there already; send each group once")
+            for at, name in enumerate(names)
+            if name in names[:at]
+        ]
+        raise InvalidFieldsException(errors)
+    return groups
 
 
 def check_words(*words: tuple[str, str | None, Collection[str]]) -> None:

@@ -105,7 +105,7 @@ def _too_large(max_bytes: int) -> RequestTooLargeException:
 
 _PLACE = re.compile(r"(.*?)(?: - at `\$((?:\.\w+|\[\d+\])*+)`)?\Z", re.DOTALL)
 _FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`\Z", re.DOTALL)
-_BOUND = re.compile(r"Expected `(int|array)`(?: of length)? (>=|<=) (-?\d+)\Z")
+_BOUND = re.compile(r"Expected `(int|array|str)`(?: of length)? (>=|<=) (-?\d+)\Z")
 _KIND = re.compile(r"Expected `(\w+)")
 
 _FIELD_WORDS = {
@@ -115,6 +115,8 @@ _FIELD_WORDS = {
 _BOUND_WORDS = {
     ("int", ">="): "the number is too small; send at least {}",
     ("int", "<="): "the number is too large; send at most {}",
+    ("str", ">="): "the text is empty; send at least {} character",
+    ("str", "<="): "the text is too long; send at most {} characters",
     ("array", "<="): "there are too many entries; send at most {} and split the rest",
 }
 _KIND_WORDS = {

@@ -58,7 +58,8 @@ class Credentials:
             caller = self.subjects.get((verified.issuer_name, verified.subject))
             if caller is None:
                 raise TokenRefusedError("jwt_subject_unknown")
-            return caller, min(verified.expires_at, time.time() + _REMEMBER_S)
+            # INVARIANT: these groups go with this token alone; the next one of the caller may name others.
+            return caller.proven_by(verified.claims), min(verified.expires_at, time.time() + _REMEMBER_S)
         caller = None if self.tokens is None else await self.tokens.bearer_of(token)
         if caller is None:
             raise TokenRefusedError("token_unknown")

@@ -8,8 +8,8 @@ import binascii
 import sys
 import time
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jwt
@@ -63,6 +63,7 @@ class VerifiedToken:
     issuer_name: str
     subject: str
     expires_at: float
+    claims: Mapping[str, object] = field(default_factory=dict, compare=False)
 
 
 class _Header(msgspec.Struct):
@@ -140,7 +141,7 @@ class JwtVerifier:
             raise TokenRefusedError(_reason_of(error)) from None
         if not claims["sub"].strip():
             raise TokenRefusedError("jwt_missing_sub")
-        return VerifiedToken(issuer.name, claims["sub"], self._check_times(claims, issuer.leeway_s))
+        return VerifiedToken(issuer.name, claims["sub"], self._check_times(claims, issuer.leeway_s), claims)
 
     def _check_times(self, claims: dict[str, Any], leeway_s: int) -> float:
         now = self._clock()

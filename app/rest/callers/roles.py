@@ -3,19 +3,21 @@
 The principal in a request's context is a claim of the caller, which only its role gives it the right to make.
 """
 
-from collections.abc import Container
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from starlette.types import Scope
 
 from app.core.context import Reader, RequestContext, RoleGrant
+from app.core.groups import Groups, groups_of
 from app.core.kafka.errors import (
     ClusterAuthorizationException,
     InvalidRequestException,
     ThrottlingQuotaExceededException,
 )
 from app.core.kafka.hosts import ClientAddress, parse_address
+from app.rest.bodies.fields import AuthorizableRequestContext, read_groups
 from app.rest.callers.rate_limits import RateLimit
 from app.rest.errors import InvalidFieldsException, invalid_field
 
@@ -41,9 +43,19 @@ FOLLOWERS = (*FULL, Role.FOLLOW)
 _BY_PATTERNS = (Role.DECIDE, Role.FOLLOW)
 
 
+def _split(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Those that are whole, and the beginnings that the others name."""
+    beginnings = tuple(each[:-1] for each in patterns if each.endswith("*"))
+    return frozenset(each for each in patterns if not each.endswith("*")), beginnings
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Caller:
-    """`principal` is the admin caller itself; `patterns` say which principals others may speak for."""
+    """`principal` is the admin caller itself; `patterns` say which principals others may speak for.
+
+    `groups` says which groups it may assert of whom it speaks for: names, or beginnings with `*` behind;
+    `proven_groups` are those that the token of this very request names.
+    """
 
     name: str
     role: Role
@@ -53,10 +65,16 @@ class Caller:
     may_assert_address: bool = False
     """Whether an admin caller may name the client's address: for brokers and gateways."""
     limit: RateLimit | None = None
+    groups: tuple[str, ...] = ()
+    groups_claim: str | None = None
+    """The claim of its JWTs that names groups which it may assert as well."""
+    proven_groups: frozenset[str] = frozenset()
     acts_from_its_socket: bool = field(init=False)
     speaks_for_super_users: bool = field(init=False)
     _principals: frozenset[str] = field(init=False)
     _beginnings: tuple[str, ...] = field(init=False)
+    _groups: frozenset[str] = field(init=False)
+    _group_beginnings: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         from_socket = self.role is Role.ADMIN and not self.may_assert_address
@@ -64,9 +82,12 @@ class Caller:
         # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
         for_super_users = self.role not in _BY_PATTERNS or self.may_assert_super
         object.__setattr__(self, "speaks_for_super_users", for_super_users)
-        exact = (each for each in self.patterns if not each.endswith("*"))
-        object.__setattr__(self, "_principals", frozenset(exact))
-        object.__setattr__(self, "_beginnings", tuple(each[:-1] for each in self.patterns if each.endswith("*")))
+        exact, beginnings = _split(self.patterns)
+        object.__setattr__(self, "_principals", exact)
+        object.__setattr__(self, "_beginnings", beginnings)
+        exact, beginnings = _split(self.groups)
+        object.__setattr__(self, "_groups", exact | self.proven_groups)
+        object.__setattr__(self, "_group_beginnings", beginnings)
 
     @property
     def share(self) -> str | None:
@@ -80,6 +101,24 @@ class Caller:
         if self.role is Role.ADMIN:
             return principal == self.principal
         return self.role is Role.OPEN
+
+    def may_assert(self, group: str) -> bool:
+        """Whether it may say of whom it speaks for that it is in this group."""
+        return group in self._groups or group.startswith(self._group_beginnings) or self.role is Role.OPEN
+
+    def proven_by(self, claims: Mapping[str, object]) -> "Caller":
+        """The same with the groups that its verified token names. Raises TokenRefusedError for what names none."""
+        if self.groups_claim is None or self.groups_claim not in claims:
+            return self
+        names = claims[self.groups_claim]
+        names = [names] if isinstance(names, str) else names
+        if not (isinstance(names, list) and all(isinstance(each, str) and each for each in names)):
+            raise TokenRefusedError("jwt_groups")
+        return replace(self, proven_groups=frozenset(names))
+
+    def groups_refusal(self) -> ClusterAuthorizationException:
+        """The same text for every group."""
+        return ClusterAuthorizationException(f"the caller `{self.name}` may not assert the groups of this context")
 
     def principal_refusal(self) -> ClusterAuthorizationException:
         """The same text for every principal."""
@@ -118,10 +157,11 @@ class TokenRefusedError(Exception):
 class _SpokenFor(RequestContext):
     __slots__ = ("_caller",)
 
-    def __init__(self, principal: str, address: ClientAddress, caller: Caller) -> None:
+    def __init__(self, principal: str, address: ClientAddress, caller: Caller, groups: Groups | None) -> None:
         # Without the base class: this is on the hot path.
         self.principal = principal
         self.client_address = address
+        self.groups = groups
         self._caller = caller
 
     def check_super_user(self) -> None:
@@ -140,27 +180,35 @@ class _Granted(RoleGrant):
         return self._caller.name
 
 
-def speak(caller: Caller, principal: str, address: str, scope: Scope | None) -> RequestContext:
-    """The context that a request names, if its caller may speak for that principal.
+def speak(caller: Caller, claim: AuthorizableRequestContext, scope: Scope | None) -> RequestContext:
+    """The context that a request claims, if its caller may speak for that principal and assert those groups.
 
     Without a scope there is no socket to look at, as callers with `acts_from_its_socket` need.
     Raises InvalidFieldsException, ClusterAuthorizationException.
     """
+    principal = claim.principal
     if ":" not in principal:
         raise untyped_principal(principal)
     if not caller.speaks_for(principal):
         raise caller.principal_refusal()
-    named = client_address(address)
+    named = client_address(claim.client_address)
     if caller.acts_from_its_socket:
         named = peer_address(scope)
-    return _SpokenFor(principal, named, caller)
+    return _SpokenFor(principal, named, caller, _asserted(caller, claim.groups) if claim.groups else None)
+
+
+def _asserted(caller: Caller, names: tuple[str, ...]) -> Groups | None:
+    # INVARIANT: whoever may not assert one of them asserts none.
+    if not all(map(caller.may_assert, names)):
+        raise caller.groups_refusal()
+    return read_groups(names)
 
 
 def read(caller: Caller, scope: Scope) -> Reader:
     """Who reads by a request without a context: an admin caller's principal, or a caller by its role."""
     if caller.principal is None:
         return _Granted(caller)
-    return _SpokenFor(caller.principal, peer_address(scope), caller)
+    return _SpokenFor(caller.principal, peer_address(scope), caller, groups_of(caller.proven_groups))
 
 
 def peer_address(scope: Scope | None) -> ClientAddress:

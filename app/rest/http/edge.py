@@ -250,7 +250,7 @@ class Route(APIRoute):
             claim = getattr(body, "context", None)
             # start alone has no context: nobody is spoken for.
             if claim is not None:
-                call.context = speak(call.caller, claim.principal, claim.client_address, scope)
+                call.context = speak(call.caller, claim, scope)
         elif self._takes_at_least:
             call.at_least = _query_at_least(scope)
         if self._named:

@@ -75,7 +75,7 @@ class AtOnce:
         if len(body) > OFF_LOOP_BYTES or not (caller.limit is None or caller.limit.has_room()):
             return None
         request: R = plain.route.decode(body)
-        context = speak(caller, request.context.principal, request.context.client_address, None)
+        context = speak(caller, request.context, None)
         decided = plain.decide(services, request, context, target)
         # INVARIANT: nothing that could be refused comes behind this, or the route would take from the quota again.
         if decided is None or (caller.limit is not None and not caller.limit.take()):

@@ -48,7 +48,7 @@ async def explain(body: Body[bodies.ExplainRequest], context: CurrentContext, au
 def _about(body: bodies.ExplainRequest, context: RequestContext) -> ExplainedCaller:
     about = given(body.about)
     if about is None:
-        return ExplainedCaller(context.principal, context.client_address)
+        return ExplainedCaller(context.principal, context.client_address, context.groups)
     check_principal(about.principal, "/about")
     return ExplainedCaller(about.principal, client_address(about.client_address, "/about"))
 

@@ -20,6 +20,8 @@ CALLERS: Mapping[str, Caller] = {
     "sidecar": Caller("sidecar", Role.DECIDE, patterns=("User:orders-*",)),
     "anyone": Caller("anyone", Role.DECIDE, patterns=("User:*",)),
     "platform": Caller("platform", Role.ADMIN, "User:platform"),
+    "broker": Caller("broker", Role.DECIDE, patterns=("User:*",), groups=("eng-*", "pii")),
+    "lead": Caller("lead", Role.ADMIN, "User:platform", groups=("platform-*",)),
     "root": Caller("root", Role.ADMIN, "User:admin"),
     "prometheus": Caller("prometheus", Role.OBSERVE),
 }

@@ -5,10 +5,13 @@ from app.core.kafka.errors import ClusterAuthorizationException, ThrottlingQuota
 from app.core.kafka.hosts import parse_address
 from app.metrics.declared import OPERATIONS
 from app.rest.app import ROUTES
+from app.rest.bodies.fields import AuthorizableRequestContext
 from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import ANYBODY, DECIDERS, FULL, Caller, Role, read, speak
 from app.rest.http.edge import Routes
 from app.rest.pages.routes import pages_routes
+
+CLAIM = AuthorizableRequestContext("User:admin", "10.1.2.3")
 
 
 def decide(*patterns: str, may_assert_super: bool = False) -> Caller:
@@ -43,7 +46,8 @@ def test_a_decide_caller_speaks_for_whom_its_patterns_name(
 
 
 def context_of(caller: Caller, principal: str, client: str = "10.9.9.9") -> RequestContext:
-    return speak(caller, principal, "10.1.2.3", {"type": "http", "client": (client, 7)})
+    claim = AuthorizableRequestContext(principal, "10.1.2.3")
+    return speak(caller, claim, {"type": "http", "client": (client, 7)})
 
 
 def test_super_users_are_a_right_of_their_own_within_the_patterns() -> None:
@@ -90,13 +94,13 @@ def test_an_admin_acts_from_its_socket_unless_it_may_assert_addresses() -> None:
     assert context_of(gateway, "User:admin").client_address.text == "10.1.2.3"
     assert context_of(decide("User:*"), "User:alice").client_address.text == "10.1.2.3"
     assert context_of(ANYBODY, "User:alice").client_address.text == "10.1.2.3"
-    on_a_unix_socket = speak(admin, "User:admin", "10.1.2.3", {"type": "http", "client": None})
+    on_a_unix_socket = speak(admin, CLAIM, {"type": "http", "client": None})
     assert on_a_unix_socket.client_address.text == "127.0.0.1"
 
 
 def test_without_a_socket_to_look_at_no_address_is_made_up() -> None:
     with pytest.raises(ValueError, match="socket"):
-        speak(Caller("platform", Role.ADMIN, "User:admin"), "User:admin", "10.1.2.3", None)
+        speak(Caller("platform", Role.ADMIN, "User:admin"), CLAIM, None)
 
 
 def test_who_reads_is_a_principal_or_a_role() -> None:

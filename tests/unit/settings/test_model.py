@@ -383,6 +383,9 @@ def test_callers_and_issuers_are_tables_of_the_file() -> None:
     assert (settings.redacted()["callers"], settings.redacted()["issuers"]) == ("orders", "corp")
 
 
+DECIDES = 'role = "decide"\nprincipals = ["User:*"]\n'
+
+
 @pytest.mark.parametrize(
     ("table", "why"),
     [
@@ -414,10 +417,19 @@ def test_callers_and_issuers_are_tables_of_the_file() -> None:
         ('role = "observe"\nservice_account = "a"', "callers.x.service_account: expected `namespace/name`"),
         ('role = "observe"\ncertificate = "CN:x"', "callers.x.certificate: expected a name"),
         ('role = "observe"\ncertificate = "DNS:x"', "`klamm.toml`: `callers.x` has a certificate"),
+        ('role = "observe"\ngroups = ["eng-*"]', "callers.x: `groups` and `groups_claim` are for callers that speak"),
+        ('role = "observe"\ngroups_claim = "groups"', "callers.x: `groups` and `groups_claim` are for callers"),
+        (DECIDES + 'groups_claim = "groups"', "callers.x: `groups_claim` is of JWTs; give the `issuer`"),
+        (DECIDES + 'groups = ["e*g"]', "callers.x.groups.0: `e*g` has a `*` before its end"),
+        (DECIDES + 'groups = [""]', "callers.x.groups.0: a group's name has 1 to 255 characters"),
+        (DECIDES + f'groups = ["{"x" * 257}"]', "callers.x.groups.0: a group's name has 1 to 255 characters"),
+        (DECIDES + 'groups = "eng-*"', 'callers.x.groups: expected a list, such as ["eng-*"]'),
+        (DECIDES + "groups = [7]", "callers.x.groups.0: expected text, in quotes"),
+        (DECIDES + 'groups_claim = ""', "callers.x.groups_claim: "),
         ('role = "observe"\nrequests_per_second = 0', "callers.x.requests_per_second:"),
         (
             'role = "observe"\npassword = "a"',
-            "callers.x: there is no `password`; known are certificate, issuer, may_assert",
+            "callers.x: there is no `password`; known are certificate, groups, groups_claim, issuer, may_assert",
         ),
         ('role = "observe"\nrequest_per_second = 5', "no `request_per_second`; did you mean `requests_per_second`?"),
         (

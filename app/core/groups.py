@@ -1,0 +1,41 @@
+"""Groups of a principal: ACLs of `Group:<name>` speak of it too.
+
+Kafka has no groups: there `Group:x` is a principal like any other, and so it is here where a context names no groups.
+"""
+
+from collections.abc import Iterable
+
+GROUP_PREFIX = "Group:"
+"""What the principal of a group's ACLs begins with."""
+MAX_GROUPS = 200
+MAX_GROUP_NAME = 255
+"""Characters."""
+
+
+class Groups:
+    """A set of groups, as the principals that their ACLs name, in order. Its hash is kept: there may be 200."""
+
+    __slots__ = ("_hash", "principals")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.principals = tuple(sorted({GROUP_PREFIX + name for name in names}))
+        self._hash = hash(self.principals)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each[len(GROUP_PREFIX) :] for each in self.principals)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Groups) and self.principals == other.principals)
+
+    def __repr__(self) -> str:
+        return f"Groups({self.names!r})"
+
+
+def groups_of(names: Iterable[str] | None) -> Groups | None:
+    """None where there are none."""
+    found = Groups(names or ())
+    return found if found.principals else None
