@@ -24,6 +24,7 @@ _PLACES = {
         for name in ("examples", "generated_clients", "make_clients", "readmes")
     },
     "tests/e2e/test_report_in_a_browser.py": "the report in a browser",
+    "tests/e2e/test_console_in_a_browser.py": "the console in a browser",
     "tests/e2e/test_pipeline_demo.py": "the pipeline's demo",
     "tests/cluster/": "a Spark cluster",
     "tests/pipeline/test_export_killed.py": _FAULTS,

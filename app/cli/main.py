@@ -68,6 +68,11 @@ def create_app(
     admission = Admission(metrics, connections.is_late)
     tracing = Tracing(__version__) if settings.otel_enabled else None
     decision_log = _decision_log(settings, metrics)
+    console = None
+    if settings.has_console:
+        from app.console.routes import console_routes  # noqa: PLC0415 - loaded only where it is served
+
+        console = console_routes(settings.console_key)
     app_options = AppOptions(
         siblings=siblings,
         callers=callers,
@@ -75,6 +80,7 @@ def create_app(
         tracing=tracing,
         decision_log=decision_log,
         document=build_openapi if settings.has_docs else None,
+        console=console,
     )
     return Replica(
         rest=create_rest_app(authorizer, metrics, audit, app_options),

@@ -114,7 +114,10 @@ def _example(path: Path | None, settings: Settings) -> Example | None:
 async def _started(settings: Settings, listener: socket.socket, example: Example | None, out: TextIO) -> None:
     address = address_of(listener, tls=settings.tls_certificate is not None)
     _log.info("serving", extra={"address": address})
-    greeting = f"Klamm serves at {address}; Ctrl-C ends it. See README.md, docs/ and openapi.json (klamm openapi)."
+    console = f" In a browser: {address}/console." if settings.has_console and settings.uds is None else ""
+    greeting = (
+        f"Klamm serves at {address}; Ctrl-C ends it.{console} See README.md, docs/ and openapi.json (klamm openapi)."
+    )
 
     def say(text: str) -> None:
         out.write(f"{text}\n")

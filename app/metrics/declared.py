@@ -43,6 +43,7 @@ OPERATIONS = (
     "index",
     "openapi",
     "docs",
+    "console",
     "other",
 )
 """By operationId; `other` is a request that reached none of them."""

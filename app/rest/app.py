@@ -1,7 +1,7 @@
 """The REST application: one router, FastAPI's own, for every request."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -48,7 +48,9 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class RestApp:
-    def __init__(self, services: Services, pages: Routes, traced: Callable[[ASGIApp], ASGIApp] | None = None) -> None:
+    def __init__(
+        self, services: Services, pages: Sequence[Route], traced: Callable[[ASGIApp], ASGIApp] | None = None
+    ) -> None:
         self.answer: Answer = AtOnce(services) if traced is None else nothing_at_once
         self.worker_probe = health.worker_probe(services)
         self._services = services
@@ -91,6 +93,7 @@ class AppOptions:
     decision_log: DecisionLog | None = None
     document: Callable[[], Mapping[str, Any]] | None = None
     """The OpenAPI document; None: neither it nor the reference made of it is served."""
+    console: Routes | None = None
 
 
 def create_rest_app(
@@ -107,4 +110,5 @@ def create_rest_app(
         siblings=options.siblings,
     )
     traced = None if options.tracing is None else partial(TracedRequests, tracing=options.tracing)
-    return RestApp(services, pages_routes(options.document), traced)
+    pages = pages_routes(options.document, has_console=options.console is not None)
+    return RestApp(services, [*pages, *(options.console or ())], traced)

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from secrets import token_bytes
 from typing import Annotated, Any, Literal, Self
 from uuid import uuid4
 
@@ -137,6 +138,8 @@ class Settings(BaseSettings):
     """How long after SIGTERM everything is served on, not ready, before connections are closed."""
     docs_enabled: Annotated[bool | None, BeforeValidator(_true_or_false)] = None
     """Whether /docs and /openapi.json are served; without it, only where no callers are configured."""
+    console_enabled: Annotated[bool | None, BeforeValidator(_true_or_false)] = None
+    """Whether /console is served; without it, only where no callers are configured."""
     connections_max: Annotated[int, Given, Field(ge=10, le=1_000_000)] = 10_000
     log_level: Annotated[Literal["DEBUG", "INFO", "WARN", "ERROR"], _Upper] = "INFO"
     log_format: Annotated[Literal["JSON", "TEXT"], _Upper] = Field(default_factory=_default_log_format)
@@ -165,6 +168,7 @@ class Settings(BaseSettings):
     callers: Mapping[str, CallerSettings] = Field(default_factory=dict)
     issuers: Mapping[str, IssuerSettings] = Field(default_factory=dict)
     _follower: str = PrivateAttr(default_factory=lambda: uuid4().hex)
+    _console_key: bytes = PrivateAttr(default_factory=lambda: token_bytes(32))
 
     @classmethod
     def settings_customise_sources(
@@ -216,6 +220,11 @@ class Settings(BaseSettings):
         return self._follower
 
     @property
+    def console_key(self) -> bytes:
+        """What seals the console's sessions: the same for all workers of a service, and never kept."""
+        return self._console_key
+
+    @property
     def authorizer_config(self) -> AuthorizerConfig:
         return AuthorizerConfig(
             super_users=self.super_users,
@@ -228,6 +237,10 @@ class Settings(BaseSettings):
     @property
     def has_docs(self) -> bool:
         return not self.callers if self.docs_enabled is None else self.docs_enabled
+
+    @property
+    def has_console(self) -> bool:
+        return not self.callers if self.console_enabled is None else self.console_enabled
 
     def redacted(self) -> dict[str, str]:
         """Every property as text for a log; secrets show only whether they are set."""

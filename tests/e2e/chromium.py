@@ -75,7 +75,8 @@ def visit(page: Path, folder: Path, *more: str, fragment: str = "") -> Visit:
 class Page:
     """A page in a browser of its own that can be asked and worked, at a width and in a theme."""
 
-    def __init__(self, page: Path, folder: Path, *, width: int, is_dark: bool = False) -> None:
+    def __init__(self, page: Path | str, folder: Path, *, width: int, is_dark: bool = False) -> None:
+        """`page` is a file, or the address of a page that is served."""
         self._replies, replying = os.pipe()
         asked, self._ours = os.pipe()
         self._unread = b""
@@ -108,8 +109,7 @@ class Page:
             )
             theme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
             self.call("Emulation.setEmulatedMedia", features=[theme])
-            self.call("Page.navigate", url=page.as_uri())
-            self.until("document.readyState === 'complete'")
+            self.go(page if isinstance(page, str) else page.as_uri())
         except BaseException:
             self.close()
             raise
@@ -143,6 +143,11 @@ class Page:
             if reply.get("method") in {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"}:
                 self.said.append(json.dumps(reply["params"]))
         raise TimeoutError(method)
+
+    def go(self, address: str) -> None:
+        """Show the page at this address, and wait until it has been read."""
+        self.call("Page.navigate", url=address)
+        self.until("document.readyState === 'complete'")
 
     def ask(self, expression: str) -> Any:  # noqa: ANN401 - JSON
         """What a JavaScript expression gives, as JSON has it; a promise is waited for."""

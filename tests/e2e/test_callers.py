@@ -68,6 +68,7 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "index": _FOR_ALL,
         "openapi": _FOR_NOBODY,
         "docs": _FOR_NOBODY,
+        "console": _FOR_NOBODY,
     }
 )
 
@@ -80,8 +81,8 @@ def routes() -> dict[str, tuple[str, str]]:
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
-    pages = {"index": ("GET", "/"), "openapi": ("GET", "/openapi.json"), "docs": ("GET", "/docs")}
-    return {**documented, "opaAuthorize": ("POST", OPA_PATH), **pages}
+    pages = {"index": "/", "openapi": "/openapi.json", "docs": "/docs", "console": "/console"}
+    return {**documented, "opaAuthorize": ("POST", OPA_PATH), **{name: ("GET", path) for name, path in pages.items()}}
 
 
 def body_of(operation: str, principal: str) -> Json:

@@ -99,16 +99,19 @@ def _json_word(value: object) -> str:
 
 _SUMMARY = "Apache Kafka's Authorizer as a REST service: ACLs in PostgreSQL, decisions from memory."
 _LINKS = {
+    "/console": "access to look at and to change, in a browser",
     "/docs": "the reference of the API, to read",
     "/openapi.json": "the same for generators of clients",
     "/readyz": "whether it should get requests; `?verbose` says why",
     "/livez": "whether the process answers",
     "/metrics": "its metrics, for Prometheus; for callers with the role observe or admin, where callers are configured",
 }
+_CONSOLE = "/console"
 _REFERENCE = ("/docs", "/openapi.json")
 _GUIDES = {
     "README.md": "a first hour",
     "docs/operations.md": "how to run it, every setting",
+    "docs/console.md": "the console: access in a browser",
     "docs/clients.md": "clients in Python, Java, Go and TypeScript",
     "docs/callers.md": "who may ask, and how that is proved",
     "docs/acls.md": "klamm acls, for hands that know kafka-acls",
@@ -132,16 +135,16 @@ def document_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def pages_routes(document: Callable[[], Mapping[str, Any]] | None) -> Routes:
+def pages_routes(document: Callable[[], Mapping[str, Any]] | None, *, has_console: bool = False) -> Routes:
     routes = Routes("pages")
-    _add_first_page(routes, has_reference=document is not None)
+    absent = {*(() if has_console else (_CONSOLE,)), *(_REFERENCE if document is None else ())}
+    _add_first_page(routes, {path: about for path, about in _LINKS.items() if path not in absent})
     if document is not None:
         _add_reference(routes, document)
     return routes
 
 
-def _add_first_page(routes: Routes, *, has_reference: bool) -> None:
-    links = {path: about for path, about in _LINKS.items() if has_reference or path not in _REFERENCE}
+def _add_first_page(routes: Routes, links: Mapping[str, str]) -> None:
     fields = {"name": "Klamm", "version": __version__, "summary": _SUMMARY, "links": links, "guides": _GUIDES}
     as_json = json.dumps(fields, indent=2).encode() + b"\n"
     as_html = first_page(fields).encode()

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -66,7 +66,7 @@ class Guarded:
 
 
 @asynccontextmanager
-async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
+async def guarded(tmp_path: Path, around: AppOptions = AppOptions()) -> AsyncIterator[Guarded]:  # noqa: B008 - frozen
     """A replica that is ready, without ACLs, whose callers have a static token each."""
     path = tmp_path / "klamm.tokens"
     tokens = {name: add_token(path, name, CALLERS) for name in CALLERS}
@@ -76,7 +76,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
         )
         admission = Admission(service.metrics)
         app = create_rest_app(
-            service.authorizer, service.metrics, service.audit, AppOptions(callers=callers, admission=admission)
+            service.authorizer, service.metrics, service.audit, replace(around, callers=callers, admission=admission)
         )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://klamm") as client:

@@ -39,7 +39,7 @@ def test_the_committed_document_is_the_one_that_the_code_makes() -> None:
 
 
 def test_the_operations_have_kafkas_names() -> None:
-    pages = {"index", "openapi", "docs"}
+    pages = {"index", "openapi", "docs", "console"}
     assert set(operations()) == set(OPERATIONS) - {"other", "opaAuthorize"} - pages
 
 

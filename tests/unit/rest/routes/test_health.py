@@ -114,4 +114,4 @@ async def test_the_metrics_page_is_of_this_moment(service: Service) -> None:
 
 def test_every_operation_is_counted_under_its_name() -> None:
     names = {route.name for route in (*ROUTES, *pages_routes(dict))}
-    assert names | {"other"} == set(OPERATIONS)
+    assert names | {"other", "console"} == set(OPERATIONS)

@@ -1,0 +1,106 @@
+"""The front page: may somebody do something, why, and what would change it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.client.why import Asked, Explained, explained
+from app.console.api import ApiRefusedError
+from app.console.difference import Change, in_hours
+from app.console.pages import Pages, here, page
+from app.console.questions import asked, line_of
+from app.console.visits import Visit
+from app.core.kafka.bindings import AclBinding, NewAcl
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
+from app.core.spelling import printable
+from app.formats.command_errors import UsageError
+from app.formats.quoting import shell_line
+from app.rest.http.edge import Reply
+
+pages = Pages()
+
+HOURS = 8
+_EXAMPLES = (
+    "User:bob WRITE topic:orders from 10.1.2.3",
+    "User:alice READ group:reports from 10.1.2.3",
+    "User:admin ALTER cluster from 127.0.0.1",
+)
+_MOST_EXAMPLES = 3
+_LONGEST_EXAMPLE = 100
+
+
+@pages.get()
+async def ask(visit: Visit) -> Reply:
+    line = visit.query.get("q", "")
+    shown: dict[str, Any] = {"line": line, "fault": None, "question": None, "found": None, "body": None}
+    status = 200
+    if line.strip():
+        try:
+            question, has_host = asked(line)
+            body = await _explained(visit, question)
+            found = explained(body["results"][0], body["token"])
+        except UsageError as fault:
+            shown["fault"], status = str(fault), 400
+        except ApiRefusedError as refusal:
+            shown["fault"], status = refusal.detail, refusal.status
+        else:
+            shown |= {"question": question, "has_host": has_host, "found": found, "body": body["results"][0]}
+            shown |= {"ways": _ways(found), "command": _command(question, visit)}
+    shown["examples"] = await _examples(visit) if shown["found"] is None else ()
+    return page(visit, "ask", status, back=here(visit), **shown)
+
+
+async def _explained(visit: Visit, question: Asked) -> Any:  # noqa: ANN401 - JSON
+    fields = question.fields
+    action = {name: fields[name] for name in ("operation", "resource_type", "resource_name")}
+    about = {name: fields[name] for name in ("principal", "client_address")}
+    return await visit.api.post("/v1/explain", {"actions": [action], "about": about})
+
+
+def _ways(found: Explained) -> Mapping[str, str]:
+    """Changes to plan, as forms carry them, by what their buttons say."""
+    smallest = found.smallest or found.needed_besides
+    if smallest is None and not found.denying:
+        return {}
+    if found.denying_count > len(found.denying):
+        return {}
+    delete = tuple(found.denying)
+    create = () if smallest is None else (NewAcl(smallest, None, None),)
+    if delete:
+        return {"Remove what denies it": Change(create, delete).to_json()}
+    for_hours = () if smallest is None else (NewAcl(smallest, in_hours(HOURS), None),)
+    return {f"Allow for {HOURS} hours": Change(for_hours).to_json(), "Allow for good": Change(create).to_json()}
+
+
+def _command(question: Asked, visit: Visit) -> str | None:
+    resource = line_of(question).split(" ")
+    if len(resource) > 5 or not line_of(question).isprintable():  # noqa: PLR2004 - names with blanks
+        return None
+    words = ["klamm", "why", question.principal, question.operation.name, resource[2], "--host", question.host]
+    return shell_line([*words, "--as", visit.principal]) if visit.principal is not None else None
+
+
+async def _examples(visit: Visit) -> list[str]:
+    """Questions about what is in the store, so that a newcomer gets answers that mean something."""
+    found: list[str] = []
+    if visit.reads:
+        try:
+            acls = (await visit.api.post("/v1/acls/search", {"filter": {}, "limit": 200}))["acls"]
+        except ApiRefusedError:
+            acls = []
+        for each in acls:
+            binding = AclBinding.from_words([each[field] for field in AclBinding.__dataclass_fields__])
+            example = _example(binding)
+            if example is not None and all(binding.principal not in one for one in found):
+                found.append(example)
+            if len(found) == _MOST_EXAMPLES:
+                break
+    return found or list(_EXAMPLES)
+
+
+def _example(binding: AclBinding) -> str | None:
+    if binding.principal == WILDCARD_PRINCIPAL or binding.resource_name == WILDCARD or binding.operation.name == "ALL":
+        return None
+    host = "10.1.2.3" if binding.host == WILDCARD or "/" in binding.host else binding.host
+    question = Asked(binding.principal, binding.operation, binding.resource_type, binding.resource_name, host)
+    line = line_of(question)
+    return line if len(line) <= _LONGEST_EXAMPLE and printable(line, len(line)) == line else None

@@ -1,0 +1,246 @@
+"""What a change would give and take, before it is made, and the token that guards it."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from app.client.ends import end_of
+from app.client.http.replies import ServiceError, acl_body, parse_acl, parse_binding
+from app.client.plan.output import change_parts, unresolved_parts
+from app.console.api import Api, ApiRefusedError
+from app.core.access.diff import AccessDiff, access_diff
+from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl
+from app.core.kafka.codes import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
+from app.core.kafka.configs import AuthorizerConfig, parse_configs
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.validation import validate_new_acl
+from app.formats.command_errors import UsageError
+
+MAX_CHANGES = 500
+"""In one plan; more is what `klamm plan` is for."""
+_MAX_ACLS = 5_000
+"""Of the ACLs that a change is worked out against."""
+_MAX_QUESTIONS = 10_000
+_PAGE = 1_000
+_ATTEMPTS = 3
+MAX_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """ACLs to create, with their ends, and ACLs to delete."""
+
+    create: tuple[NewAcl, ...] = ()
+    delete: tuple[AclBinding, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.create or self.delete)
+
+    def to_json(self) -> str:
+        """As a form carries it from the plan to the change."""
+        return json.dumps(
+            {
+                "create": [acl_body(each) for each in self.create],
+                "delete": [acl_body(NewAcl(each)) for each in self.delete],
+            }
+        )
+
+    @staticmethod
+    def of_json(text: str) -> "Change":
+        """Raises UsageError."""
+        try:
+            body = json.loads(text)
+            create = tuple(_new_acl(each) for each in body["create"])
+            delete = tuple(parse_binding(each) for each in body["delete"])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ServiceError):
+            raise UsageError("the form does not say which ACLs are meant; go back and begin anew") from None
+        return Change(create, delete).checked()
+
+    def checked(self) -> "Change":
+        """Itself. Raises UsageError for what Kafka would refuse, and for too much."""
+        if len(self.create) + len(self.delete) > MAX_CHANGES:
+            raise UsageError(f"more than {MAX_CHANGES} ACLs in one change; use `klamm plan` with a file")
+        for each in self.create:
+            refusal = validate_new_acl(each.binding)
+            if refusal is not None:
+                raise UsageError(refusal.message)
+        return self
+
+
+def ends_at(text: str) -> datetime | None:
+    """`8h`, `never`, a time, or what a browser's field for times says, which is in UTC. Raises UsageError."""
+    if not text.strip():
+        return None
+    return end_of(text.strip(), "ends")
+
+
+def in_hours(hours: int) -> datetime:
+    return datetime.fromtimestamp(int(time.time()), UTC) + timedelta(hours=hours)
+
+
+def _new_acl(body: Mapping[str, str | None]) -> NewAcl:
+    expires = body.get("expires_at")
+    end = None if expires is None else datetime.fromisoformat(expires).astimezone(UTC)
+    return NewAcl(parse_binding(body), end, body.get("owner"))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    token: str | None
+    """Of the state that it is worked out from; None if the ACLs change too fast to tell."""
+    gained: Sequence[tuple[str, ...]] = ()
+    """Who, what, on what and from where."""
+    lost: Sequence[tuple[str, ...]] = ()
+    more: int = 0
+    """How many are not listed."""
+    unresolved: Sequence[tuple[str, str]] = ()
+    unknown: str | None = None
+    """Why it could not be worked out at all."""
+    there: tuple[AclBinding, ...] = ()
+    """Those to create that are there already: their end and owner may change."""
+    gone: tuple[AclBinding, ...] = ()
+    """Those to delete that are not there."""
+
+
+async def difference_of(api: Api, change: Change) -> Difference:
+    """Raises ApiRefusedError."""
+    config = await _config(api)
+    filters = _filters(change, config)
+    for _ in range(_ATTEMPTS):
+        found = await _acls(api, filters)
+        if found is not None:
+            break
+    else:
+        return Difference(None, unknown="the ACLs change faster than they can be looked at")
+    acls, token = found
+    if acls is None:
+        many = f"more than {_MAX_ACLS:,} ACLs bear on this change; `klamm plan` works it out"
+        return Difference(token, unknown=many)
+    before = {each.binding for each in acls}
+    after = before - set(change.delete) | {each.binding for each in change.create}
+    # In a thread, as it may be a second of work.
+    diff = await asyncio.to_thread(access_diff, before, after, config, _MAX_QUESTIONS)
+    return _told(diff, token, change, before)
+
+
+def _told(diff: AccessDiff, token: str, change: Change, before: set[AclBinding]) -> Difference:
+    shown = diff.changes[:MAX_SHOWN]
+    return Difference(
+        token,
+        gained=[change_parts(each) for each in shown if each.gained],
+        lost=[change_parts(each) for each in shown if not each.gained],
+        more=len(diff.changes) - len(shown),
+        unresolved=[unresolved_parts(each) for each in diff.unresolved],
+        there=tuple(each.binding for each in change.create if each.binding in before),
+        gone=tuple(each for each in change.delete if each not in before),
+    )
+
+
+async def _config(api: Api) -> AuthorizerConfig:
+    """As far as the visitor may read it."""
+    try:
+        configs = (await api.get("/v1/configs"))["configs"]
+        return parse_configs({each["name"]: each["value"] for each in configs})
+    except (ApiRefusedError, InvalidRequestException):
+        return AuthorizerConfig()
+
+
+def _filters(change: Change, config: AuthorizerConfig) -> list[dict[str, str]]:
+    """Which ACLs bear on what the change gives and takes.
+
+    INVARIANT: those of its principals and of `User:*` on its resource types; where everybody is concerned, those of
+    all principals, of which a literal name needs only the patterns that cover it.
+    """
+    everybody = config.allow_everyone_if_no_acl_found
+    wanted: dict[tuple[tuple[str, str], ...], None] = {}
+    for binding in (*(each.binding for each in change.create), *change.delete):
+        by_type = {"resource_type": binding.resource_type.name}
+        if everybody or binding.principal == WILDCARD_PRINCIPAL:
+            literal = binding.pattern_type is PatternType.LITERAL and binding.resource_name != WILDCARD
+            covering = {"resource_name": binding.resource_name, "pattern_type": PatternType.MATCH.name}
+            some = [by_type | covering] if literal else [by_type]
+        else:
+            some = [by_type | {"principal": each} for each in (binding.principal, WILDCARD_PRINCIPAL)]
+        wanted |= dict.fromkeys(tuple(sorted(each.items())) for each in some)
+    return [dict(each) for each in wanted]
+
+
+async def _acls(api: Api, filters: Iterable[Mapping[str, str]]) -> tuple[list[StandardAcl] | None, str] | None:
+    """ACLs, or None for too many, and their token; None if they changed meanwhile."""
+    found: dict[object, StandardAcl] = {}
+    tokens: set[str] = set()
+    for each in filters:
+        cursor: str | None = None
+        while True:
+            body: dict[str, object] = {"filter": each, "limit": _PAGE}
+            if cursor is not None:
+                body["cursor"] = cursor
+            reply = await api.post("/v1/acls/search", body)
+            tokens.add(reply["token"])
+            if len(tokens) > 1:
+                return None
+            found |= {acl["id"]: parse_acl(acl) for acl in reply["acls"]}
+            cursor = reply["next_cursor"]
+            if len(found) > _MAX_ACLS:
+                return None, tokens.pop()
+            if cursor is None:
+                break
+    return list(found.values()), tokens.pop()
+
+
+async def make(api: Api, change: Change, token: str, comment: str) -> str:
+    """Makes the change if the store is still at the token, and tells where it is then. Raises ApiRefusedError.
+
+    DENYs are created first and deleted last, so that nobody is allowed in between what neither state allows.
+    """
+    about = {"comment": comment} if comment else {}
+    if change.create:
+        denies_first = sorted(change.create, key=lambda acl: acl.binding.permission_type is not AclPermissionType.DENY)
+        bindings = [acl_body(each) for each in denies_first]
+        body = {"bindings": bindings, "if_unchanged_since": token, **about}
+        token = _token_of(await api.post("/v1/acls", body))
+    if change.delete:
+        denies_last = sorted(change.delete, key=lambda acl: acl.permission_type is AclPermissionType.DENY)
+        filters = [acl_body(NewAcl(each)) for each in denies_last]
+        body = {"filters": filters, "if_unchanged_since": token, **about}
+        token = _token_of(await api.post("/v1/acls/delete", body))
+    return token
+
+
+def _token_of(reply: Mapping[str, object]) -> str:
+    results = reply["results"]
+    for each in results if isinstance(results, list) else ():
+        if each["error_code"]:
+            raise ApiRefusedError(409, each["code"], str(each["error_message"]))
+    return str(reply["token"])
+
+
+def binding_of(fields: Mapping[str, str]) -> AclBinding:
+    """An ACL as a form names it. Raises UsageError, which says what is missing or wrong."""
+    try:
+        binding = AclBinding(
+            ResourceType[fields["resource_type"]],
+            fields["resource_name"],
+            PatternType[fields.get("pattern_type", "LITERAL")],
+            fields["principal"].strip(),
+            fields.get("host", "").strip() or WILDCARD,
+            AclOperation[fields["operation"]],
+            AclPermissionType[fields.get("permission_type", "ALLOW")],
+        )
+    except KeyError as unknown:
+        raise UsageError(f"{unknown} is missing, or no word of Kafka's") from None
+    refusal = validate_new_acl(binding)
+    if refusal is not None:
+        raise UsageError(refusal.message)
+    return binding

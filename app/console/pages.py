@@ -1,0 +1,229 @@
+"""The routes of the console, which are of the one class that all routes are of, and answer with pages."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import RedirectResponse, Response
+from starlette.types import Receive, Scope
+
+from app import __version__
+from app.console.api import ApiRefusedError
+from app.console.sessions import COOKIE, LIFETIME_S, MAX_COOKIE_BYTES, Seal, Session
+from app.console.shown import FILTERS
+from app.console.visits import Visit, check_form, find_rights, visit_of
+from app.core.kafka.errors import ApiException, InvalidRequestException
+from app.rest.bodies.reading import MAX_BODY_BYTES, read_body
+from app.rest.errors import MethodNotAllowedException, status_of, unexpected
+from app.rest.http.admission import body_bytes_of
+from app.rest.http.edge import Reply, Route
+from app.rest.http.services import Services
+
+HOME = "/console"
+NAME = "console"
+"""Of all its routes, in metrics."""
+
+_POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+GUARDS = {
+    "content-security-policy": _POLICY,
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    # `no-referrer` would make browsers send forms without an origin.
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+
+
+async def _answered_by_the_route() -> None:
+    """The endpoint as FastAPI sees it, whose router never calls it."""
+
+
+Endpoint = Callable[[Visit], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    method: str
+    path: str
+    endpoint: Endpoint
+    is_public: bool
+    """Whether nobody needs to have signed in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What one module of pages declares."""
+
+    declared: list[Declared] = field(default_factory=list)
+
+    def get(self, path: str = "", *, is_public: bool = False) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("GET", path, is_public=is_public)
+
+    def post(self, path: str, *, is_public: bool = False) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("POST", path, is_public=is_public)
+
+    def _declare(self, method: str, path: str, *, is_public: bool) -> Callable[[Endpoint], Endpoint]:
+        def declare(endpoint: Endpoint) -> Endpoint:
+            self.declared.append(Declared(method, f"{HOME}{path}", endpoint, is_public))
+            return endpoint
+
+        return declare
+
+
+class PageRoute(Route):
+    """INVARIANT: who calls, and what that caller may do, is looked at by the routes that the page asks in turn."""
+
+    def __init__(self, declared: Declared, seal: Seal) -> None:
+        super().__init__(
+            declared.path,
+            _answered_by_the_route,
+            name=NAME,
+            needs_caller=False,
+            pool="waiting",
+            methods=[declared.method],
+            include_in_schema=False,
+        )
+        self._declared = declared
+        self._seal = seal
+
+    async def answer(self, services: Services, scope: Scope, receive: Receive) -> Reply:
+        if scope["method"] not in self.methods:
+            raise MethodNotAllowedException(self._declared.method)
+        # A browser asks again over the same connection; it is known by what its pages have asked.
+        scope["klamm.known"] = False
+        async with services.admission.waiting.admitted(body_bytes_of(scope["headers"], MAX_BODY_BYTES), None, None):
+            visit = await visit_of(services, scope, self._seal)
+            if self._declared.method == "POST":
+                check_form(visit, self._seal, await read_body(receive, MAX_BODY_BYTES))
+            if visit.caller is None and not self._declared.is_public:
+                return to_sign_in(visit)
+            scope["klamm.known"] = visit.caller is not None
+            await find_rights(visit)
+            try:
+                reply = await self._declared.endpoint(visit)
+            except ApiRefusedError as refusal:
+                reply = page(visit, "refused", refusal.status, title="Refused", why=refusal.detail)
+            except ApiException as refusal:
+                reply = page(visit, "refused", status_of(refusal), title="Refused", why=refusal.message)
+        if visit.is_new and isinstance(reply, Response) and _wants_session(reply):
+            give_session(visit, reply, visit.session, self._seal)
+        return reply
+
+    def refusal(self, fault: Exception) -> Response:
+        refused = fault if isinstance(fault, ApiException) else unexpected(fault)
+        text = _environment().get_template("refused.html.j2").render(visit=None, title="Refused", why=refused.message)
+        headers = {"allow": refused.allow} if isinstance(refused, MethodNotAllowedException) else {}
+        return _html(text, status_of(refused), **headers)
+
+
+def _wants_session(reply: Response) -> bool:
+    """Whether it is a page, and does not end or begin a session itself."""
+    return reply.headers.get("content-type", "").startswith("text/html") and "set-cookie" not in reply.headers
+
+
+def give_session(visit: Visit, reply: Response, session: Session, seal: Seal) -> None:
+    """Raises InvalidRequestException for a token that no cookie can hold."""
+    sealed = seal.sealed(session)
+    if len(sealed) > MAX_COOKIE_BYTES:
+        raise InvalidRequestException("this token is too long for a browser's cookie; sign in with a shorter one")
+    reply.set_cookie(COOKIE, sealed, LIFETIME_S, path=HOME, secure=visit.is_secure, httponly=True, samesite="strict")
+
+
+def to_sign_in(visit: Visit) -> Response:
+    target = visit.scope["path"]
+    if visit.scope["query_string"]:
+        target += f"?{visit.scope['query_string'].decode('latin-1')}"
+    if visit.scope["method"] != "GET":
+        target = HOME
+    headers = {**GUARDS, "cache-control": "no-store"}
+    if visit.is_fragment:
+        # htmx would put the sign-in page into the table.
+        return Response(status_code=200, headers={**headers, "hx-redirect": f"{HOME}/sign-in?next={quote(HOME)}"})
+    return RedirectResponse(f"{HOME}/sign-in?next={quote(target)}", 303, headers)
+
+
+def to(target: str, token: str | None = None) -> Response:
+    """A redirect to another page of the console, which shows the state of the token or a later one."""
+    if token is not None:
+        target += f"{'&' if '?' in target else '?'}at_least={quote(token)}"
+    return RedirectResponse(target, 303, {**GUARDS, "cache-control": "no-store"})
+
+
+def safe_target(text: str | None) -> str:
+    """A path of the console; another site's address, or none, becomes the first page."""
+    is_ours = text is not None and (text == HOME or text.startswith((f"{HOME}/", f"{HOME}?")))
+    return text if text is not None and is_ours and text.isprintable() and "\\" not in text else HOME
+
+
+def page(visit: Visit, template: str, status: int = 200, **shown: object) -> Response:
+    text = _environment().get_template(f"{template}.html.j2").render(visit=visit, **shown)
+    return _html(text, status)
+
+
+def _html(text: str, status: int = 200, **headers: str) -> Response:
+    # A surrogate can't come from UTF-8; whatever comes here is shown, not failed over.
+    return Response(
+        text.encode(errors="replace"),
+        status,
+        {**GUARDS, "cache-control": "no-store", **headers},
+        "text/html; charset=utf-8",
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= FILTERS
+    environment.globals |= {"version": __version__, "asset": _asset, "pages_of": _pages_of, "here": here}
+    return environment
+
+
+def _pages_of(visit: Visit) -> list[tuple[str, str]]:
+    """What the visitor may look at, by address."""
+    pages = [(HOME, "Ask")] if visit.principal is not None else []
+    return [*pages, *([(f"{HOME}/acls", "ACLs")] if visit.reads else [])]
+
+
+def here(visit: Visit) -> str:
+    """The address of this very page, for forms that come back to it."""
+    if visit.scope["method"] != "GET":
+        return HOME
+    query = visit.scope["query_string"].decode("latin-1")
+    return f"{visit.scope['path']}?{query}" if query else str(visit.scope["path"])
+
+
+def _asset(name: str) -> str:
+    return f"{HOME}/static/{assets()[name].digest}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    content: bytes
+    media_type: str
+    digest: str
+    """In its address, so that browsers keep it for good."""
+
+
+_MEDIA_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    found = {}
+    for file in (files(__package__) / "static").iterdir():
+        media_type = _MEDIA_TYPES.get(file.name.rpartition(".")[2])
+        if media_type is not None:
+            content = file.read_bytes()
+            found[file.name] = Asset(content, media_type, sha256(content).hexdigest()[:12])
+    return found

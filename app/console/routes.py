@@ -1,0 +1,33 @@
+"""All routes of the console."""
+
+from starlette.responses import Response
+
+from app.console import ask, changes
+from app.console.pages import GUARDS, HOME, PageRoute, Pages, assets
+from app.console.sessions import Seal
+from app.console.signing import signing_pages
+from app.console.visits import Visit
+from app.core.kafka.errors import ResourceNotFoundException
+from app.rest.http.edge import Reply, Routes
+
+
+def console_routes(key: bytes) -> Routes:
+    """`key` is 32 bytes, the same for all workers of a service."""
+    seal = Seal(key)
+    routes = Routes("console")
+    for pages in (_files, ask.pages, changes.pages, signing_pages(seal)):
+        routes += [PageRoute(each, seal) for each in pages.declared]
+    return routes
+
+
+_files = Pages()
+
+
+@_files.get("/static/{digest}/{name}", is_public=True)
+async def static(visit: Visit) -> Reply:
+    """A file of the package, and no other: what is not among them is not looked for."""
+    asset = assets().get(visit.scope["path_params"]["name"])
+    if asset is None:
+        raise ResourceNotFoundException(f"there is no such file below {HOME}/static")
+    headers = {**GUARDS, "cache-control": "public, max-age=31536000, immutable"}
+    return Response(asset.content, media_type=asset.media_type, headers=headers)

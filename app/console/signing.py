@@ -1,0 +1,73 @@
+"""Signing in with a caller's token and out again; and, where no callers are configured, whom one acts as."""
+
+from app.client.words import principal_named
+from app.console.pages import HOME, Endpoint, Pages, give_session, page, safe_target, to
+from app.console.sessions import COOKIE, Seal, Session
+from app.console.visits import Visit
+from app.core.kafka.errors import ClusterAuthorizationException, SaslAuthenticationException
+from app.formats.command_errors import UsageError
+from app.rest.callers.roles import Caller
+from app.rest.http.edge import Reply
+
+MAX_TOKEN = 8_192
+
+
+def signing_pages(seal: Seal) -> Pages:
+    """They alone give a browser another session."""
+    pages = Pages()
+    pages.get("/sign-in", is_public=True)(_form)
+    pages.post("/sign-in", is_public=True)(_signing_in(seal))
+    pages.post("/sign-out", is_public=True)(_sign_out)
+    pages.post("/act-as")(_acting_as(seal))
+    return pages
+
+
+async def _form(visit: Visit) -> Reply:
+    if visit.caller is not None:
+        return to(safe_target(visit.query.get("next")))
+    return page(visit, "sign_in", next=safe_target(visit.query.get("next")), fault=None)
+
+
+def _signing_in(seal: Seal) -> Endpoint:
+    async def sign_in(visit: Visit) -> Reply:
+        target = safe_target(visit.form.get("next"))
+        token = visit.form.get("token", "").strip()
+        try:
+            caller = await _caller(visit, token)
+        except SaslAuthenticationException:
+            fault = "the service does not know this token. Paste the whole of it, as `klamm token` has printed it"
+            return page(visit, "sign_in", 401, next=target, fault=fault)
+        reply = to(target)
+        visit.caller = caller
+        # INVARIANT: a session that was known before has another id, so it is never somebody's who signs in later.
+        give_session(visit, reply, Session.new(token), seal)
+        return reply
+
+    return sign_in
+
+
+async def _caller(visit: Visit, token: str) -> Caller:
+    if not token.isascii() or not token.isprintable() or not 0 < len(token) <= MAX_TOKEN:
+        raise SaslAuthenticationException("no token is so")
+    return await visit.services.callers.identified([(b"authorization", f"Bearer {token}".encode())], ())
+
+
+async def _sign_out(visit: Visit) -> Reply:
+    reply = to(f"{HOME}/sign-in")
+    reply.delete_cookie(COOKIE, path=HOME, secure=visit.is_secure, httponly=True, samesite="strict")
+    return reply
+
+
+def _acting_as(seal: Seal) -> Endpoint:
+    async def act_as(visit: Visit) -> Reply:
+        if not visit.is_open:
+            raise ClusterAuthorizationException("whom a caller speaks for is configured; sign in as another caller")
+        try:
+            principal = principal_named(visit.form.get("principal", "").strip())
+        except UsageError as fault:
+            return page(visit, "refused", 400, title="No such principal", why=str(fault))
+        reply = to(safe_target(visit.form.get("back")))
+        give_session(visit, reply, Session.new(acts_as=principal), seal)
+        return reply
+
+    return act_as

@@ -1,0 +1,170 @@
+"""One request of a browser: who sends it, what that person may do, and the guards that every page stands behind."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from ipaddress import ip_address
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.datastructures import MultiDict, QueryParams
+from starlette.requests import cookie_parser
+from starlette.types import Scope
+
+from app.console.api import Api, ApiRefusedError
+from app.console.sessions import COOKIE, Seal, Session
+from app.core.kafka.codes import CLUSTER_NAME, AclOperation
+from app.core.kafka.configs import SUPER_USERS
+from app.core.kafka.errors import ClusterAuthorizationException, InvalidRequestException, SaslAuthenticationException
+from app.rest.callers.roles import ANYBODY, Caller, Role
+from app.rest.errors import UnsupportedMediaTypeException
+from app.rest.http.services import Services
+
+NOBODY = "User:ANONYMOUS"
+"""Who acts where no callers and no super users are configured, until another principal is chosen."""
+MAX_FIELDS = 5_000
+_FORM = "application/x-www-form-urlencoded"
+_LOCAL_NAMES = ("localhost", "")
+
+
+@dataclass(kw_only=True)
+class Visit:
+    services: Services
+    scope: Scope
+    session: Session
+    is_new: bool
+    """Whether the browser has yet to be given the session."""
+    caller: Caller | None
+    """None: nobody has signed in."""
+    api: Api
+    form_token: str
+    form: MultiDict = field(default_factory=MultiDict)
+    operations: frozenset[str] = frozenset()
+    """What the principal may do on the cluster."""
+    trouble: str | None = None
+    """Why not even that is known."""
+
+    @property
+    def principal(self) -> str | None:
+        return self.api.principal
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no callers are configured, so that one acts as whom one chooses."""
+        return self.caller is ANYBODY
+
+    @property
+    def reads(self) -> bool:
+        return AclOperation.DESCRIBE.name in self.operations
+
+    @property
+    def changes(self) -> bool:
+        return AclOperation.ALTER.name in self.operations
+
+    @property
+    def observes(self) -> bool:
+        return self.caller is not None and self.caller.role in (Role.OPEN, Role.ADMIN, Role.OBSERVE)
+
+    @cached_property
+    def query(self) -> QueryParams:
+        return QueryParams(self.scope["query_string"])
+
+    @property
+    def is_secure(self) -> bool:
+        return self.scope.get("scheme") == "https"
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether htmx asks for a part of the page."""
+        return headers_of(self.scope).get(b"hx-request") == b"true"
+
+
+def headers_of(scope: Scope) -> Mapping[bytes, bytes]:
+    return dict(scope["headers"])
+
+
+async def visit_of(services: Services, scope: Scope, seal: Seal) -> Visit:
+    headers = headers_of(scope)
+    session = seal.opened(cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE))
+    kept = session or Session.new()
+    at_least = QueryParams(scope["query_string"]).get("at_least")
+    api = Api(services, scope, kept.token, at_least)
+    visit = Visit(
+        services=services,
+        scope=scope,
+        session=kept,
+        is_new=session is None,
+        caller=await _caller(services, scope, kept.token),
+        api=api,
+        form_token=seal.form_token(kept),
+    )
+    if visit.is_open:
+        _check_host(headers)
+    return visit
+
+
+async def _caller(services: Services, scope: Scope, token: str | None) -> Caller | None:
+    names: Sequence[str] = scope.get("klamm.names", ())
+    if token is None:
+        return services.callers.known({}, names)
+    try:
+        return await services.callers.identified([(b"authorization", f"Bearer {token}".encode())], names)
+    except SaslAuthenticationException:
+        return None
+
+
+def _check_host(headers: Mapping[bytes, bytes]) -> None:
+    """Where anybody may speak for anybody, a site whose name leads here must not: an address can't be such a name."""
+    host = headers.get(b"host", b"").decode("latin-1")
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        if name not in _LOCAL_NAMES and not name.endswith(".localhost"):
+            ip_address(name)
+    except ValueError:
+        raise ClusterAuthorizationException(
+            "without callers the console is shown under localhost or an IP address only, not under another host name"
+        ) from None
+
+
+async def find_rights(visit: Visit) -> None:
+    """Whom the visitor acts as, and what that principal may do on the cluster."""
+    caller, api = visit.caller, visit.api
+    if caller is None or caller.role not in (Role.OPEN, Role.ADMIN):
+        return
+    try:
+        api.principal = caller.principal or visit.session.acts_as or await _first_super_user(api)
+        reply = await api.post(
+            "/v1/authorized-operations",
+            {"resources": [{"resource_type": "CLUSTER", "resource_name": CLUSTER_NAME}]},
+        )
+        visit.operations = frozenset(reply["results"][0]["operations"])
+    except ApiRefusedError as refusal:
+        visit.trouble = refusal.detail
+
+
+async def _first_super_user(api: Api) -> str:
+    api.principal = NOBODY
+    configs = (await api.get("/v1/configs"))["configs"]
+    value = next((each["value"] for each in configs if each["name"] == SUPER_USERS), None)
+    return str(value).split(";")[0] if value else NOBODY
+
+
+def check_form(visit: Visit, seal: Seal, body: bytes) -> None:
+    """Reads the form into the visit. Raises for one that another site sends, or that is of another session."""
+    headers = headers_of(visit.scope)
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _FORM.encode():
+        raise UnsupportedMediaTypeException(f"forms are sent as `{_FORM}`")
+    origin = headers.get(b"origin")
+    if headers.get(b"sec-fetch-site", b"same-origin") != b"same-origin" or (
+        origin is not None and urlsplit(origin.decode("latin-1")).netloc.encode("latin-1") != headers.get(b"host")
+    ):
+        raise ClusterAuthorizationException("this form was sent by another site; nothing was done")
+    try:
+        fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
+    except ValueError:
+        raise InvalidRequestException("the form can't be read: it is no UTF-8, or has too many fields") from None
+    visit.form = MultiDict(fields)
+    if not seal.is_form_token(visit.form.get("form_token", ""), visit.session):
+        raise InvalidRequestException(
+            "this form is of a session that is over (8 hours have passed, or the service was restarted); nothing was "
+            "done. Go back, reload the page, and send it again"
+        )
