@@ -62,6 +62,13 @@ COMMANDS: Final[Mapping[str, Command]] = {
             "show what `apply` would do with files of ACLs, and who would gain and lose access",
             "app.client.plan.command",
         ),
+        Command(
+            "test",
+            "check what files of assertions say about access, against ACLs in files or a service",
+            "app.client.assertions.command",
+            # 1 means that an assertion does not hold.
+            failed=3,
+        ),
         Command("watch", "show every change of ACLs and properties as it is made", "app.client.watch.command"),
         Command("apply", "make the ACLs those of files, after showing what that means", "app.client.plan.apply"),
     )

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module  # noqa: TID251 - each command is loaded alone, by its name in the table
@@ -46,9 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = COMMANDS.get(words[0])
         if command is None:
             return _refuse_unknown(words[0])
-        with _exit_at_once(interrupted):
-            run = load(command, words[1:])
-        return _run(command, run)
+        return _run(command, words[1:], interrupted)
     except KeyboardInterrupt:
         return interrupted
 
@@ -66,12 +65,16 @@ def load(command: Command, words: list[str]) -> Callable[[], int]:
     return lambda: run(parsed, sys.stdout)
 
 
-def _run(command: Command, run: Callable[[], int]) -> int:
+def _run(command: Command, words: list[str], interrupted: int) -> int:
     try:
+        # An argument's `type` may refuse with a UsageError, too.
+        with _exit_at_once(interrupted):
+            run = load(command, words)
         status = run()
         sys.stdout.flush()
     except CommandError as error:
-        return _failed(command, str(error), error.exit_code)
+        failed = error.exit_code == CommandError.exit_code
+        return _failed(command, str(error), command.failed if failed else error.exit_code)
     except ApiException as error:
         return _failed(command, error.message, command.failed)
     except BrokenPipeError:
@@ -82,6 +85,12 @@ def _run(command: Command, run: Callable[[], int]) -> int:
         if error.filename is not None or error.errno not in _CANNOT_WRITE:
             raise
         return _failed(command, f"standard output can't be written ({error.strerror})", command.failed)
+    except Exception:
+        if command.failed == CommandError.exit_code:
+            raise
+        # INVARIANT: a fault never ends with the code of a finding, as Python would end it.
+        traceback.print_exc()
+        return command.failed
     return status
 
 

@@ -1,5 +1,7 @@
 """What commands print besides their answers: coloured lines, and warnings of ACLs that are probably meant otherwise."""
 
+import shutil
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 MAX_WARNINGS = 10
+_COLUMNS = 80
+_LEAST_COLUMNS = 40
 _MAX_KEPT = 1_000
 
 
@@ -30,15 +34,26 @@ def coloured(out: TextIO) -> "Console":
 
 
 class Page:
-    """No name in its lines reaches the terminal as a control sequence."""
+    """No name in its lines reaches the terminal as a control sequence.
 
-    def __init__(self, out: TextIO) -> None:
+    With `wrapped` lines go on, further indented, where the terminal or else 80 columns end; what is to be copied must
+    not. No name is broken but at its blanks.
+    """
+
+    def __init__(self, out: TextIO, *, wrapped: bool = False) -> None:
         self._console = coloured(out)
+        self._columns = None
+        if wrapped:
+            self._columns = shutil.get_terminal_size().columns if out.isatty() else _COLUMNS
 
     def line(self, text: str, *, indent: int = 0, before: str = "", style: str = "") -> None:
+        lines = [harmless(text)]
+        if self._columns is not None:
+            around = len("  " * indent) + len(before) + bool(before)
+            lines = _wrapped(lines[0], self._columns, around, "  " * (indent + 2))
         if before:
             self._console.print(before, style=style, end=" ")
-        self._console.print("  " * indent + harmless(text))
+        self._console.print("  " * indent + "\n".join(lines))
 
     def lines(self, texts: Iterable[str]) -> None:
         for text in texts:
@@ -47,6 +62,20 @@ class Page:
     def heading(self, text: str) -> None:
         self._console.print()
         self._console.print(harmless(text), style="bold")
+
+
+def _wrapped(text: str, columns: int, before: int, indent: str) -> list[str]:
+    """The first line stands behind `before` characters, the others have the indent."""
+    lines = textwrap.wrap(
+        text,
+        max(columns, _LEAST_COLUMNS),
+        initial_indent=" " * before,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+    return [lines[0][before:], *lines[1:]] if lines else [text]
 
 
 class Warnings:

@@ -7,6 +7,7 @@ from typing import TypeVar
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.validation import MAX_COMMENT, check_comment
+from app.core.spelling import did_you_mean
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
 
@@ -84,6 +85,9 @@ def add_comment_argument(parser: argparse.ArgumentParser) -> None:
 def _named(words: type[_Word], what: str, text: str) -> _Word:
     member = words.__members__.get(_HUMP.sub("_", text.strip()).replace("-", "_").upper())
     if member is None or member.name in _NEVER_MEANT:
-        known = ", ".join(each.name for each in words if each.name not in _NEVER_MEANT)
-        raise UsageError(f"`{text[:_MAX_SHOWN]}` is no {what} of Kafka's; write one of {known}")
+        known = [each.name for each in words if each.name not in _NEVER_MEANT]
+        raise UsageError(
+            f"`{text[:_MAX_SHOWN]}` is no {what} of Kafka's; write one of {', '.join(known)}"
+            f"{did_you_mean(text[:_MAX_SHOWN], known)}"
+        )
     return member

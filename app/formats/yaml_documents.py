@@ -6,7 +6,7 @@ keys, tags, and an alias within what it stands for.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 import yaml
@@ -54,6 +54,11 @@ class Items:
 class Fields:
     line: int
     fields: "dict[str, Value]"
+    key_lines: dict[str, int] = field(default_factory=dict)
+    """Of keys whose values begin on later lines."""
+
+    def line_of(self, name: str) -> int:
+        return self.key_lines.get(name, self.fields[name].line)
 
 
 Value = Scalar | Items | Fields
@@ -95,6 +100,7 @@ class _Open:
         self.anchor = anchor
         self.key: str | None = None
         """Of the mapping, whose value comes next."""
+        self.key_line = 0
         self.size = 1
 
 
@@ -156,9 +162,11 @@ class _Document:
         if isinstance(within.value, Items):
             within.value.items.append(value)
         elif within.key is None:
-            within.key = _key(line, value, within.value)
+            within.key, within.key_line = _key(line, value, within.value), line
         else:
             within.value.fields[within.key] = value
+            if value.line != within.key_line:
+                within.value.key_lines[within.key] = within.key_line
             within.key = None
 
 

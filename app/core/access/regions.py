@@ -47,7 +47,12 @@ def name_key(pattern_type: PatternType, name: str) -> str:
     """The key of a resource pattern. A literal's has an end that no name can hold: U+0000 is refused in names."""
     if pattern_type is PatternType.PREFIXED:
         return name
-    return EVERYTHING if name == WILDCARD else name + _END
+    return EVERYTHING if name == WILDCARD else key_of_name(name)
+
+
+def key_of_name(name: str) -> str:
+    """The key of one resource name, which may be `*`."""
+    return name + _END
 
 
 def pattern_of(key: str) -> tuple[PatternType, str]:
@@ -112,6 +117,10 @@ class Nested:
         while at < len(self._sorted) and self._sorted[at].startswith(key):
             yield self._sorted[at]
             at += 1
+
+    def count_below(self, key: str) -> int:
+        """About how many keys `below` gives."""
+        return bisect_left(self._sorted, key + chr(_CODE_POINTS - 1)) - bisect_left(self._sorted, key)
 
     def above(self, key: str) -> Iterator[str]:
         for length in self._lengths:

@@ -1,0 +1,221 @@
+"""Files of assertions, in YAML: a list of sentences and tests, or a mapping with `tests` and `configs`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.client.acl_files import MAX_PROBLEMS
+from app.client.assertions.sentences import SHAPE, Parts, Word, assertions_of, parse_sentence, word_of
+from app.core.access.assertions import Assertion
+from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, validate_config
+from app.core.kafka.errors import InvalidRequestException
+from app.core.spelling import did_you_mean
+from app.formats.arguments import one_line
+from app.formats.command_errors import UsageError
+from app.formats.yaml_documents import Fields, Items, Scalar, Value, YamlFault, read_documents
+
+CONFIGS = (SUPER_USERS, ALLOW_EVERYONE)
+"""The properties that decide about access."""
+
+_MAX_SHOWN = 200
+_FILE_FIELDS = ("tests", "configs")
+_SUBJECTS = {"principals": True, "nobody_but": False, "everybody_but": True}
+_VERBS = {"may": True, "may_not": False}
+_TEST_FIELDS = ("name", "comment", "assert", *_SUBJECTS, *_VERBS, "resources", "from")
+_STRUCTURED = (*_SUBJECTS, *_VERBS, "resources", "from")
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """`name` is its sentence if it has no other. `assertions` are all that it says."""
+
+    path: str
+    line: int
+    name: str
+    text: str
+    comment: str | None
+    assertions: tuple[Assertion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TestFile:
+    path: str
+    configs: Mapping[str, str]
+    tests: Sequence[Test]
+
+
+def read_tests(path: str) -> TestFile:
+    """Raises UsageError with the first faults, each with its line."""
+    reader = _Reader(path)
+    try:
+        with Path(path).open("rb") as file:
+            for document in read_documents(file):
+                reader.take(document)
+    except OSError as error:
+        raise UsageError(f"`{path}` can't be read ({error.strerror})") from None
+    except YamlFault as fault:
+        reader.fail(fault.line, str(fault))
+    if not reader.problems and not reader.tests:
+        # INVARIANT: a file without effect is never taken for one that holds.
+        reader.fail(1, "no test is in it; write a list of sentences, such as - User:alice may READ topic:orders")
+    if reader.problems:
+        more = ["there may be more"] if len(reader.problems) > MAX_PROBLEMS else []
+        raise UsageError("mend this first:", *reader.problems[:MAX_PROBLEMS], *more)
+    return TestFile(path, reader.configs, reader.tests)
+
+
+@dataclass(slots=True)
+class _Reader:
+    path: str
+    tests: list[Test] = field(default_factory=list)
+    configs: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def fail(self, line: int, text: str) -> None:
+        self.problems.append(one_line(f"{self.path}:{line}: {text}"))
+
+    def take(self, document: Value) -> None:
+        if isinstance(document, Fields):
+            self._check_names(document, _FILE_FIELDS)
+            self._take_configs(document.fields.get("configs"))
+            if "tests" in document.fields:
+                self._take_tests(document.fields["tests"])
+        elif not (isinstance(document, Scalar) and document.is_null):
+            self._take_tests(document)
+
+    def _take_configs(self, value: Value | None) -> None:
+        if value is None:
+            return
+        if not isinstance(value, Fields):
+            self.fail(value.line, "`configs`: not a mapping; write properties, such as super.users: User:admin")
+            return
+        self._check_names(value, CONFIGS)
+        for name, given in value.fields.items():
+            if name not in CONFIGS:
+                continue
+            try:
+                texts = self._texts(name, given, any_scalar=True)
+                text = ";".join(each for each, _ in texts) if name == SUPER_USERS else texts[0][0]
+                validate_config(name, text)
+            except (UsageError, InvalidRequestException) as refusal:
+                self.fail(given.line, f"`{name}`: {refusal}")
+                continue
+            if name == ALLOW_EVERYONE and text.lower() not in ("true", "false"):
+                self.fail(given.line, f"`{name}`: `{text[:_MAX_SHOWN]}` is neither true nor false")
+            self.configs[name] = text
+
+    def _take_tests(self, value: Value) -> None:
+        if not isinstance(value, Items):
+            self.fail(value.line, "not a list; write a test a line, such as - User:alice may READ topic:orders")
+            return
+        for item in value.items:
+            try:
+                self._take_test(item)
+            except UsageError as fault:
+                self.fail(item.line, str(fault))
+
+    def _take_test(self, item: Value) -> None:
+        if isinstance(item, Scalar):
+            self.tests.append(Test(self.path, item.line, item.text, item.text, None, parse_sentence(_text(item))))
+            return
+        if not isinstance(item, Fields):
+            raise UsageError("a list within the list; write a sentence, or fields")
+        if not self._check_names(item, _TEST_FIELDS):
+            return
+        text, said = self._sentences(item) if "assert" in item.fields else self._parts(item)
+        name, comment = self._remark(item, "name"), self._remark(item, "comment")
+        self.tests.append(Test(self.path, item.line, name or text, text, comment, said))
+
+    def _remark(self, item: Fields, name: str) -> str | None:
+        value = item.fields.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, Scalar) or not value.text.strip():
+            raise UsageError(f"`{name}`: no text; write one, or leave the field out")
+        return value.text
+
+    def _sentences(self, item: Fields) -> tuple[str, tuple[Assertion, ...]]:
+        beside = next((each for each in _STRUCTURED if each in item.fields), None)
+        if beside is not None:
+            raise UsageError(f"`{beside}` stands beside `assert`, which says all itself; keep one of them")
+        found: list[Assertion] = []
+        texts = self._texts("assert", item.fields["assert"])
+        for text, line in texts:
+            try:
+                found += parse_sentence(text)
+            except UsageError as fault:
+                self.fail(line, f"`assert`: {fault}")
+        return "; ".join(text for text, _ in texts), tuple(found)
+
+    def _parts(self, item: Fields) -> tuple[str, tuple[Assertion, ...]]:
+        subject, verb = _one_of(item, _SUBJECTS), _one_of(item, _VERBS)
+        others = subject != "principals"
+        if others and _SUBJECTS[subject] and not _VERBS[verb]:
+            raise UsageError("`everybody_but` with `may_not`: two ways to read it; write `nobody_but` with `may`")
+        if others and not _SUBJECTS[subject] and not _VERBS[verb]:
+            raise UsageError("`nobody_but` with `may_not`: two ways to read it; write `everybody_but` with `may`")
+        if "resources" not in item.fields:
+            raise UsageError("`resources`: the field is missing; write one such as topic:orders, or a list")
+        lists = {
+            name: self._texts(name, item.fields[name], may_be_empty=others and name == subject)
+            for name in (subject, verb, "resources", "from")
+            if name in item.fields
+        }
+        words = {name: [_word(name, text) for text, _ in texts] for name, texts in lists.items()}
+        allowed = _SUBJECTS[subject] if others else _VERBS[verb]
+        parts = Parts(words[subject], others, allowed, words[verb], words["resources"], words.get("from", ()))
+        joined = {name: ", ".join(text for text, _ in texts) for name, texts in lists.items()}
+        who = (
+            joined[subject]
+            if not others
+            else subject.replace("_but", f" but {joined[subject]}" if joined[subject] else "")
+        )
+        where = f" from {joined['from']}" if "from" in joined else ""
+        return f"{who} {verb.replace('_', ' ')} {joined[verb]} {joined['resources']}{where}", assertions_of(parts)
+
+    def _texts(
+        self, name: str, value: Value, *, any_scalar: bool = False, may_be_empty: bool = False
+    ) -> list[tuple[str, int]]:
+        """One text or a list of them, each with its line. Raises UsageError."""
+        items = value.items if isinstance(value, Items) else [value]
+        if not items and may_be_empty:
+            return []
+        if not items:
+            raise UsageError(f"`{name}`: the list is empty")
+        texts = []
+        for each in items:
+            if not isinstance(each, Scalar) or each.is_null:
+                raise UsageError(f"`{name}`: neither a text nor a list of texts")
+            texts.append((each.text if any_scalar else _text(each), each.line))
+        return texts
+
+    def _check_names(self, fields: Fields, known: Sequence[str]) -> bool:
+        wrong = [name for name in fields.fields if name not in known]
+        for name in wrong:
+            question = did_you_mean(name[:_MAX_SHOWN], known)
+            others = question or f"; there are {', '.join(known)}"
+            self.fail(fields.line_of(name), f"`{name[:_MAX_SHOWN]}`: there is no such field{others}")
+        return not wrong
+
+
+def _text(value: Scalar) -> str:
+    if not value.is_text:
+        raise UsageError(f"`{value.text[:_MAX_SHOWN]}` is no text to YAML; write it in quotes")
+    return value.text
+
+
+def _word(name: str, text: str) -> Word:
+    try:
+        return word_of(text)
+    except UsageError as fault:
+        raise UsageError(f"`{name}`: {fault}") from None
+
+
+def _one_of(item: Fields, names: Mapping[str, bool]) -> str:
+    found = [each for each in names if each in item.fields]
+    if len(found) != 1:
+        which = ", ".join(f"`{each}`" for each in names)
+        raise UsageError(
+            f"{'none' if not found else 'more than one'} of {which}; write one of them, or a sentence: assert: {SHAPE}"
+        )
+    return found[0]

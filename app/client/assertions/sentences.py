@@ -1,0 +1,245 @@
+"""Assertions as people write them: `nobody but User:a, User:b may READ topic:pii.* from 10.0.0.0/8`.
+
+Commas part the entries of a list; one within a word belongs to it, as in `User:CN=a,OU=b`. What stands in double quotes
+is taken as it is. A `*` without quotes at the end of a name stands for all names that begin so. Faults are UsageErrors.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from app.client.words import operation_named, principal_named, resource_named
+from app.core.access.assertions import Assertion
+from app.core.access.host_keys import NOBODY, address_within, host_key
+from app.core.access.regions import Region
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.hosts import parse_address
+from app.core.kafka.operations import supported_operations
+from app.core.spelling import did_you_mean
+from app.formats.command_errors import UsageError
+
+NOBODY_BUT, EVERYBODY_BUT = "nobody", "everybody"
+SHAPE = "SUBJECT may [not] OPERATION TYPE:NAME [from HOST]"
+MOST_TOGETHER = 10_000
+"""Principals, resources and hosts of one sentence, multiplied."""
+
+_MAX_SHOWN = 200
+_WORD = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^\s"])+')
+_PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^"]+)')
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_TWO_IN_ONE = re.compile(r",[A-Za-z][A-Za-z_-]*:")
+_KEYWORDS = ("may", "not", "from", "but")
+_NO_WORDS = ("and", "or", "on", "in", "to", "with")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """`text` is without its quotes; `is_bare` if there were none, `ends_bare` if none were at its end."""
+
+    text: str
+    is_bare: bool = True
+    ends_bare: bool = True
+    goes_on: bool = False
+    """Whether a comma came behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is said, before it is multiplied out. Without principals and others it is of nobody: a fault."""
+
+    principals: Sequence[Word]
+    others: bool
+    allowed: bool
+    operations: Sequence[Word]
+    resources: Sequence[Word]
+    hosts: Sequence[Word] = ()
+
+
+def parse_sentence(text: str) -> tuple[Assertion, ...]:
+    """Raises UsageError."""
+    return assertions_of(_Reader(words_of(text)).parts())
+
+
+def words_of(text: str) -> list[Word]:
+    """Raises UsageError for a quote that is not closed."""
+    words, at = [], 0
+    for found in _WORD.finditer(text):
+        if text[at : found.start()].strip():
+            break
+        at = found.end()
+        words.append(word_of(found[0].removesuffix(","), goes_on=found[0].endswith(",")))
+    if text[at:].strip():
+        raise UsageError(f"`{text[at:].strip()[:_MAX_SHOWN]}`: a quote is not closed")
+    return words
+
+
+def word_of(raw: str, *, goes_on: bool = False) -> Word:
+    """All of it as one word. Raises UsageError."""
+    pieces = list(_PIECE.finditer(raw))
+    if not pieces or "".join(each[0] for each in pieces) != raw:
+        raise UsageError(f"`{raw[:_MAX_SHOWN]}`: a quote is not closed" if raw else "nothing stands before a comma")
+    text = "".join(each[2] if each[1] is None else _ESCAPED.sub(r"\1", each[1]) for each in pieces)
+    bare = [each[1] is None for each in pieces]
+    word = Word(text, all(bare), bare[-1], goes_on)
+    if word.is_bare and _TWO_IN_ONE.search(text) is not None:
+        raise UsageError(
+            f"`{text[:_MAX_SHOWN]}`: write a blank behind the comma if these are two, or quotes around it if it is one"
+        )
+    return word
+
+
+class _Reader:
+    def __init__(self, words: Sequence[Word]) -> None:
+        self._words = words
+        self._at = 0
+
+    def parts(self) -> Parts:
+        others, allowed, principals = self._subject()
+        self._expect("may")
+        if self._take("not"):
+            if others:
+                other = NOBODY_BUT if allowed else EVERYBODY_BUT
+                raise UsageError(f"two ways to read it; write `{other} may ...`")
+            allowed = False
+        operations = self._list("an operation", split=True)
+        resources = self._list("a resource, such as topic:orders")
+        hosts = self._list("a host, such as 10.1.2.3 or 10.0.0.0/8", split=True) if self._take("from") else []
+        if self._at < len(self._words):
+            raise self._strange("the sentence ends before it")
+        return Parts(principals, others, allowed, operations, resources, hosts)
+
+    def _subject(self) -> tuple[bool, bool, list[Word]]:
+        if not self._words:
+            raise UsageError(f"nothing is said; write {SHAPE}")
+        for word, allowed in ((NOBODY_BUT, False), (EVERYBODY_BUT, True)):
+            if self._take(word):
+                return True, allowed, self._list("a principal, such as User:alice") if self._take("but") else []
+        first = self._words[0]
+        if ":" not in first.text:
+            meant = did_you_mean(first.text, (NOBODY_BUT, EVERYBODY_BUT))
+            raise UsageError(
+                f"`{first.text[:_MAX_SHOWN]}` is nobody of whom something is said; begin with a principal such as "
+                f"User:alice, with nobody or with everybody{meant}"
+            )
+        return False, True, self._list("a principal, such as User:alice")
+
+    def _list(self, what: str, *, split: bool = False) -> list[Word]:
+        """With `split` no entry can have a comma, so none needs a blank behind it."""
+        found: list[Word] = []
+        while self._at < len(self._words):
+            word = self._words[self._at]
+            if word.is_bare and word.text in _KEYWORDS:
+                break
+            if word.is_bare and word.text in _NO_WORDS:
+                raise self._strange("")
+            self._at += 1
+            parts = word.text.split(",") if split and word.is_bare else [word.text]
+            found += [Word(each, word.is_bare, word.ends_bare) for each in parts]
+            if not word.goes_on:
+                return found
+        before = f"after `{self._words[self._at - 1].text[:_MAX_SHOWN]}`" if self._at else "at its beginning"
+        raise UsageError(f"{before} {what} is missing; write {SHAPE}")
+
+    def _take(self, keyword: str) -> bool:
+        is_next = self._at < len(self._words) and self._words[self._at] == Word(keyword)
+        self._at += is_next
+        return is_next
+
+    def _expect(self, keyword: str) -> None:
+        if not self._take(keyword):
+            raise self._strange(f"`{keyword}` belongs there")
+
+    def _strange(self, why: str) -> UsageError:
+        if self._at >= len(self._words):
+            return UsageError(f"it ends too early: {why}; write {SHAPE}")
+        word = self._words[self._at].text
+        if word in ("and", "or"):
+            return UsageError(f"`{word}` can be read in two ways; write commas, or a sentence of its own")
+        if word in _NO_WORDS:
+            return UsageError(f"`{word}` is no word of a sentence; write {SHAPE}")
+        return UsageError(f"`{word[:_MAX_SHOWN]}`: {why}; write {SHAPE}{did_you_mean(word, _KEYWORDS)}")
+
+
+def assertions_of(parts: Parts) -> tuple[Assertion, ...]:
+    """All that is said, one by one for each resource and host. Raises UsageError."""
+    principals = tuple(dict.fromkeys(_principal(each) for each in parts.principals))
+    resources = list(dict.fromkeys(_resource(each) for each in parts.resources))
+    hosts = list(dict.fromkeys(_host(each.text) for each in parts.hosts)) or [WILDCARD]
+    if len(principals or "1") * len(resources) * len(hosts) > MOST_TOGETHER:
+        raise UsageError(f"more than {MOST_TOGETHER} principals, resources and hosts, multiplied; say it in parts")
+    operations = [operation_named(each.text) for each in parts.operations]
+    return tuple(
+        Assertion(
+            allowed=parts.allowed,
+            principals=principals,
+            others=parts.others,
+            operations=_asked(operations, resource_type),
+            resource_type=resource_type,
+            pattern_type=pattern_type,
+            resource_name=name,
+            host=host,
+        )
+        for (resource_type, pattern_type, name), host in product(resources, hosts)
+    )
+
+
+def _principal(word: Word) -> str:
+    principal = principal_named(word.text)
+    if principal == WILDCARD_PRINCIPAL:
+        raise UsageError(f"`{WILDCARD_PRINCIPAL}` stands for all principals in ACLs; write everybody, or nobody")
+    return principal
+
+
+def _resource(word: Word) -> tuple[ResourceType, PatternType, str]:
+    resource_type, name = resource_named(word.text)
+    if not word.ends_bare:
+        return resource_type, PatternType.LITERAL, _literal(name)
+    if "*" in name[:-1]:
+        raise UsageError(
+            f"`{word.text[:_MAX_SHOWN]}`: a * stands at the end only, for all names that begin so; a name that has one "
+            'stands in quotes, such as topic:"a*b"'
+        )
+    if name != WILDCARD and name.endswith("*"):
+        return resource_type, PatternType.PREFIXED, name[:-1]
+    return resource_type, PatternType.LITERAL, name
+
+
+def _literal(name: str) -> str:
+    if name == WILDCARD:
+        raise UsageError(
+            "`*` in quotes: no ACL speaks of the one name *, for Kafka takes it for all; leave out the quotes"
+        )
+    return name
+
+
+def _host(text: str) -> str:
+    host = text
+    if text != WILDCARD and "/" not in text:
+        try:
+            host = parse_address(text).text
+        except InvalidRequestException:
+            raise _no_host(text) from None
+    key = host_key(host)
+    if key == NOBODY or address_within(Region(key)) is None:
+        raise _no_host(text)
+    return host
+
+
+def _no_host(text: str) -> UsageError:
+    return UsageError(
+        f"`{text[:_MAX_SHOWN]}` is no address of a client; write one such as 10.1.2.3, or a range such as 10.0.0.0/8"
+    )
+
+
+def _asked(operations: Iterable[AclOperation], resource_type: ResourceType) -> tuple[AclOperation, ...]:
+    known = supported_operations(resource_type)
+    found: dict[AclOperation, None] = {}
+    for each in operations:
+        if each is not AclOperation.ALL and each not in known:
+            raise UsageError(
+                f"nobody asks {each.name} of a {resource_type.name}; it has {', '.join(one.name for one in known)}"
+            )
+        found.update(dict.fromkeys(known if each is AclOperation.ALL else (each,)))
+    return tuple(found)

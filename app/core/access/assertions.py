@@ -1,0 +1,286 @@
+"""Whether what is said of access holds for every principal, client and name of which it is said.
+
+Exact: names and hosts are looked at region by region (`core.access.regions`), each as fine as the ACLs that speak of
+it. What does not hold is shown by a witness, a request that `core.authorize` decides otherwise than was said.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import chain, count, islice
+from uuid import UUID
+
+from app.core.access.holdings import after_denies
+from app.core.access.host_keys import NOBODY, address_within, client_key, host_key
+from app.core.access.regions import Nested, Region, key_of_name, name_key, name_within, tree
+from app.core.authorize import Authorization, Decision
+from app.core.image import ImageBuilder
+from app.core.index.masks import DENY_SHIFT, PACKED_MASKS
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import AclBinding, StandardAcl
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
+from app.core.kafka.configs import AuthorizerConfig
+from app.core.kafka.hosts import ClientAddress
+from app.core.kafka.operations import from_bit_field, to_bit_field
+from app.core.records import GENESIS_HASH, FeedHead
+
+MAX_STEPS = 5_000_000
+"""About how many hosts of ACLs are looked at for one assertion: some seconds' work."""
+
+_HEAD = FeedHead(cluster_id="", epoch=UUID(int=0), last_offset=0, hash=GENESIS_HASH, log_start_offset=1)
+_Masks = Mapping[str, int]
+"""By the keys of hosts: the packed masks (`core.index.masks`) of their ACLs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assertion:
+    """Each of these principals is allowed each of the operations, on every name of the pattern, from every client.
+
+    Or, unless `allowed`, none of it. With `others` it is said of all principals but these and the super users. The
+    clients are those of an ACL's `host`.
+    """
+
+    allowed: bool
+    principals: tuple[str, ...]
+    others: bool
+    operations: tuple[AclOperation, ...]
+    resource_type: ResourceType
+    pattern_type: PatternType
+    resource_name: str
+    host: str = WILDCARD
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A request that is decided otherwise than an assertion says."""
+
+    principal: str
+    client_address: str
+    operation: AclOperation
+    resource_type: ResourceType
+    resource_name: str
+    decision: Decision
+
+
+class TooMuchError(Exception):
+    """An assertion speaks of more than can be looked at."""
+
+
+class AssertedAcls:
+    """The ACLs that assertions are about; any number of them is checked one after another."""
+
+    def __init__(self, acls: Iterable[AclBinding]) -> None:
+        self._types: defaultdict[ResourceType, _OfType] = defaultdict(_OfType)
+        for acl in acls:
+            self._types[acl.resource_type].add(acl)
+
+    def speak_of(self, principal: str) -> bool:
+        return any(principal in each.by_principal for each in self._types.values())
+
+    def witnesses(self, assertion: Assertion, config: AuthorizerConfig, most: int) -> list[Witness]:
+        """None if it holds; otherwise up to so many, of as many principals as there are. Raises TooMuchError."""
+        check = _Check(self._types[assertion.resource_type], assertion, config)
+        return list(islice(check.run(), most))
+
+
+class _Patterns:
+    """Some ACLs of one resource type by the keys of their patterns."""
+
+    def __init__(self, acls: Iterable[AclBinding] = ()) -> None:
+        self.acls: dict[str, list[AclBinding]] = {}
+        for acl in acls:
+            self.acls.setdefault(name_key(acl.pattern_type, acl.resource_name), []).append(acl)
+        self._names: Nested | None = None
+
+    @property
+    def names(self) -> Nested:
+        if self._names is None:
+            self._names = Nested(self.acls)
+        return self._names
+
+    def above(self, key: str) -> Iterator[AclBinding]:
+        """All ACLs whose patterns cover that of the key, its own among them."""
+        for each in dict.fromkeys((*self.names.above(key), key)):
+            yield from self.acls.get(each, ())
+
+
+class _OfType:
+    """All ACLs of one resource type."""
+
+    def __init__(self) -> None:
+        self.by_principal: defaultdict[str, list[AclBinding]] = defaultdict(list)
+        self.masks: defaultdict[str, int] = defaultdict(int)
+        """By principal: what its ACLs say together, packed."""
+        self._all: _Patterns | None = None
+        self._own: dict[str, _Patterns] = {}
+        self._saying: dict[int, frozenset[str]] = {}
+
+    def add(self, acl: AclBinding) -> None:
+        self.by_principal[acl.principal].append(acl)
+        self.masks[acl.principal] |= PACKED_MASKS[acl.operation, acl.permission_type]
+
+    @property
+    def everything(self) -> _Patterns:
+        if self._all is None:
+            self._all = _Patterns(chain.from_iterable(self.by_principal.values()))
+        return self._all
+
+    def saying(self, bits: int) -> frozenset[str]:
+        """The principals whose ACLs say any of this, on any name."""
+        found = self._saying.get(bits)
+        if found is None:
+            found = frozenset(principal for principal, mask in self.masks.items() if mask & bits)
+            self._saying[bits] = found
+        return found
+
+    def of(self, principal: str) -> _Patterns:
+        found = self._own.get(principal)
+        if found is None:
+            found = self._own[principal] = _Patterns(self.by_principal.get(principal, ()))
+        return found
+
+
+class _Check:
+    """One assertion against the ACLs of its resource type."""
+
+    def __init__(self, acls: _OfType, assertion: Assertion, config: AuthorizerConfig) -> None:
+        self._acls = acls
+        self._said = assertion
+        self._config = config
+        self._is_open = config.allow_everyone_if_no_acl_found
+        self._key = name_key(assertion.pattern_type, assertion.resource_name)
+        self._from = host_key(assertion.host)
+        self._asked = to_bit_field(assertion.operations)
+        self._left = MAX_STEPS
+
+    def run(self) -> Iterator[Witness]:
+        """Of a principal that is named all witnesses, of others one each."""
+        said = self._said
+        if not said.others:
+            for principal in said.principals:
+                yield from self._of_principal(principal)
+            return
+        yield from islice(self._of_principal(self._somebody_else()), 1)
+        apart = {*said.principals, *self._config.super_users, WILDCARD_PRINCIPAL}
+        # INVARIANT: who has no ACL that goes beyond those of `User:*` is decided as somebody else is, or as was said.
+        for principal in sorted(self._deviating() - apart):
+            yield from islice(self._of_principal(principal, is_whole=False), 1)
+
+    def _somebody_else(self) -> str:
+        taken = {*self._said.principals, *self._config.super_users}
+        names = (f"User:somebody-else{'' if number == 0 else number}" for number in count())
+        return next(name for name in names if name not in taken and name not in self._acls.by_principal)
+
+    def _deviating(self) -> AbstractSet[str]:
+        """All that may have ACLs on these names which allow more than was said, or deny it."""
+        bits = self._asked << DENY_SHIFT if self._said.allowed else self._asked
+        everything = self._acls.everything
+        if everything.names.count_below(self._key) > len(self._acls.masks):
+            return self._acls.saying(bits)
+        inside = chain.from_iterable(everything.acls[key] for key in everything.names.below(self._key))
+        return {
+            acl.principal
+            for acl in chain(everything.above(self._key), inside)
+            if PACKED_MASKS[acl.operation, acl.permission_type] & bits
+        }
+
+    def _of_principal(self, principal: str, *, is_whole: bool = True) -> Iterator[Witness]:
+        """Unless `is_whole`, only what its own ACLs bring about is looked at."""
+        if principal in self._config.super_users:
+            if not self._said.allowed:
+                yield self._witness(principal, Region(self._key), Region(self._from), self._asked)
+            return
+        own, *_ = speaking = self._speaking(principal)
+        below = {key for each in (speaking if is_whole else [own]) for key in each.names.below(self._key)}
+        is_covered = not self._is_open or any(True for _ in self._acls.everything.above(self._key))
+        if is_covered:
+            below.add(self._key)
+        elif is_whole:
+            below.discard(self._key)
+            for names in islice(self._by_default(speaking), 1):
+                yield self._witness(principal, names, Region(self._from), self._asked)
+        for key in sorted(below):
+            for hosts, operations in self._wrong(
+                self._masks(chain.from_iterable(each.above(key) for each in speaking))
+            ):
+                yield self._witness(principal, _without(key, speaking), hosts, operations)
+
+    def _speaking(self, principal: str) -> list[_Patterns]:
+        return [self._acls.of(each) for each in dict.fromkeys((principal, WILDCARD_PRINCIPAL))]
+
+    def _by_default(self, speaking: Sequence[_Patterns]) -> Iterator[Region]:
+        """Names for which it matters that no ACL, or only one of others, stands on them."""
+        names = self._acls.everything.names
+        if not self._said.allowed:
+            yield Region(self._key, tuple(names.below(self._key)))
+            return
+        for key in names.below(self._key):
+            if not any(True for each in speaking for _ in each.above(key)):
+                yield _without(key, speaking)
+
+    def _masks(self, acls: Iterable[AclBinding]) -> _Masks:
+        masks: dict[str, int] = {}
+        asked = self._asked | self._asked << DENY_SHIFT
+        for acl in acls:
+            self._spend()
+            mask, host = PACKED_MASKS[acl.operation, acl.permission_type] & asked, host_key(acl.host)
+            if mask and host != NOBODY and (host.startswith(self._from) or self._from.startswith(host)):
+                masks[host] = masks.get(host, 0) | mask
+        return masks
+
+    def _spend(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuchError
+
+    def _wrong(self, masks: _Masks) -> Iterator[tuple[Region, int]]:
+        """The clients, and the operations that are decided otherwise than was said, where there are these ACLs."""
+        around, inside = 0, {self._from: 0}
+        for key, mask in masks.items():
+            if self._from.startswith(key):
+                around |= mask
+            else:
+                inside[key] = mask
+        found: dict[str, int] = {}
+        for node in tree(inside):
+            mask = found[node.key] = inside[node.key] | (around if node.parent is None else found[node.parent.key])
+            operations = self._deviates(mask)
+            if operations and address_within(node.region) is not None:
+                yield node.region, operations
+
+    def _deviates(self, mask: int) -> int:
+        allowed, _ = after_denies(mask, self._asked)
+        return self._asked & ~allowed if self._said.allowed else allowed
+
+    def _witness(self, principal: str, names: Region, hosts: Region, operations: int) -> Witness:
+        said, name, address = self._said, name_within(names), address_within(hosts)
+        operation = from_bit_field(operations)[0]
+        if address is None:
+            raise ValueError(f"no client is at `{said.host}`")
+        decision = self._decision(principal, address, operation, name)
+        # INVARIANT: what is told not to hold does not: authorize itself says so.
+        if decision.verdict.allowed is said.allowed:
+            raise RuntimeError(f"{said} is not what {decision} refutes: a fault of Klamm's")
+        return Witness(principal, address.text, operation, said.resource_type, name, decision)
+
+    def _decision(self, principal: str, address: ClientAddress, operation: AclOperation, name: str) -> Decision:
+        """What authorize says of it, by all ACLs that have a part in it."""
+        client, key = client_key(address), key_of_name(name)
+        acls = [
+            acl
+            for acl in chain.from_iterable(each.above(key) for each in self._speaking(principal))
+            if client.startswith(host_key(acl.host))
+        ]
+        if self._is_open:
+            acls += islice(self._acls.everything.above(key), 1)
+        builder = ImageBuilder(self._config)
+        numbered = enumerate(sorted(set(acls), key=sort_key), 1)
+        builder.add_rows([StandardAcl(UUID(int=number), acl).row for number, acl in numbered])
+        authorization = Authorization(builder.build(_HEAD), principal, address)
+        return authorization.decision(operation, self._said.resource_type, name)
+
+
+def _without(key: str, acls: Iterable[_Patterns]) -> Region:
+    """The names of a key, without those of the patterns below it."""
+    return Region(key, tuple(each for patterns in acls for each in patterns.names.below(key) if each != key))
