@@ -29,14 +29,16 @@ from app.rest.openapi import build_openapi
 from app.runtime.authorizer import Authorizer
 from app.runtime.collection import Collector
 from app.runtime.options import RuntimeOptions
-from app.runtime.ports import AclStore, ChangeFeed
+from app.runtime.ports import AclStore, ChangeFeed, PastElsewhere, PastStore
 from app.runtime.retention import Retention
 from app.settings.model import Settings
 from app.store.reading.change_feed import PostgresChangeFeed
+from app.store.reading.past import PostgresPast
 from app.store.writing.acl_store import PostgresAclStore
 from app.upstream.acl_store import UpstreamAclStore
 from app.upstream.change_feed import UpstreamChangeFeed
 from app.upstream.connection import Connection, UpstreamOptions
+from app.upstream.past import UpstreamPast
 
 _LEAST_BOOKMARK_S = 0.2
 _MOST_BOOKMARK_S = 5.0
@@ -60,7 +62,7 @@ def create_app(
         state=state_of(settings),
     )
     metrics = Metrics()
-    feed, store, retention = _source(settings, options)
+    feed, store, past, retention = _source(settings, options)
     authorizer = Authorizer(store, feed, settings.authorizer_config, options, metrics)
     audit = AuditLog(output.write, metrics, form=settings.log_format)
     callers = callers_of(settings, metrics)
@@ -79,6 +81,7 @@ def create_app(
         admission=admission,
         tracing=tracing,
         decision_log=decision_log,
+        past=past,
         document=build_openapi if settings.has_docs else None,
         console=console,
     )
@@ -96,7 +99,10 @@ def create_app(
     )
 
 
-def _source(settings: Settings, options: RuntimeOptions) -> tuple[ChangeFeed, AclStore, Retention | None]:
+_Source = tuple[ChangeFeed, AclStore, PastStore | PastElsewhere, Retention | None]
+
+
+def _source(settings: Settings, options: RuntimeOptions) -> _Source:
     """The store: another service if one is to be followed, else a database. Raises ValueError without either."""
     if settings.upstream_urls:
         connection = Connection(
@@ -113,11 +119,12 @@ def _source(settings: Settings, options: RuntimeOptions) -> tuple[ChangeFeed, Ac
             )
         )
         followed = UpstreamChangeFeed(connection)
-        return followed, UpstreamAclStore(connection, followed), None
+        return followed, UpstreamAclStore(connection, followed), UpstreamPast(connection), None
     if settings.database_url is None:
         raise ValueError("a replica needs a database URL, or an upstream")
     feed = PostgresChangeFeed(settings.database_url)
-    return feed, PostgresAclStore(settings.database_url), _retention(settings, feed, options)
+    past = PostgresPast(settings.database_url)
+    return feed, PostgresAclStore(settings.database_url), past, _retention(settings, feed, options)
 
 
 def _decision_log(settings: Settings, metrics: Metrics) -> DecisionLog | None:
@@ -221,6 +228,7 @@ class Replica:
     async def _close(self) -> None:
         if self.retention is not None:
             await self.retention.close()
+        await self.rest.close()
         await self.authorizer.close()
         if self.certificate is not None:
             await self.certificate.close()

@@ -25,6 +25,7 @@ OPERATIONS = (
     "explain",
     "whoCan",
     "whatCan",
+    "history",
     "opaAuthorize",
     "createAcls",
     "deleteAcls",
@@ -50,7 +51,7 @@ OPERATIONS = (
 
 UPDATES = ("createAcls", "deleteAcls")
 
-ADMISSION_POOLS = ("decisions", "lists", "updates", "waiting", "watchers", "probes")
+ADMISSION_POOLS = ("decisions", "lists", "updates", "past", "waiting", "watchers", "probes")
 
 WATCH_ENDS = ("draining", "slow", "reload", "caller")
 

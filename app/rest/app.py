@@ -28,15 +28,18 @@ from app.rest.http.protocol import Answer, nothing_at_once
 from app.rest.http.services import Services
 from app.rest.http.target import asks_opa
 from app.rest.pages.routes import pages_routes
-from app.rest.routes import access, acls, decisions, explain, health, opa, service, watch
+from app.rest.routes import access, acls, decisions, explain, health, history, opa, service, watch
 from app.rest.routes.at_once import AtOnce
 from app.runtime.authorizer import Authorizer
+from app.runtime.past import Past
+from app.runtime.ports import PastElsewhere, PastStore
 
 ROUTES: tuple[Route, ...] = (
     *decisions.routes,
     *explain.routes,
     *acls.routes,
     *access.routes,
+    *history.routes,
     *opa.routes,
     *service.routes,
     *watch.routes,
@@ -56,6 +59,9 @@ class RestApp:
         self._services = services
         self._router = APIRouter(routes=[*ROUTES, *pages], redirect_slashes=False, default=self._not_found)
         self._marked = MarkedRequests(self._routed if traced is None else traced(self._routed))
+
+    async def close(self) -> None:
+        await self._services.past.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._marked(scope, receive, send)
@@ -91,6 +97,8 @@ class AppOptions:
     tracing: Tracing | None = None
     """With it, the router makes a span of every request."""
     decision_log: DecisionLog | None = None
+    past: PastStore | PastElsewhere | None = None
+    """None: nothing is known of the past."""
     document: Callable[[], Mapping[str, Any]] | None = None
     """The OpenAPI document; None: neither it nor the reference made of it is served."""
     console: Routes | None = None
@@ -107,6 +115,7 @@ def create_rest_app(
         metrics=metrics,
         metrics_page=MetricsPage(metrics, __version__),
         decider=Decider(authorizer, metrics, audit, options.decision_log),
+        past=Past(authorizer, options.past),
         siblings=options.siblings,
     )
     traced = None if options.tracing is None else partial(TracedRequests, tracing=options.tracing)

@@ -187,7 +187,7 @@ class Authorizer:
             return
         token = Token.parse(at_least)
         image = self._loader.image
-        self._check_loaded()
+        self.check_loaded()
         if token.epoch != image.epoch or token.offset > image.offset:
             # The caller knows of a later state than this process: a hint may have been lost.
             self._loader.nudge()
@@ -231,7 +231,7 @@ class Authorizer:
         SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and before
         any look-up; InvalidRequestException for a malformed token or comment; then as `Updates` says.
         """
-        self._check_cluster_right(context, AclOperation.ALTER)
+        self.check_cluster_right(context, AclOperation.ALTER)
         timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
         check_comment(comment)
         return await self._updates.create_acls(acls, context, timeout_s, guard, comment)
@@ -244,7 +244,7 @@ class Authorizer:
         if_unchanged_since: str | None = None,
         comment: str | None = None,
     ) -> tuple[list[list[StandardAcl] | ApiException], Token]:
-        self._check_cluster_right(context, AclOperation.ALTER)
+        self.check_cluster_right(context, AclOperation.ALTER)
         timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
         check_comment(comment)
         return await self._updates.delete_acls(filters, context, timeout_s, guard, comment)
@@ -256,7 +256,7 @@ class Authorizer:
         timeout_s: float | None,
         comment: str | None = None,
     ) -> tuple[list[ApiException | None], Token]:
-        self._check_loaded()
+        self.check_loaded()
         self._check_right(context, AclOperation.ALTER_CONFIGS)
         check_comment(comment)
         return await self._updates.alter_configs(changes, context, self._timeout(timeout_s), comment)
@@ -264,26 +264,26 @@ class Authorizer:
     async def acls(
         self, context: RequestContext, acl_filter: AclBindingFilter, limit: int, cursor: str | None
     ) -> AclPage:
-        self._check_cluster_right(context, AclOperation.DESCRIBE)
+        self.check_cluster_right(context, AclOperation.DESCRIBE)
         return await list_acls(self._loader, acl_filter, limit, cursor)
 
     async def who_can(
         self, context: RequestContext, question: WhoQuestion, limit: int, cursor: str | None
     ) -> AccessPage[Holder]:
-        permission = partial(self._check_cluster_right, context, AclOperation.DESCRIBE)
+        permission = partial(self.check_cluster_right, context, AclOperation.DESCRIBE)
         return await who_can(self._loader, permission, question, limit, cursor)
 
     async def what_can(
         self, context: RequestContext, question: WhatQuestion, limit: int, cursor: str | None
     ) -> AccessPage[Holding]:
-        permission = partial(self._check_cluster_right, context, AclOperation.DESCRIBE)
+        permission = partial(self.check_cluster_right, context, AclOperation.DESCRIBE)
         return await what_can(self._loader, permission, question, limit, cursor)
 
     def get_acl(self, reader: Reader, acl_id: UUID) -> StandardAcl:
         if not isinstance(reader, RoleGrant):
-            self._check_cluster_right(reader, AclOperation.DESCRIBE)
+            self.check_cluster_right(reader, AclOperation.DESCRIBE)
         self._check_enabled()
-        self._check_loaded()
+        self.check_loaded()
         acl = self._loader.image.index.get(acl_id.bytes)
         if acl is None:
             raise ResourceNotFoundException(f"there is no ACL `{acl_id}`")
@@ -310,21 +310,26 @@ class Authorizer:
             for name in CONFIG_NAMES
         ]
 
-    def _check_cluster_right(self, context: RequestContext, operation: AclOperation) -> None:
+    def check_cluster_right(self, context: RequestContext, operation: AclOperation) -> None:
+        """Raises SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException."""
         self._check_enabled()
-        self._check_loaded()
+        self.check_loaded()
         self._check_right(context, operation)
 
     def _check_enabled(self) -> None:
         if not self.enabled:
             raise SecurityDisabledException("no authorizer is enabled; set `authorizer.enabled` to have ACLs")
 
-    def _check_loaded(self) -> None:
+    def check_loaded(self) -> None:
         if not self._loader.image.loading_complete:
             raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
 
+    def has_right(self, context: RequestContext, operation: AclOperation) -> bool:
+        """Whether the context's principal may do this on the cluster."""
+        return self.authorization(context).decide(operation, ResourceType.CLUSTER, CLUSTER_NAME).allowed
+
     def _check_right(self, context: RequestContext, operation: AclOperation) -> None:
-        if not self.authorization(context).decide(operation, ResourceType.CLUSTER, CLUSTER_NAME).allowed:
+        if not self.has_right(context, operation):
             # The same text whatever was asked: a refusal must not reveal what exists.
             raise ClusterAuthorizationException(_REFUSED)
 

@@ -7,11 +7,12 @@ nothing of it was committed.
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from app.core.continuity import FeedPosition, KnownHistory
 from app.core.kafka.bindings import AclSlice
 from app.core.mutations import BatchOutcome, BulkAcl, GroupOutcome, Mutation
+from app.core.past import ChangesPage, ChangesQuestion
 from app.core.records import FeedHead, FeedPoll
 
 
@@ -88,5 +89,25 @@ class BulkStore(Protocol):
         Those that exist get the terms that are said of them, which must lie ahead, as by createAcls. `known` is as in
         `AclStore.write`. A batch whose outcome is unknown may be given again, with the same ids.
         """
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class PastStore(Protocol):
+    """The records of every change, asked about the past."""
+
+    async def changes(self, question: ChangesQuestion) -> ChangesPage:
+        """Raises TokenEpochMismatchException for a token of another epoch."""
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class PastElsewhere(Protocol):
+    """Another service that has the records, and answers questions about the past instead."""
+
+    async def ask(self, path: str, body: bytes) -> bytes:
+        """The reply to the same request there. Raises ApiException, as that service has refused it."""
 
     async def close(self) -> None: ...

@@ -67,9 +67,18 @@ RECORD_COLUMNS: Mapping[str, str] = MappingProxyType(
         **TERMS_COLUMNS,
         "comment": "text",
         "hash_version": "smallint",
+        "was_there": "boolean",
+        "prior_expires_at": "timestamptz",
+        "prior_owner": "text",
+        "prior_value": "text",
     }
 )
-"""The same of `acl_record`."""
+"""The same of `acl_record`. The last four are `PriorValues`, which no hash covers."""
+
+PriorValues = tuple[bool, datetime | None, str | None, str | None]
+"""Whether the ACL or the property was there before a record; the end and the owner that the ACL had, or the value."""
+
+NOTHING_PRIOR: PriorValues = (False, None, None, None)
 
 
 class Row(Protocol):
@@ -124,7 +133,7 @@ def acl_values(acl: StandardAcl, key: bytes, offset: int, actor: str) -> tuple[A
     return (acl.id, *binding_values(acl.binding), key, offset, actor, *acl.terms)
 
 
-def record_values(record: Record, record_hash: bytes) -> tuple[Any, ...]:
+def record_values(record: Record, record_hash: bytes, prior: PriorValues) -> tuple[Any, ...]:
     kind = type(record).__name__
     about: tuple[Any, ...]
     if isinstance(record, ConfigRecord):
@@ -133,7 +142,8 @@ def record_values(record: Record, record_hash: bytes) -> tuple[Any, ...]:
     else:
         about = (record.acl.id, *binding_values(record.acl.binding), None, None)
         terms = record.acl.terms
-    return (record.offset, kind, *about, record.actor, record_hash, *terms, record.comment, hash_version(record))
+    row = (record.offset, kind, *about, record.actor, record_hash, *terms, record.comment, hash_version(record))
+    return (*row, *prior)
 
 
 def acl_slice(lines: Sequence[bytes]) -> AclSlice:

@@ -102,6 +102,24 @@ acl_record = Table(
     _text("owner", nullable=True),
     _text("comment", nullable=True),
     Column("hash_version", SmallInteger, nullable=False, server_default=text("1")),
+    Column("was_there", Boolean),
+    Column("prior_expires_at", DateTime(timezone=True)),
+    _text("prior_owner", nullable=True),
+    _text("prior_value", nullable=True),
+)
+# Serve the past of a pattern, of a principal and of a property.
+Index(
+    "ix_acl_record_resource",
+    acl_record.c.resource_type,
+    func.left(acl_record.c.resource_name, text(str(HEAD_LENGTH))),
+    acl_record.c.offset,
+)
+Index("ix_acl_record_principal", func.left(acl_record.c.principal, text(str(HEAD_LENGTH))), acl_record.c.offset)
+Index(
+    "ix_acl_record_config",
+    acl_record.c.config_name,
+    acl_record.c.offset,
+    postgresql_where=acl_record.c.config_name.is_not(None),
 )
 
 config = Table(

@@ -34,6 +34,15 @@ BODIES: dict[str, Json] = {
         "limit": 10,
     },
     "/v1/what-can": {"context": _CALLER, "principal": "User:bob", "host": "10.1.2.3", "limit": 10},
+    "/v1/history": {
+        "context": _CALLER,
+        "filter": {"resource_name": "orders", "resource_type": "TOPIC"},
+        "actor": ADMIN,
+        "comment": "OPS",
+        "since": "2026-11-23T05:07:00.5+01:00",
+        "until": "2099-12-31T18:00:00Z",
+        "limit": 10,
+    },
     "/v1/start": {"broker_id": 1, "endpoints": [ENDPOINT], "wait_ms": 0},
     "/v1/configs": {"context": _CALLER, "configs": [{"name": "audit.level", "value": "INFO"}]},
 }

@@ -53,6 +53,7 @@ EXPECTED: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "acls": _RIGHT_ON_THE_CLUSTER,
         "whoCan": _RIGHT_ON_THE_CLUSTER,
         "whatCan": _RIGHT_ON_THE_CLUSTER,
+        "history": _RIGHT_ON_THE_CLUSTER,
         "alterConfigs": _RIGHT_ON_THE_CLUSTER,
         "explain": (*_UNKNOWN, 403, 403, 200, 403, 200, 403),
         "getAcl": _RIGHT_ON_THE_CLUSTER,
@@ -96,6 +97,7 @@ def body_of(operation: str, principal: str) -> Json:
         "acls": {"filter": {}},
         "whoCan": {"resource": {"resource_type": "TOPIC", "resource_name": "orders"}},
         "whatCan": {"principal": ALICE},
+        "history": {"actor": ALICE},
         "explain": {"actions": [action("orders")]},
         "alterConfigs": {"configs": [{"name": "audit.level", "value": None}]},
     }

@@ -12,6 +12,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.store.engine import Connection
+from app.store.filters import columns_of, shape_of, with_types
 from app.store.reading import snapshot
 from app.store.writing import selection
 from app.store.writing.acl_store import PostgresAclStore
@@ -107,8 +108,8 @@ async def test_a_call_of_very_many_filters_is_answered(store: PostgresAclStore) 
 )
 async def test_filters_fit_an_index(database: Connection, wanted: AclBindingFilter, index: str) -> None:
     await database.execute("SET enable_seqscan = off")
-    (typed, *_) = selection._with_types(wanted)
-    statement, columns = selection._statement(selection._shape(typed)), selection._columns([(0, typed)])
+    (typed, *_) = with_types(wanted)
+    statement, columns = selection._statement(shape_of(typed)), columns_of([(0, typed)])
 
     plan = await database.fetch("EXPLAIN " + statement, *columns, 10_001)
 

@@ -39,6 +39,8 @@ BOUNDS: Mapping[str, Bounds] = MappingProxyType(
         # The writer commits groups of 500 and queues a thousand more; 1,024 keep it busy, and the next wave waits for
         # a commit or two. 64 MiB are eight calls of 10,000 bindings each. They wait less than clients do (5 s).
         "updates": Bounds(1_024, 1_024, 2.0, 64 * _MIB),
+        # What is asked of the records in PostgreSQL goes over one connection, and takes it some 10 ms each.
+        "past": Bounds(4, 32, 2.0, 4 * _MIB),
         # A waiting request is a future and a timer, some kilobytes: as many as there may be connections.
         "waiting": Bounds(10_000, 0, 0.0, 16 * _MIB),
         # A watch stream holds its place for as long as it is read: some 30 KiB and a wake-up for each change.

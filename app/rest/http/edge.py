@@ -16,6 +16,7 @@ import msgspec
 from fastapi import Depends, Query, Request
 from fastapi.dependencies.utils import request_params_to_args
 from fastapi.routing import APIRoute
+from msgspec import UNSET
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -34,6 +35,8 @@ from app.rest.http.parameters import parameter_fault
 from app.rest.http.services import Services
 from app.rest.http.streams import EventStream
 from app.runtime.authorizer import Authorizer
+from app.runtime.past import Past
+from app.runtime.ports import PastElsewhere
 
 CLIENT_CLOSED_REQUEST = 499
 """Counted, but never sent, for a client that has gone."""
@@ -65,6 +68,7 @@ E = TypeVar("E", bound=Callable[..., Any])
 Body = Annotated[T, Depends(_put_by_the_edge)]
 CurrentAuthorizer = Annotated[Authorizer, Depends(_put_by_the_edge)]
 CurrentServices = Annotated[Services, Depends(_put_by_the_edge)]
+CurrentPast = Annotated[Past, Depends(_put_by_the_edge)]
 CurrentContext = Annotated[RequestContext, Depends(_put_by_the_edge), "context"]
 """The principal that the body's context names, checked."""
 CurrentReader = Annotated[Reader, Depends(_put_by_the_edge), "reader"]
@@ -96,6 +100,7 @@ def _context_of(call: _Call) -> RequestContext:
 _ARGUMENTS: Mapping[Any, Callable[[_Call], Any]] = {
     CurrentAuthorizer: lambda call: call.services.authorizer,
     CurrentServices: lambda call: call.services,
+    CurrentPast: lambda call: call.services.past,
     CurrentContext: _context_of,
     CurrentReader: lambda call: read(call.caller, call.scope),
     Request: lambda call: Request(call.scope),
@@ -150,6 +155,7 @@ class Route(APIRoute):
         self._named = parameters.keys() - self._arguments.keys() - {"body"}
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
+        self._is_of_the_past = pool == "past"
 
     def decoder_of(self, body: Any) -> Callable[[bytes], Any]:  # noqa: ANN401 - a struct, or what a route reads
         return strict_decoder(body)
@@ -256,7 +262,27 @@ class Route(APIRoute):
         if self._named:
             call.parameters = self._parameters(scope)
 
-    def _reply_to(self, call: _Call) -> Awaitable[Reply]:
+    async def _reply_to(self, call: _Call) -> Reply:
+        if not self._is_of_the_past and given(getattr(call.body, "at", None)) is None:
+            return await self._own_reply_to(call)
+        services = call.services
+        elsewhere = services.past.elsewhere
+        if self._is_of_the_past:
+            return await (self._own_reply_to(call) if elsewhere is None else self._reply_of(elsewhere, call))
+        async with services.admission.pools["past"].admitted(0, None, call.caller.share):
+            return await (self._own_reply_to(call) if elsewhere is None else self._reply_of(elsewhere, call))
+
+    async def _reply_of(self, elsewhere: PastElsewhere, call: _Call) -> bytes:
+        """What the service says that has the records, asked in the caller's words."""
+        context = _context_of(call)
+        # INVARIANT: whom this caller may speak for is decided here; there it is this service that asks.
+        call.services.authorizer.check_super_user(context)
+        call.services.authorizer.check_loaded()
+        asked = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
+        asked["context"] = {"principal": context.principal, "client_address": context.client_address.text}
+        return await elsewhere.ask(self.path, _TO_JSON(asked))
+
+    def _own_reply_to(self, call: _Call) -> Awaitable[Reply]:
         arguments = {name: give(call) for name, give in self._arguments.items()}
         if self._named:
             arguments.update(call.parameters)

@@ -9,6 +9,7 @@ from app.rest.callers.authentication import Callers
 from app.rest.deciding import Decider
 from app.rest.http.admission import Admission
 from app.runtime.authorizer import Authorizer
+from app.runtime.past import Past
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +22,6 @@ class Services:
     metrics: Metrics
     metrics_page: MetricsPage
     decider: Decider
+    past: Past
     siblings: Siblings | None = None
     """The other workers of the service; None: this process is all of it."""

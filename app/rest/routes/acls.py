@@ -83,15 +83,7 @@ async def delete_acls(
 )
 async def acls(body: Body[bodies.AclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
-    # A search has one filter and so no entry to refuse: the request is refused, naming the field.
-    check_words(
-        *((f"/filter/{field}", given(getattr(body.filter, field)), enum.__members__) for field, enum in _FILTER_WORDS)
-    )
-    acl_filter = _filter(body.filter)
-    refusal = validate_filter(acl_filter)
-    if refusal is not None:
-        raise refusal
-    page = await authorizer.acls(context, acl_filter, body.limit, given(body.cursor))
+    page = await authorizer.acls(context, search_filter(body.filter), body.limit, given(body.cursor))
     found = await each_paced(page.acls, _found)
     return _reply("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
 
@@ -153,6 +145,16 @@ def _filter(body: bodies.AclBindingFilter) -> AclBindingFilter:
         AclOperation.from_string(_or_any(body.operation)),
         AclPermissionType.from_string(_or_any(body.permission_type)),
     )
+
+
+def search_filter(body: bodies.AclBindingFilter) -> AclBindingFilter:
+    """The one filter of a request, which is refused as a whole, naming the field. Raises InvalidRequestException."""
+    check_words(*((f"/filter/{field}", given(getattr(body, field)), enum.__members__) for field, enum in _FILTER_WORDS))
+    acl_filter = _filter(body)
+    refusal = validate_filter(acl_filter)
+    if refusal is not None:
+        raise refusal
+    return acl_filter
 
 
 def _or_any(word: str | UnsetType | None) -> str:

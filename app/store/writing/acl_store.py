@@ -133,7 +133,7 @@ class PostgresAclStore:
                 group = Group(transaction.connection, transaction.head)
                 outcomes = await group.apply(mutations)
                 if group.drafts:
-                    chained = await append(transaction.connection, transaction.head, group.drafts)
+                    chained = await append(transaction.connection, transaction.head, group.drafts, group.prior)
                     transaction.extend(len(group.drafts), chained, group.digest_change)
         return GroupOutcome(outcomes, transaction.head.epoch, transaction.head.last_offset)
 
@@ -180,7 +180,7 @@ async def _change(transaction: FeedTransaction, creates: CreateAcls) -> int:
             if isinstance(each, ApiException):
                 raise each
     if group.drafts:
-        chained = await append(transaction.connection, transaction.head, group.drafts)
+        chained = await append(transaction.connection, transaction.head, group.drafts, group.prior)
         transaction.extend(len(group.drafts), chained, group.digest_change)
     return len(group.drafts)
 

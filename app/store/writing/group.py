@@ -34,7 +34,7 @@ from app.core.records import (
 )
 from app.core.token import Token
 from app.store.engine import Connection
-from app.store.rows import ACL_COLUMNS, SLICE, acl_values, in_slices, insert_statement
+from app.store.rows import ACL_COLUMNS, SLICE, PriorValues, acl_values, in_slices, insert_statement
 from app.store.writing.journal import LockedHead
 from app.store.writing.selection import select_ended, select_matches
 
@@ -68,6 +68,8 @@ class Group:
 
     def __init__(self, connection: Connection, head: LockedHead) -> None:
         self.drafts: list[Record] = []
+        self.prior: dict[int, PriorValues] = {}
+        """By the draft's offset."""
         self.digest_change = 0
         self._connection = connection
         self._head = head
@@ -178,6 +180,7 @@ class Group:
                     rows.append(acl_values(acl, key, offset, mutation.actor))
                 else:
                     self.digest_change -= acl_digest(before)
+                    self.prior[offset] = (True, *before.terms, None)
         return rows
 
     async def _delete(self, mutation: DeleteAcls) -> DeleteAclsOutcome | ApiException:
@@ -204,6 +207,7 @@ class Group:
         async for some in in_slices(list(acls.values())):
             for acl in some:
                 frame = self._frame(self._next_offset(), acl, mutation)
+                self.prior[frame[0]] = (True, *acl.terms, None)
                 self.drafts.append(RemoveAccessControlEntryRecord(*frame))
                 self.digest_change -= acl_digest(acl)
 
@@ -218,6 +222,7 @@ class Group:
                 await self._connection.execute(_UNSET_CONFIG, name)
             else:
                 await self._connection.execute(_SET_CONFIG, name, value, offset)
+            self.prior[offset] = (before is not None, None, None, before)
             frame = (self._head.recorded_at, mutation.actor, b"", mutation.comment)
             self.drafts.append(ConfigRecord(offset, 0, name, value, *frame))
             self.digest_change += config_digest(name, value) - config_digest(name, before)

@@ -4,10 +4,11 @@ A new epoch begins here and nowhere else: where the store may hand out offsets a
 in another cluster, and wherever the head does not continue what the process has seen.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,7 +19,15 @@ from app.core.digest import DIGEST_BYTES, MODULUS
 from app.core.records import GENESIS_HASH, Record, record_hash
 from app.store.engine import Connection
 from app.store.faults import NotMigratedError
-from app.store.rows import RECORD_COLUMNS, digest_in, in_slices, insert_statement, record_values
+from app.store.rows import (
+    NOTHING_PRIOR,
+    RECORD_COLUMNS,
+    PriorValues,
+    digest_in,
+    in_slices,
+    insert_statement,
+    record_values,
+)
 
 CHANNEL = "klamm_feed"  # NOTIFY carries `<epoch>:<offset>` here; a hint only
 
@@ -135,10 +144,18 @@ async def move_head(connection: Connection, head: LockedHead) -> None:
     await connection.execute(_MOVE_HEAD, *position, server.system_identifier, server.timeline, digest, CHANNEL)
 
 
-async def append(connection: Connection, head: LockedHead, drafts: Sequence[Record], *, by_copy: bool = False) -> bytes:
+async def append(
+    connection: Connection,
+    head: LockedHead,
+    drafts: Sequence[Record],
+    prior: Mapping[int, PriorValues] = MappingProxyType({}),
+    *,
+    by_copy: bool = False,
+) -> bytes:
     """Appends the drafts as one transaction, by COPY if they are many. Returns the last one's hash.
 
-    A draft is a record that has its offset already, but neither the end of its transaction nor its hash.
+    A draft is a record that has its offset already, but neither the end of its transaction nor its hash. `prior` is by
+    offset, of those before which something was there.
     """
     tx_last = head.last_offset + len(drafts)
     chained = head.hash
@@ -147,7 +164,7 @@ async def append(connection: Connection, head: LockedHead, drafts: Sequence[Reco
         for draft in some:
             record = replace(draft, tx_last=tx_last)
             chained = record_hash(chained, record)
-            rows.append(record_values(record, chained))
+            rows.append(record_values(record, chained, prior.get(record.offset, NOTHING_PRIOR)))
         is_last = record.offset == tx_last
         if not by_copy and (is_last or len(rows) >= _ROWS_PER_STATEMENT):
             await connection.execute(_APPEND, *map(list, zip(*rows, strict=True)), tx_last, head.recorded_at)

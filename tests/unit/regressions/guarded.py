@@ -14,6 +14,7 @@ from app.rest.callers.roles import Caller, Role
 from app.rest.callers.static_tokens import StaticTokens
 from app.rest.callers.token_file import add_token
 from app.rest.http.admission import Admission
+from tests.past import FakePast
 from tests.unit.rest.harness import Service, serving
 
 CALLERS: Mapping[str, Caller] = {
@@ -75,9 +76,8 @@ async def guarded(tmp_path: Path, around: AppOptions = AppOptions()) -> AsyncIte
             Credentials(callers=CALLERS, tokens=StaticTokens(path, CALLERS, service.metrics)), service.metrics
         )
         admission = Admission(service.metrics)
-        app = create_rest_app(
-            service.authorizer, service.metrics, service.audit, replace(around, callers=callers, admission=admission)
-        )
+        around = replace(around, callers=callers, admission=admission, past=FakePast(service.store))
+        app = create_rest_app(service.authorizer, service.metrics, service.audit, around)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://klamm") as client:
             yield Guarded(service, app, client, callers, admission, tokens, path)

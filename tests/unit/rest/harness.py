@@ -20,6 +20,7 @@ from app.rest.app import AppOptions, create_rest_app
 from app.runtime.authorizer import Authorizer
 from app.runtime.options import RuntimeOptions
 from tests.fakes import FakeStore
+from tests.past import FakePast
 from tests.updates import new
 
 ADMIN = {"principal": "User:admin", "client_address": "127.0.0.1"}
@@ -116,7 +117,7 @@ async def serving(
     authorizer.open()
     audit = AuditLog(lines.append, metrics, linger_s=0.001)
     audit.start()
-    app = create_rest_app(authorizer, metrics, audit, around)
+    app = create_rest_app(authorizer, metrics, audit, replace(around, past=FakePast(store)))
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://klamm"
     ) as client:

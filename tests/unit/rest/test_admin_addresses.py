@@ -19,7 +19,10 @@ from tests.unit.rest.test_bad_input import BODIES
 
 OFFICE, ELSEWHERE = "10.1.1.1", "10.2.2.2"
 RIGHTS = ("ALTER", "ALTER_CONFIGS")
-ASKED = ("/v1/acls", "/v1/acls/delete", "/v1/acls/search", "/v1/configs", "/v1/explain", "/v1/who-can", "/v1/what-can")
+ASKED = (
+    *("/v1/acls", "/v1/acls/delete", "/v1/acls/search", "/v1/configs", "/v1/explain", "/v1/who-can", "/v1/what-can"),
+    "/v1/history",
+)
 READ = ("/v1/acls/count", "/v1/configs")
 
 

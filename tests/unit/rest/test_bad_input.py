@@ -32,6 +32,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/acls/search": {"context": ADMIN, "filter": {"resource_name": "orders"}},
     "/v1/who-can": {"context": ADMIN, "resource": {"resource_type": "TOPIC", "resource_name": "orders"}},
     "/v1/what-can": {"context": ADMIN, "principal": "User:bob"},
+    "/v1/history": {"context": ADMIN},
     "/v1/start": {"broker_id": 1, "endpoints": [ENDPOINT]},
     "/v1/configs": {"context": ADMIN, "configs": [{"name": "audit.level", "value": "INFO"}]},
 }

@@ -133,7 +133,7 @@ def test_each_role_may_call_what_it_is_for_and_nothing_else() -> None:
     assert may_call == {
         Role.DECIDE: DECISIONS,
         Role.OBSERVE: {"metrics", "aclCount"},
-        Role.FOLLOW: {"watch", "createAcls", "deleteAcls", "alterConfigs"},
+        Role.FOLLOW: {"watch", "history", "createAcls", "deleteAcls", "alterConfigs"},
         Role.ADMIN: set(guarded),
         Role.OPEN: set(guarded),
     }

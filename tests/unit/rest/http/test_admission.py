@@ -177,6 +177,7 @@ def test_every_route_has_a_pool() -> None:
     assert set(pools.values()) == set(Admission(Metrics()).pools) == set(BOUNDS)
     assert {name for name, pool in pools.items() if pool == "updates"} == {"createAcls", "deleteAcls", "alterConfigs"}
     assert {name for name, pool in pools.items() if pool == "lists"} == {"acls", "explain", "whoCan", "whatCan"}
+    assert {name for name, pool in pools.items() if pool == "past"} == {"history"}
     assert {name for name, pool in pools.items() if pool == "waiting"} == {"start"}
     probes = {"livez", "readyz", "readyzListener", "startupz", "metrics"}
     assert {name for name, pool in pools.items() if pool == "probes"} == probes

@@ -1,0 +1,106 @@
+"""Questions about the past, and how a state of then follows from the state of now and the records since.
+
+A moment is a token or a time of the store. The state at a token is the one right after it, at the time of its record.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID
+
+from app.core.kafka.bindings import NO_TERMS, AclTerms
+from app.core.kafka.errors import InvalidRequestException
+from app.core.kafka.filters import AclBindingFilter
+from app.core.records import Record
+from app.core.token import Token
+
+Moment = Token | datetime
+
+# RFC 3339, with what it allows besides: lower case, and a blank for the `T`.
+_TIME = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})\Z",
+    re.ASCII,
+)
+_FRACTION = re.compile(r"\.(\d{6})\d+")
+
+
+def moment_of(text: str, name: str) -> Moment:
+    """Raises InvalidRequestException, which names the field, for what is neither a token nor a time."""
+    if _TIME.match(text) is None:
+        try:
+            return Token.parse(text, name)
+        except InvalidRequestException:
+            raise InvalidRequestException(
+                f"`{name}` is neither a token of this service nor a time; send a token from an earlier reply, or a "
+                "time with its offset from UTC, such as `2026-11-30T18:00:00Z`"
+            ) from None
+    try:
+        return datetime.fromisoformat(_FRACTION.sub(r".\1", text.upper())).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidRequestException(
+            f"`{name}` is no time that there is; send one such as `2026-11-30T18:00:00Z`"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class PriorState:
+    """What an ACL or a property was before a record: the ACL's terms, or the value."""
+
+    terms: AclTerms = NO_TERMS
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A record, and what was there before it. None: nothing was; of a property also: nobody knows."""
+
+    record: Record
+    prior: PriorState | None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSince:
+    """The oldest state that is known; `recorded_at` is None before the store's first record, when it was empty."""
+
+    token: Token
+    recorded_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesQuestion:
+    """Which changes: those behind `since` up to `until`, and below offset `before` if it is said, newest first.
+
+    A time as `since` takes in the changes at that very time. `comment` is a part of the comment. Changes of properties
+    belong to no filter that says anything of ACLs.
+    """
+
+    acl_filter: AclBindingFilter = field(default_factory=AclBindingFilter)
+    actor: str | None = None
+    comment: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    before: int | None = None
+    with_configs: bool = True
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesPage:
+    """`before` is that of the next page; None: this is the last one. A page may be short and yet not be the last."""
+
+    changes: Sequence[Change]
+    before: int | None
+    known_since: KnownSince
+    head: Token
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHead:
+    """Which state the store is in, and from where on its records are there."""
+
+    cluster_id: str
+    epoch: UUID
+    last_offset: int
+    log_start_offset: int
+    store_time: datetime

@@ -1,0 +1,50 @@
+"""Questions about the past, handed on to the service that is followed, with their callers' words."""
+
+import asyncio
+import logging
+
+import httpx
+
+from app.core.kafka.errors import ApiException, OffsetOutOfRangeException, StoreUnavailableException
+from app.upstream.connection import Connection, RefusedError, refusal_of, unavailable
+
+_log = logging.getLogger(__name__)
+
+_MOST_S = 10.0
+_NOT_THERE = "the upstream is of a version that knows nothing of the past"
+
+
+class UpstreamPast:
+    """INVARIANT: nothing is answered here: a follower has no records, and what it remembers is not all."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def ask(self, path: str, body: bytes) -> bytes:
+        where = self._connection.where
+        if where is None:
+            raise StoreUnavailableException(self._connection.why)
+        try:
+            async with asyncio.timeout(_MOST_S):
+                return await self._connection.answer(f"{where}{path}", body, _MOST_S)
+        except RefusedError as refused:
+            raise _refusal(where, refused) from None
+        except (httpx.HTTPError, TimeoutError) as fault:
+            raise unavailable(where, fault) from None
+
+    async def close(self) -> None:
+        """The feed closes the connection."""
+
+
+def _refusal(where: str, refused: RefusedError) -> ApiException:
+    """As the upstream said it, unless it is about this follower and not about its caller."""
+    problem, status = refused.problem, refused.status
+    if status == httpx.codes.NOT_FOUND or (problem is not None and "there is no such field" in problem.detail):
+        return StoreUnavailableException(_NOT_THERE)
+    if problem is None or status == httpx.codes.UNAUTHORIZED:
+        return unavailable(where, refused)
+    if problem.code == OffsetOutOfRangeException.error.value:
+        return OffsetOutOfRangeException(problem.detail, problem.oldest_token)
+    if status == httpx.codes.SERVICE_UNAVAILABLE:
+        return StoreUnavailableException(problem.detail)
+    return refusal_of(problem.code, problem.detail)
