@@ -17,6 +17,10 @@ COMPOSED: Mapping[tuple[str, str], str] = {
         "app/store/writing/selection.py",
         "_statement",
     ): "names of columns from rows, and conditions by the shape of a filter, each a literal of the module",
+    (
+        "app/store/reading/changes.py",
+        "_statement",
+    ): "conditions by the shape of a filter, from app/store/filters.py, each a literal of that module",
     ("app/store/rows.py", "insert_statement"): "names and types of columns, declared beside it",
     ("app/store/rows.py", "select_acl_lines"): "names of columns, declared beside it",
     (

@@ -278,8 +278,12 @@ class Route(APIRoute):
         # INVARIANT: whom this caller may speak for is decided here; there it is this service that asks.
         call.services.authorizer.check_super_user(context)
         call.services.authorizer.check_loaded()
-        asked = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
+        asked: dict[str, Any] = {
+            name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET
+        }
         asked["context"] = {"principal": context.principal, "client_address": context.client_address.text}
+        if context.groups is not None:
+            asked["context"]["groups"] = context.groups.names
         return await elsewhere.ask(self.path, _TO_JSON(asked))
 
     def _own_reply_to(self, call: _Call) -> Awaitable[Reply]:

@@ -136,8 +136,7 @@ async def _rows(
     found: list[Row] = []
     for _ in range(1 if is_indexed(shape) else _STRETCHES):
         lowest = low if is_indexed(shape) else max(low, high - 1 - _STRETCH)
-        statement = _statement(shape, with_configs)
-        found += await connection.fetch(statement, *arguments, lowest, high, *more)
+        found += await connection.fetch(_statement(shape, with_configs), *arguments, lowest, high, *more)
         if len(found) > limit:
             return found[:limit], int(found[limit - 1]["offset"])
         high = lowest + 1

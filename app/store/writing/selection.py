@@ -21,11 +21,6 @@ from app.store.filters import (
 )
 from app.store.rows import BINDING_COLUMNS, TERMS_COLUMNS, acl_of, in_slices
 
-# OFFSET 0 holds the planner to look-ups, as it expects many more prefixes than names have.
-_COVERING_ACLS = f"""{HEADS}
-    JOIN LATERAL (
-        SELECT * FROM acl AS a WHERE {UNDER_A_HEAD} OFFSET 0
-    ) AS a ON"""  # noqa: S608 - parts of statements, declared in filters
 _SORTED = """LIMIT $9
 ) AS found
 ORDER BY n, resource_type, resource_name, pattern_type, principal, host, operation, permission_type"""
@@ -37,7 +32,10 @@ _ENDED = "SELECT * FROM acl WHERE expires_at <= $1 ORDER BY expires_at, id LIMIT
 def _statement(shape: Shape) -> str:
     columns = ", ".join(f"a.{name}" for name in (*BINDING_COLUMNS, *TERMS_COLUMNS))
     found = f"SELECT * FROM (\n    SELECT f.n, a.id, {columns}"  # noqa: S608 - names of columns, declared in rows
-    acls = _COVERING_ACLS if "covering" in shape else "JOIN acl AS a ON"
+    acls = "JOIN acl AS a ON"
+    if "covering" in shape:
+        # OFFSET 0 holds the planner to look-ups, as it expects many more prefixes than names have.
+        acls = f"{HEADS}\n    JOIN LATERAL (SELECT * FROM acl AS a WHERE {UNDER_A_HEAD} OFFSET 0) AS a ON"  # noqa: S608 - as above
     return "\n".join([found, f"FROM {FILTERS}", acls, condition_of(shape), _SORTED])
 
 
