@@ -8,6 +8,7 @@ from typing import TextIO
 
 from app.client.console import Page
 from app.client.ends import end_of
+from app.client.groups import add_group_argument, groups_body, groups_given, with_groups
 from app.client.http.access import OPTIONS, AccessFlags, access_flags, access_of, add_access_arguments
 from app.client.http.replies import (
     ServiceError,
@@ -45,11 +46,13 @@ class Asked:
     resource_type: ResourceType
     resource_name: str
     host: str
+    groups: tuple[str, ...] = ()
 
     @property
-    def fields(self) -> dict[str, str]:
+    def fields(self) -> dict[str, object]:
         return {
             "principal": self.principal,
+            **groups_body(self.groups),
             "client_address": self.host,
             "operation": self.operation.name,
             "resource_type": self.resource_type.name,
@@ -119,7 +122,8 @@ def print_explanation(
     page = Page(out)
     word, style = ("ALLOWED", "bold green") if found.is_allowed else ("DENIED", "bold red")
     resource = resource_text(asked.resource_type, asked.resource_name)
-    page.line(f"{asked.principal} {asked.operation.name} {resource} from {asked.host}", before=word, style=style)
+    who = with_groups(asked.principal, asked.groups)
+    page.line(f"{who} {asked.operation.name} {resource} from {asked.host}", before=word, style=style)
     page.line(_RULES.get(found.rule, found.rule), indent=1)
     if found.acl is not None:
         page.line(stored_acl_text(found.acl), indent=2)
@@ -232,6 +236,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="the client's IP address, such as 10.1.2.3; ACLs may be for some hosts only",
     )
+    add_group_argument(parser)
     parser.add_argument(
         "--output",
         choices=("text", "json"),
@@ -274,7 +279,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 def _reply(service: Service, asked: Asked) -> Mapping[str, object]:
     body = {
-        "about": {"principal": asked.principal, "client_address": asked.host},
+        "about": {"principal": asked.principal, "client_address": asked.host, **groups_body(asked.groups)},
         "actions": [
             {
                 "operation": asked.operation.name,
@@ -301,7 +306,8 @@ def _asked(arguments: argparse.Namespace) -> Asked:
             f"--host: `{arguments.host[:100]}` is no IP address; write one such as 10.1.2.3 or 2001:db8::1"
         ) from None
     operation = operation_named(arguments.operation)
-    return Asked(principal_named(arguments.principal), operation, resource_type, resource_name, host)
+    principal, groups = principal_named(arguments.principal), groups_given(arguments)
+    return Asked(principal, operation, resource_type, resource_name, host, groups)
 
 
 def _access_options(flags: AccessFlags) -> list[str]:

@@ -5,6 +5,8 @@ Kafka has no groups: there `Group:x` is a principal like any other, and so it is
 
 from collections.abc import Iterable
 
+from app.core.kafka.codes import WILDCARD_PRINCIPAL
+
 GROUP_PREFIX = "Group:"
 """What the principal of a group's ACLs begins with."""
 MAX_GROUPS = 200
@@ -39,3 +41,8 @@ def groups_of(names: Iterable[str] | None) -> Groups | None:
     """None where there are none."""
     found = Groups(names or ())
     return found if found.principals else None
+
+
+def speaking_of(principal: str, groups: Groups | None) -> tuple[str, ...]:
+    """All whose ACLs speak of a caller: its own, its groups' in the order of their names, those of `User:*`."""
+    return tuple(dict.fromkeys((principal, *(() if groups is None else groups.principals), WILDCARD_PRINCIPAL)))

@@ -214,7 +214,7 @@ class Authorizer:
                 raise ClusterAuthorizationException(_REFUSED)
             return self._authorization_of(self._loader.image, *about), sees_all
 
-        questions = [Question(about.principal, about.client_address, *action) for action in actions]
+        questions = [Question(about.principal, about.client_address, *action, about.groups) for action in actions]
         return await explain_all(self._loader, questions, permission)
 
     async def create_acls(

@@ -6,7 +6,6 @@ from app.core.authorize import Authorization
 from app.core.explain.misses import Question
 from app.core.explain.near_misses import NearMiss
 from app.core.explain.why import Explaining, Explanation, near_misses_of
-from app.core.kafka.codes import WILDCARD_PRINCIPAL
 from app.core.kafka.errors import OffsetNotAvailableException
 from app.core.token import Token
 from app.runtime.deciding import at_once, at_one_offset
@@ -79,6 +78,5 @@ def _explaining(rights: tuple[Authorization, bool], question: Question, near: Se
     authorization, of_others = rights
     # INVARIANT: the asker sees what it may see at the offset of the answer, whatever it might when it was searched.
     if not of_others:
-        seen = (question.principal, WILDCARD_PRINCIPAL)
-        near = [each for each in near if each.acl.binding.principal in seen]
+        near = [each for each in near if each.acl.binding.principal in question.speaking]
     return Explaining(authorization.image, authorization, question, near, of_others=of_others)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from app.client.console import Page
+from app.client.groups import add_group_argument, groups_body, groups_given, with_groups
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import parse_text
 from app.client.http.service import Service
@@ -29,15 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s PRINCIPAL [OPTIONS]"
     parser.epilog = _EPILOG
     parser.add_argument("principal", metavar="PRINCIPAL", help="such as User:bob; type and name")
+    add_group_argument(parser)
     output.add_arguments(parser)
     add_access_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     principal, host = principal_named(arguments.principal), output.host_given(arguments)
+    groups = groups_given(arguments)
     with Service(access_of(arguments)) as service:
-        reply = service.all_rows("/v1/what-can", {"principal": principal, **host})
-    print_holdings(reply, principal, arguments.output, out)
+        reply = service.all_rows("/v1/what-can", {"principal": principal, **groups_body(groups), **host})
+    print_holdings(reply, with_groups(principal, groups), arguments.output, out)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What one principal can do: its patterns and those of `User:*`, with what DENYs take away (KIP-11, KIP-290).
+"""What one principal can do: its patterns, its groups' and those of `User:*`, after DENYs (KIP-11, KIP-290).
 
 A row is what ALLOWs on one pattern and for one host give. Operations that a DENY forbids on all of its names and for
 all of its hosts are not among them any more; DENYs that forbid them on a part of it are told with it. A request is
@@ -10,18 +10,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import heappop, heappush
 from itertools import chain
 
 from app.core.access.holdings import Ends, First, Listed, sorted_in_steps
 from app.core.access.host_keys import NOBODY, client_key, host_key
 from app.core.access.regions import name_key
 from app.core.digest import seconds_of
+from app.core.groups import Groups, speaking_of
 from app.core.image import AuthorizerImage
 from app.core.index.denies import denies_of
 from app.core.index.search import search
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import StandardAcl
-from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import ClientAddress
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, supported_operations, to_bit_field
@@ -46,11 +48,12 @@ class WhatQuestion:
 
     principal: str
     address: ClientAddress | None = None
+    groups: Groups | None = None
 
     @property
     def speaking(self) -> tuple[str, ...]:
         """All whose ACLs speak of the principal."""
-        return tuple(dict.fromkeys((self.principal, WILDCARD_PRINCIPAL)))
+        return speaking_of(self.principal, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +139,22 @@ class WhatCan:
     def _in_order(self) -> Iterator[StandardAcl | None]:
         """The ALLOWs of all the principals together, in the order of the rows; None for a step."""
         streams = [_Stream(self._allows(each)) for each in self._question.speaking]
-        while True:
-            for stream in streams:
-                while not stream.acls and not stream.ended:
-                    stream.take()
-                    yield None
-            left = [stream for stream in streams if stream.acls]
-            if not left:
-                return
-            first = min(left, key=lambda each: self._place(each.acls[-1]))
-            acl = first.acls.pop()
+        first: list[tuple[Place, int]] = []
+        for number, stream in enumerate(streams):
+            yield from self._put_next(first, number, stream)
+        while first:
+            number = heappop(first)[1]
+            acl = streams[number].acls.pop()
             if self._speaks(acl):
                 yield acl
+            yield from self._put_next(first, number, streams[number])
+
+    def _put_next(self, first: list[tuple[Place, int]], number: int, stream: "_Stream") -> Iterator[None]:
+        while not stream.acls and not stream.ended:
+            stream.take()
+            yield None
+        if stream.acls:
+            heappush(first, (self._place(stream.acls[-1]), number))
 
     def _allows(self, principal: str) -> Iterator[list[StandardAcl]]:
         of_one = AclBindingFilter(principal=principal, permission_type=AclPermissionType.ALLOW)

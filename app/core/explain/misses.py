@@ -4,17 +4,17 @@ An ACL matches in four dimensions: principal, host, operation and resource. An A
 near miss; one that fails in both principal and resource has nothing to do with the question.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 
+from app.core.groups import Groups, speaking_of
 from app.core.index.masks import host_matches
 from app.core.index.prefixes import shared_length
 from app.core.index.table import SortKey, sort_key
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import (
     WILDCARD,
-    WILDCARD_PRINCIPAL,
     AclOperation,
     AclPermissionType,
     PatternType,
@@ -56,6 +56,15 @@ class Question:
     operation: AclOperation
     resource_type: ResourceType
     resource_name: str
+    groups: Groups | None = None
+    speaking: tuple[str, ...] = field(init=False)
+    """All whose ACLs speak of the caller: itself, its groups, `User:*`."""
+    _speaking: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        speaking = speaking_of(self.principal, self.groups)
+        object.__setattr__(self, "speaking", speaking)
+        object.__setattr__(self, "_speaking", frozenset(speaking))
 
     def covered_by(self, resource_type: int, pattern_type: int, name: str) -> bool:
         if resource_type != self.resource_type:
@@ -67,7 +76,7 @@ class Question:
     def missed_by(self, key: SortKey) -> int:
         """The dimensions, as bits, in which an ACL with these fields does not match; 0: it does."""
         resource_type, name, pattern_type, principal, host, operation, permission_type = key
-        missed = 0 if principal in (self.principal, WILDCARD_PRINCIPAL) else PRINCIPAL
+        missed = 0 if principal in self._speaking else PRINCIPAL
         if not (host in (WILDCARD, self.address.text) or ("/" in host and _is_in_range(host, self.address))):
             missed |= HOST
         covered = (ALLOW_MASK if permission_type == _ALLOW else DENY_MASK)[operation]

@@ -1,8 +1,8 @@
 """The ACLs that nearly match: found by the index, in short steps, without a scan of the store (KIP-140).
 
-The search looks at the ACLs on the resource, of any principal, and at those of the caller and of `User:*` on any
-resource. It looks at all of them if they are few, else at those with names like the ones asked for, so the work stays
-the same at a million ACLs. The choice depends only on the ACLs there are: every replica finds the same.
+The search looks at the ACLs on the resource, of any principal, and at those that speak of the caller on any resource.
+It looks at all of them if they are few, else at those with names like the ones asked for, so the work stays the same at
+a million ACLs. The choice depends only on the ACLs there are: every replica finds the same.
 
 The index may change between two steps; look up what was found again before showing it (`still_there`).
 """
@@ -21,7 +21,7 @@ from app.core.index.packing import permission_type_in
 from app.core.index.table import SortKey
 from app.core.index.tree import AclIndex, TypeNode
 from app.core.kafka.bindings import StandardAcl, rfc3339
-from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclPermissionType, PatternType, ResourceType
+from app.core.kafka.codes import WILDCARD, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.validation import MAX_TEXT_BYTES
 
 MAX_NEAR_MISSES = 10
@@ -69,7 +69,7 @@ class NearMiss:
 class NearMissSearch:
     """A search for near misses of one permission type. First every step of `steps`, then `found`.
 
-    Without `of_others` only ACLs that speak of the caller's principal are looked at.
+    Without `of_others` only ACLs that speak of the caller are looked at.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class NearMissSearch:
         self._question = question
         self._permission = int(permission_type)
         self._of_others = of_others
-        self._principals = tuple(dict.fromkeys((question.principal, WILDCARD_PRINCIPAL)))
+        self._principals = question.speaking
         self._kept: dict[int, list[tuple[int, SortKey, bytes]]] = {}
         self._looked = 0
         self._left = _MOST_LOOKED_AT

@@ -188,8 +188,7 @@ def near_misses_of(
 class Explaining:
     """Makes an explanation: run `steps` to the end, then call `found`.
 
-    Without `of_others` the asker may see only ACLs of the question's principal and of `User:*`, and `near` must hold
-    only those.
+    Without `of_others` the asker may see only ACLs that speak of the question's caller: `near` must hold no others.
     """
 
     def __init__(

@@ -14,6 +14,7 @@ from app.rest.bodies.fields import (
     AclOperationWord,
     AtLeast,
     AuthorizableRequestContext,
+    GroupNames,
     Reply,
     Request,
     Text,
@@ -79,7 +80,8 @@ class WhoCanResponse(Reply):
     """One page: `User:*` first, then by principal.
 
     A principal has rows if ACLs of its own speak of the operations. For a client that none of its rows covers, and for
-    every principal without rows, the rows of `User:*` hold.
+    every principal without rows, the rows of `User:*` hold. Members of a group have its rows, `Group:<name>`, besides
+    their own: a DENY in any of them forbids.
     """
 
     rows: list[WhoCanRow]
@@ -100,13 +102,14 @@ class WhatCanRequest(Request):
     limit: Limit = DEFAULT_LIMIT
     cursor: Cursor = UNSET
     at_least: AtLeast = UNSET
+    groups: Annotated[GroupNames | UnsetType | None, doc("Groups that the principal is in.")] = UNSET
 
     def __post_init__(self) -> None:
         check_lengths((("/principal", self.principal),))
 
 
 class WhatCanRow(Reply):
-    """What ALLOWs of the principal and of `User:*` give on one pattern, after DENYs."""
+    """What ALLOWs of the principal, of its groups and of `User:*` give on one pattern, after DENYs."""
 
     resource_type: str
     resource_name: PatternName

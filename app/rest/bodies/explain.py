@@ -15,6 +15,7 @@ from app.rest.bodies.fields import (
     AtLeast,
     AuthorizableRequestContext,
     ClientAddressText,
+    GroupNames,
     Reply,
     Request,
     Token,
@@ -31,6 +32,7 @@ class ExplainedCaller(Request):
 
     principal: Annotated[str, doc(f"`type:name`, for example `User:bob`. {BYTES}", examples=["User:bob"])]
     client_address: ClientAddressText
+    groups: Annotated[GroupNames | UnsetType | None, doc("Groups that the principal is in.")] = UNSET
 
     def __post_init__(self) -> None:
         check_lengths((("/about/principal", self.principal), ("/about/client_address", self.client_address)))
@@ -45,7 +47,7 @@ class ExplainRequest(Request):
         ExplainedCaller | UnsetType | None,
         doc(
             "Who would do the actions; null: who asks. For another principal than the asker's own, the "
-            "asker needs DESCRIBE on the cluster."
+            "asker needs DESCRIBE on the cluster, as for groups that its context does not name."
         ),
     ] = UNSET
     at_least: AtLeast = UNSET

@@ -15,7 +15,7 @@ from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.operations import from_bit_field, supported_operations, to_bit_field
 from app.rest.bodies import access as bodies
 from app.rest.bodies.acls import Acl
-from app.rest.bodies.fields import Reply, Text, check_words, given
+from app.rest.bodies.fields import Reply, Text, check_words, given, read_groups
 from app.rest.callers.roles import check_principal
 from app.rest.errors import invalid_field
 from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, Routes
@@ -46,7 +46,7 @@ async def who_can(body: Body[bodies.WhoCanRequest], context: CurrentContext, aut
 async def what_can(body: Body[bodies.WhatCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
     """Tell what a principal can do, on which patterns and by which ACLs, in pages; needs DESCRIBE on the cluster."""
     check_principal(body.principal, "")
-    question = WhatQuestion(body.principal, _address(body.host))
+    question = WhatQuestion(body.principal, _address(body.host), read_groups(body.groups, ""))
     page = await authorizer.what_can(context, question, body.limit, given(body.cursor))
     return await _reply(page, _holding, {"super_user": body.principal in page.image.config.super_users})
 

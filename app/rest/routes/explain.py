@@ -9,7 +9,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.rest.bodies import explain as bodies
 from app.rest.bodies.decisions import Action
-from app.rest.bodies.fields import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, given
+from app.rest.bodies.fields import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, given, read_groups
 from app.rest.callers.roles import check_principal, client_address
 from app.rest.deciding import refusal_of_actions
 from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, Routes
@@ -50,7 +50,8 @@ def _about(body: bodies.ExplainRequest, context: RequestContext) -> ExplainedCal
     if about is None:
         return ExplainedCaller(context.principal, context.client_address, context.groups)
     check_principal(about.principal, "/about")
-    return ExplainedCaller(about.principal, client_address(about.client_address, "/about"))
+    named = client_address(about.client_address, "/about")
+    return ExplainedCaller(about.principal, named, read_groups(about.groups, "/about"))
 
 
 def _action(action: Action, all_actions: list[Action]) -> LiteralAction:

@@ -284,6 +284,73 @@ async def test_each_decision_call_counts_groups() -> None:
             assert explained["results"][0]["result"] == ("ALLOWED" if "a" in groups else "DENIED")
 
 
+async def test_who_sees_no_acls_of_others_is_told_of_the_groups_that_its_context_names() -> None:
+    async with serving() as service:
+        await service.grant([allow("READ", "orders", principal=f"Group:{each}") for each in "ab"])
+        about = {**ALICE, "groups": ["a"]}
+        for context, status, named in (
+            ({**ALICE, "groups": ["a"]}, 200, ["Group:a"]),
+            ({**ALICE, "groups": ["a", "c"]}, 200, ["Group:a"]),
+            ({**ALICE, "groups": ["b"]}, 403, None),
+            (ALICE, 403, None),
+            (ADMIN, 200, ["Group:a"]),
+        ):
+            reply = await service.post("/v1/explain", {"context": context, "about": about, "actions": [READ_ORDERS]})
+            assert reply.status_code == status, reply.text
+            if named is not None:
+                matching = reply.json()["results"][0]["matching_acls"]
+                assert [each["principal"] for each in matching] == named
+        (alone,) = (await ask(service, "/v1/explain", {"context": ALICE, "actions": [READ_ORDERS]}))["results"]
+        assert (alone["result"], alone["near_misses"]) == ("DENIED", [])
+
+
+async def test_who_and_what_tell_of_groups() -> None:
+    async with serving() as service:
+        await service.grant(
+            [
+                allow("READ", "orders", principal="User:alice"),
+                allow("WRITE", "orders", principal="Group:a"),
+                allow("WRITE", "orders", principal="Group:b", permission="DENY"),
+                allow("READ", "orders-", principal="Group:b", pattern="PREFIXED"),
+                allow("READ", "orders-pii", principal="Group:c", permission="DENY"),
+            ]
+        )
+        asked: dict[str, Any] = {"context": ADMIN, "principal": "User:alice"}
+        told = await ask(service, "/v1/what-can", {**asked, "groups": ["a", "b", "c"]})
+        assert [(each["resource_name"], each["operations"], each["denied"]) for each in told["rows"]] == [
+            ("orders", ["READ", "DESCRIBE"], ["WRITE"]),
+            ("orders-", ["READ", "DESCRIBE"], []),
+        ]
+        assert [each["principal"] for each in told["rows"][0]["acls"]] == ["Group:b", "Group:a", "User:alice"]
+        assert [each["principal"] for each in told["rows"][1]["cut_out"]] == ["Group:c"]
+        told = await ask(service, "/v1/what-can", asked)
+        assert [each["resource_name"] for each in told["rows"]] == ["orders"]
+        told = await ask(
+            service,
+            "/v1/who-can",
+            {"context": ADMIN, "resource": {"resource_type": "TOPIC", "resource_name": "orders"}},
+        )
+        assert [each["principal"] for each in told["rows"]] == ["Group:a", "Group:b", "User:alice"]
+
+
+async def test_a_page_of_what_goes_on_where_the_one_before_ended() -> None:
+    async with serving() as service:
+        await service.grant(
+            [allow("READ", f"t{name}", principal=f"Group:{group}") for group in range(20) for name in range(5)]
+        )
+        rows, cursor = list[str](), None
+        groups = [str(each) for each in range(0, 20, 2)]
+        while True:
+            asked = {"context": ADMIN, "principal": "User:x", "groups": groups, "limit": 2, "cursor": cursor}
+            page = await ask(service, "/v1/what-can", asked)
+            rows += [each["resource_name"] for each in page["rows"]]
+            assert all(each["acl_count"] == len(groups) for each in page["rows"])
+            cursor = page["next_cursor"]
+            if cursor is None:
+                break
+        assert rows == [f"t{name}" for name in range(5)]
+
+
 async def test_a_super_user_of_that_type_is_none_by_a_group() -> None:
     async with serving() as service:
         await service.configure("super.users", "User:admin;Group:ops")

@@ -1,10 +1,12 @@
 """What a principal can do: what the rows say is what a plain scan decides, request by request."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from app.core.access.what import Holding, WhatCan, WhatQuestion
+from app.core.groups import Groups
 from app.core.image import AuthorizerImage
 from app.core.index.masks import host_matches
 from app.core.kafka.bindings import AclBinding
@@ -18,8 +20,10 @@ SEEDS = 8
 MANY_SEEDS = 200
 
 
-def rows_of(image: AuthorizerImage, principal: str, address: ClientAddress | None = None) -> list[Holding]:
-    found = WhatCan(image, WhatQuestion(principal, address))
+def rows_of(
+    image: AuthorizerImage, principal: str, address: ClientAddress | None = None, groups: Groups | None = None
+) -> list[Holding]:
+    found = WhatCan(image, WhatQuestion(principal, address, groups))
     for _ in found.steps():
         pass
     return found.rows
@@ -69,10 +73,12 @@ def questions_asked(seed: int) -> int:
     image, scan = random_store(drawn, AuthorizerConfig())
     names = drawn.sample(ASKED_NAMES, 6)
     for principal in ASKED_PRINCIPALS:
-        rows = rows_of(image, principal)
+        groups = drawn.choice((None, Groups(("*", "x"))))
+        scan = replace(scan, groups=frozenset(() if groups is None else groups.principals))
+        rows = rows_of(image, principal, groups=groups)
         for address in drawn.sample(ASKED_ADDRESSES, 3):
             client = parse_address(address)
-            here = rows_of(image, principal, client)
+            here = rows_of(image, principal, client, groups)
             for resource_type in (ResourceType.TOPIC, ResourceType.GROUP):
                 for operation in supported_operations(resource_type):
                     for name in names:

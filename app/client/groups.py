@@ -1,0 +1,41 @@
+"""`--group`: groups that a principal is in, as commands take them, send them and show them."""
+
+import argparse
+from collections.abc import Sequence
+
+from app.client.words import utf_8
+from app.core.groups import GROUP_PREFIX, MAX_GROUP_NAME, MAX_GROUPS
+from app.formats.command_errors import UsageError
+
+
+def add_group_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--group",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a group that the principal is in, such as eng-data, whose ACLs (Group:NAME) speak of it too; may come "
+        "several times",
+    )
+
+
+def groups_given(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """In order, each once. Raises UsageError."""
+    names = tuple(sorted({utf_8(name) for name in arguments.group}))
+    for name in names:
+        if name.startswith(GROUP_PREFIX):
+            raise UsageError(f"--group: `{name[:100]}` is a principal; leave out `{GROUP_PREFIX}`")
+        if not 0 < len(name) <= MAX_GROUP_NAME:
+            raise UsageError(f"--group: a group's name has 1 to {MAX_GROUP_NAME} characters")
+    if len(names) > MAX_GROUPS:
+        raise UsageError(f"--group: {len(names)} groups are too many; name {MAX_GROUPS} at most")
+    return names
+
+
+def groups_body(groups: Sequence[str]) -> dict[str, object]:
+    return {"groups": list(groups)} if groups else {}
+
+
+def with_groups(principal: str, groups: Sequence[str]) -> str:
+    """`User:bob (in eng-data, pii)`."""
+    return f"{principal} (in {', '.join(groups)})" if groups else principal
