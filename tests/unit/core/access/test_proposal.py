@@ -42,8 +42,12 @@ class Log:
 
     def open(self, *, allowed: bool) -> list[Question]:
         """Those that no DENY settles anyway."""
+        return [each for each in self._unsettled if self.last[each] is allowed]
+
+    @cached_property
+    def _unsettled(self) -> list[Question]:
         image = _image(self.denies)
-        return [each for each, was in self.last.items() if was is allowed and _rule(image, each) != "MatchingAcl"]
+        return [each for each in self.last if _rule(image, each) != "MatchingAcl"]
 
     @cached_property
     def proposal(self) -> Proposal:
