@@ -12,6 +12,7 @@ from app.core.continuity import KnownHistory
 from app.core.kafka.bindings import NewAcl, rfc3339
 from app.core.mutations import CreateAcls
 from app.formats.database_url import DatabaseUrl
+from app.pipeline.history.export import growth_by_hour, whole_export
 from app.pipeline.history.snapshot import Snapshot, load_snapshot
 from app.pipeline.jobs import export, reconcile, snapshot, who
 from app.pipeline.spark.storage import Home
@@ -78,3 +79,10 @@ async def test_a_snapshot_knows_what_has_ended_by_the_time_of_the_export(
     assert (_terms(read), read.in_effect.count()) == (expected, len(expected) - 1)
     shown = run_job(spark, who, tmp_path / "home", store_url, "topic:later", "--output", "json").said
     assert "from * until 2100-01-01T00:00:00Z (" in shown
+
+    # Other terms make no ACL, neither in the export that brings the ACL nor in a later one.
+    await _write(store_url, NewAcl(topic("later"), LATER, "orders"), NewAcl(topic("new")))
+    run_job(spark, export, tmp_path / "home", store_url)
+    exported = whole_export(spark, home)
+    grown = growth_by_hour(spark, home, exported, exported.last_offset)
+    assert sum(created for _, _, _, created, _ in grown) == len(expected) + 1

@@ -18,7 +18,7 @@ from app.core.records import record_hash
 from app.pipeline.history.manifests import Base, Batch, Exported, read_exported, write_base, write_batch
 from app.pipeline.history.records import CREATED, changes_by_hour, record_of
 from app.pipeline.history.schemas import ACLS, DAY, RECORDS
-from app.pipeline.history.source import Head, ranges, read_records, read_table
+from app.pipeline.history.source import Head, ranges, read_changed_terms, read_records, read_table
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import HomeLock
 from app.pipeline.spark.jdbc import JdbcSource
@@ -70,6 +70,7 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
     ends = ends.withColumn("recorded_micros", sf.unix_micros("recorded_at"))
     edges = {row["offset"]: row for row in ends.collect()}
     _check_chain(copying, edges)
+    changed = read_changed_terms(spark, copying.source, copying.after, copying.through)
     batch = Batch(
         copying.head.cluster_id,
         copying.head.epoch,
@@ -79,7 +80,7 @@ def export_batch(spark: SparkSession, copying: Copying, most_ranges: int) -> Bat
         bytes(edges[copying.through]["hash"]).hex(),
         tuple(sorted(days)),
         facts.counts if facts is not None else {},
-        changes_by_hour(written),
+        changes_by_hour(written.join(changed, "offset", "left_anti")),
         copying.head.read_at.isoformat() if copying.through == copying.head.last_offset else None,
     )
     copying.lock.check()

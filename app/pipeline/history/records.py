@@ -6,7 +6,7 @@ from operator import and_
 from typing import Any
 from uuid import UUID
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from app.core.kafka.bindings import AclBinding, StandardAcl
@@ -97,11 +97,24 @@ def changes_by_hour(records: DataFrame) -> list[list[int]]:
     seconds since 1970, and how many ACLs were created and removed.
     """
     seconds = sf.unix_seconds("recorded_at")
-    changes = records.where(sf.col("kind").isin(CREATED, REMOVED))
-    by_hour = changes.groupBy(sf.floor(seconds / HOUR_S).cast("bigint").alias("hour")).agg(
-        sf.min(seconds), sf.max(seconds), sf.count_if(sf.col("kind") == CREATED), sf.count_if(sf.col("kind") == REMOVED)
+    by_hour = (
+        comings_and_goings(records)
+        .groupBy(sf.floor(seconds / HOUR_S).cast("bigint").alias("hour"))
+        .agg(
+            sf.min(seconds),
+            sf.max(seconds),
+            sf.count_if(sf.col("kind") == CREATED),
+            sf.count_if(sf.col("kind") == REMOVED),
+        )
     )
     return [list(row) for row in by_hour.collect()]
+
+
+def comings_and_goings(records: DataFrame) -> DataFrame:
+    """The records that create or remove ACLs; one of an ACL that an earlier of these has created changes its terms."""
+    changes = records.where(sf.col("kind").isin(CREATED, REMOVED))
+    first = sf.min("offset").over(Window.partitionBy("acl_id"))
+    return changes.withColumn("first", first).where((sf.col("kind") == REMOVED) | (sf.col("offset") == sf.col("first")))
 
 
 def fold_configs(records: DataFrame) -> DataFrame:

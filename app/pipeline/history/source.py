@@ -34,6 +34,9 @@ _RECORDS = """SELECT "offset", tx_last, kind, acl_id::text AS acl_id, resource_t
     extract(epoch FROM expires_at)::bigint AS expires_s, owner, comment
 FROM acl_record_v2"""
 
+_CHANGED_TERMS = """SELECT r."offset" FROM acl_record_v2 AS r JOIN acl_v2 AS a ON a.id = r.acl_id
+WHERE r.kind = 'AccessControlEntryRecord' AND r."offset" > a.created_offset"""
+
 # INVARIANT: one statement, so one snapshot of the database: the head belongs to all its rows.
 _TABLE = """SELECT statement_timestamp() AS read_at, 'head' AS what, epoch::text AS key, cluster_id AS value,
     last_offset, log_start_offset, hash, 1 + (SELECT count(*) FROM config_v1) + (SELECT count(*) FROM acl_v1) AS rows,
@@ -108,6 +111,12 @@ def read_records(spark: SparkSession, source: JdbcSource, parts: Sequence[tuple[
     predicates = [f'"offset" > {after:d} AND "offset" <= {through:d}' for after, through in parts]
     frame = spark.read.jdbc(url, f"({_RECORDS}) AS records", predicates=predicates, properties=properties)
     return frame.select(RECORDS.fieldNames())
+
+
+def read_changed_terms(spark: SparkSession, source: JdbcSource, after: int, through: int) -> DataFrame:
+    """The records (`offset`) in (after, through] that changed the terms of ACLs which are still there."""
+    is_asked = (sf.col("offset") > after) & (sf.col("offset") <= through)
+    return _query(spark, source, _CHANGED_TERMS).where(is_asked)
 
 
 def read_table(spark: SparkSession, source: JdbcSource) -> TableReading:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 
 from app.pipeline.history.decision_log import weighted
 from app.pipeline.history.log_pieces import LoggedHour
-from app.pipeline.history.records import CREATED, HOUR_S, REMOVED
+from app.pipeline.history.records import CREATED, HOUR_S, comings_and_goings
 from app.pipeline.report.figures import (
     Bucket,
     DecisionFigures,
@@ -68,7 +68,7 @@ def growth_figures(
     if step >= HOUR_S:
         line = _line(step, ((hour * HOUR_S, created, removed) for hour, _, _, created, removed in by_hour))
     else:
-        changes = records().where((sf.col("offset") <= sf.lit(offset)) & sf.col("kind").isin(CREATED, REMOVED))
+        changes = comings_and_goings(records().where(sf.col("offset") <= sf.lit(offset)))
         created = (sf.col("kind") == sf.lit(CREATED)).cast("long")
         line = timeline(changes, sf.unix_seconds("recorded_at"), step, created, 1 - created)
     if line is None:
