@@ -67,12 +67,15 @@ def prefix_of(name: Column) -> Column:
 
 
 def _largest(table: DataFrame, key: str, most: int) -> tuple[list[str], int]:
-    """Up to `most` keys with the most rows, and how many have to be summed up as others, for whom a place is kept."""
+    """Up to `most` keys with the most rows, those first that have more; and how many are summed up as others.
+
+    A place is kept for others where there are any.
+    """
     weights = table.groupBy(key).agg(sf.count("*").alias("weight"))
     rows = weights.orderBy(sf.desc("weight"), key).limit(most + 1).collect()
     if len(rows) <= most:
-        return sorted(row[key] for row in rows), 0
-    kept = sorted(row[key] for row in rows[: most - 1])
+        return [row[key] for row in rows], 0
+    kept = [row[key] for row in rows[: most - 1]]
     return kept, weights.count() - len(kept)
 
 

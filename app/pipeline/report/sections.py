@@ -81,7 +81,8 @@ def _access(access: AccessFigures) -> Section:
     reading = (
         "A cell is one team and the resources whose names begin alike; the stronger its colour, the more of them"
         " somebody of the team can use so from at least one address. Every DENY has been taken off. Blank: none; a team"
-        " or prefix without any is left out. What User:* may do counts in the row everyone only."
+        " or prefix without any is left out, and those with the most come first. What User:* may do counts in the row"
+        " everyone only."
     )
     others = {"teams": access.teams_in_others, "prefixes": access.prefixes_in_others}
     if any(others.values()):
