@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.formats.command_errors import UsageError
 from app.formats.feed_seals import MAX_KEY_BYTES, MIN_KEY_BYTES
+from app.formats.secret_files import refuse_if_open
 from app.runtime.options import StateOptions
 from app.runtime.state.files import StateFolder
 from app.settings.model import Settings
@@ -53,6 +54,7 @@ def state_folder_held(settings: Settings) -> Iterator[None]:
 def _key_in(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
+            refuse_if_open(file, path, "state.hmac.key.file", "the key")
             key = file.read(MAX_KEY_BYTES + 2).removesuffix(b"\n").removesuffix(b"\r")
     except OSError as fault:
         raise UsageError(f"state.hmac.key.file: can't read `{path}` ({fault.strerror})") from None

@@ -222,7 +222,7 @@ class UpstreamChangeFeed:
                     self._services.check_chain(event.chain or ())
                     received.confirm(event, self._clock())
                     self._hear_time(event.store_time, stream.asked_at)
-                    if self._clock() - self._time_asked_at > _TIME_S:
+                    if event.store_time is not None and self._clock() - self._time_asked_at > _TIME_S:
                         await self._ask_time(received.tail, stream.url)
                     if self._connection.where is None:
                         _log.info("upstream_followed", extra={"url": stream.url, "offset": received.tail.offset})

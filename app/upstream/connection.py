@@ -29,6 +29,8 @@ from app.core.kafka.errors import (
     TokenEpochMismatchException,
     UnknownServerException,
 )
+from app.formats.command_errors import UsageError
+from app.formats.secret_files import refuse_if_open
 
 MAX_REPLY_BYTES = 128 * 1024 * 1024
 """More than the reply to any update can have."""
@@ -168,7 +170,8 @@ class Connection:
         options = self.options
         trust = ssl.create_default_context(cafile=options.ca_file)
         trust.minimum_version = ssl.TLSVersion.TLSv1_2
-        if options.certificate is not None:
+        if options.certificate is not None and options.key is not None:
+            _refuse_open_key(options.key)
             # The empty password: OpenSSL would ask for one at the terminal otherwise.
             trust.load_cert_chain(options.certificate, options.key, password="")
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=_KEPT_S)
@@ -195,12 +198,24 @@ def refusal_of(code: str, text: str) -> ApiException:
     return _KNOWN.get(code, UnknownServerException)(text or code)
 
 
+def _refuse_open_key(path: Path) -> None:
+    """Raises OSError, StoreUnavailableException."""
+    try:
+        with path.open("rb") as file:
+            refuse_if_open(file, path, "upstream.key", "the private key")
+    except UsageError as refusal:
+        raise StoreUnavailableException(str(refusal)) from None
+
+
 def _token_in(path: Path) -> str:
     try:
         with path.open("rb") as file:
+            refuse_if_open(file, path, "upstream.token.file", "the token")
             token = file.read(_MAX_TOKEN_BYTES + 1).decode("latin-1").strip()
     except OSError as error:
         raise StoreUnavailableException(f"`{path}` (upstream.token.file) can't be read ({error.strerror})") from None
+    except UsageError as refusal:
+        raise StoreUnavailableException(str(refusal)) from None
     # A header with a line break would show up in the text of an error.
     if not _BEARER.fullmatch(token):
         raise StoreUnavailableException(f"`{path}` (upstream.token.file) holds no token in one line")

@@ -130,7 +130,7 @@ def test_pipelined_requests_are_answered_in_order_whichever_way_they_take(servic
     [
         pytest.param(request(b"Connection: close\r\n"), id="close"),
         pytest.param(request(version=b"1.0"), id="HTTP/1.0"),
-        pytest.param(request(target=b"/v1/authorize?x=1"), id="query"),
+        pytest.param(request(target=b"/v1/authorize?"), id="query"),
         pytest.param(request(target=b"/v1/%61uthorize"), id="escaped"),
         pytest.param(
             request().replace(
@@ -215,7 +215,7 @@ def test_few_requests_may_wait_for_the_one_before_them(service: Service) -> None
         assert [answer[9:12] for answer in found] == [b"404"] * 17 + [b"429"]
 
 
-@pytest.mark.parametrize("path", [b"/v1/authorize?x=1", b"/v1/list-groups", b"/v1/acls/count"])
+@pytest.mark.parametrize("path", [b"/v1/%61uthorize", b"/v1/list-groups", b"/v1/acls/count"])
 def test_a_connection_is_kept_for_those_who_are_known(service: Service, path: bytes) -> None:
     body = (
         json.dumps({"context": context("User:alice"), "groups": ["g"]}).encode() if path.endswith(b"groups") else BODY

@@ -288,6 +288,7 @@ def test_the_upstream_asks_who_the_follower_is_and_for_whom_it_may_speak(
     root, tokens = guarded
     token_file = tmp_path / "upstream.token"
     token_file.write_text("klamm_wrong\n")
+    token_file.chmod(0o600)
     with follower_of(root.url, KLAMM_UPSTREAM_TOKEN_FILE=str(token_file)) as near:
         eventually(
             lambda: "does not accept this follower's credentials" in near.http.get("/readyz?verbose").text, "why"

@@ -142,6 +142,7 @@ def test_a_follower_starts_while_its_upstream_is_away_and_follows_it_again(store
 def test_a_file_sealed_with_another_key_is_no_start(store: Store, tmp_path: Path) -> None:
     folder, key = tmp_path / "state", tmp_path / "key"
     key.write_text("k" * 64)
+    key.chmod(0o600)
     variables = {"KLAMM_STATE_PATH": str(folder), "KLAMM_STATE_HMAC_KEY_FILE": str(key)}
     with replica_on(store.dsn, **variables) as service:
         service.ready().create(binding("orders"))

@@ -16,6 +16,7 @@ from itertools import chain
 from uuid import UUID
 
 from app.core.kafka.bindings import AclBinding
+from app.core.kafka.codes import PatternType
 from app.core.proof import FeedDamagedError, FeedProof
 from app.core.records import (
     AccessControlEntryRecord,
@@ -126,6 +127,7 @@ class _Checker:
         self._lives: dict[UUID, _Life] = {}
         self._made_of: defaultdict[AclBinding, list[UUID]] = defaultdict(list)
         self._of_principal: defaultdict[str, list[UUID]] = defaultdict(list)
+        self._of_name: defaultdict[str, list[UUID]] = defaultdict(list)
         for record in store.records:
             self._remember(record)
         replies: list[Decision | Creation | Deletion] = [
@@ -159,6 +161,7 @@ class _Checker:
             self._lives[acl.id] = _Life(acl.binding, record.offset)
             self._made_of[acl.binding].append(acl.id)
             self._of_principal[acl.binding.principal].append(acl.id)
+            self._of_name[acl.binding.resource_name].append(acl.id)
 
     def _tokens(self) -> Iterator[str]:
         epoch, last = self._store.head.epoch, self._store.head.last_offset
@@ -223,7 +226,9 @@ class _Checker:
                 yield f"the ACL {acl_id} outlived its removal by {deletion.acl_filter} at {token}"
 
     def _named_by(self, deletion: Deletion) -> Iterable[UUID]:
-        principal = deletion.acl_filter.principal
+        principal, name = deletion.acl_filter.principal, deletion.acl_filter.resource_name
+        if name is not None and deletion.acl_filter.pattern_type is not PatternType.MATCH:
+            return self._of_name[name]
         return self._lives if principal is None else self._of_principal[principal]
 
     def _fits(self, call: Creation | Deletion, happened: int | None, life: _Life) -> bool:

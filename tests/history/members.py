@@ -16,6 +16,7 @@ from tests.watching import Folded
 
 _AGAIN_S = 0.1
 _READ_TIMEOUT_S = 30.0
+_LINES = 100
 
 
 class Member:
@@ -47,6 +48,10 @@ class Member:
     def service(self) -> Service:
         assert self._service is not None
         return self._service
+
+    def said(self) -> str:
+        """The last lines of its present life's log."""
+        return "" if self._service is None else "\n".join(self._service.lines[-_LINES:])
 
     def start(self) -> None:
         self.lives += 1
@@ -94,7 +99,7 @@ class Reader:
             except (httpx.TransportError, ConnectionError):
                 pass  # it was killed
             except Exception as fault:  # noqa: BLE001 - whatever the stream made of the fold is the story's to tell
-                self.fault = f"{self._member.replica}: {fault!r}"
+                self.fault = f"{self._member.replica}: {fault!r}\n{self._member.said()}"
             self._over.wait(_AGAIN_S)
 
     def _lines(self) -> Iterator[bytes]:

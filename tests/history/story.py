@@ -1,8 +1,6 @@
 """Two services on one store, a follower of one, a follower of that; all of them are killed while clients go on."""
 
-import os
-import random
-import signal
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,12 +12,18 @@ from app.store.rows import acl_of
 from tests.e2e.crowd import Crowd
 from tests.e2e.outside import Outside
 from tests.e2e.postgres import OwnPostgres
+from tests.e2e.relay import relay_to
 from tests.e2e.service import ADMIN
 from tests.history.checker import Store, faults_of
 from tests.history.clients import Asker, Client, Names, Writer
+from tests.history.harm import Harm, Scene, put_back
 from tests.history.members import Member, Reader
 from tests.history.observed import Observed
+from tests.proxy import Proxy
 
+_log = logging.getLogger(__name__)
+
+_REST_S = 0.005
 _SETTLE_S = 300.0
 
 
@@ -27,10 +31,11 @@ _SETTLE_S = 300.0
 class Plan:
     changes: int
     """The story goes on until so many were acknowledged."""
-    kill_every_s: float = 3.0
+    harm_every_s: float = 3.0
+    """Half of it at least, one and a half times at most."""
     followers: int = 2
     singles: int = 4
-    bulks: int = 1
+    bulks: int = 2
     askers: int = 2
     longest_s: float = 3600.0
 
@@ -42,80 +47,73 @@ class Outcome:
 
 
 @contextmanager
-def _members(folder: Path, plan: Plan) -> Iterator[tuple[OwnPostgres, str, list[Member]]]:
+def _scene(folder: Path, plan: Plan) -> Iterator[Scene]:
     with ExitStack() as stack:
         server = stack.enter_context(OwnPostgres(folder / "postgres"))
         dsn = server.new_store()
         members = [Member(name, {"KLAMM_DATABASE_URL": dsn}) for name in ("first", "second")]
+        ways: list[Proxy] = []
         for number in range(plan.followers):
             source = members[0] if number == 0 else members[-1]
-            members.append(Member(f"follower {number + 1}", {"KLAMM_UPSTREAM_URLS": source.url}))
+            ways.append(stack.enter_context(relay_to(source.url)))
+            members.append(Member(f"follower {number + 1}", {"KLAMM_UPSTREAM_URLS": ways[-1].dsn.replace("@", "")}))
         for member in members:
             stack.enter_context(member)
             member.service.ready()
-        yield server, dsn, members
+        yield Scene(server, dsn, members, ways)
 
 
 def told(folder: Path, plan: Plan) -> Outcome:
     """Tell the story, and judge it."""
     outcome, names = Outcome(), Names()
-    with _members(folder, plan) as (server, dsn, members), ExitStack() as stack:
-        readers = [stack.enter_context(Reader(member)) for member in members]
-        clients: list[Asker | Writer] = [Asker(f"asker-{each}", members, names) for each in range(plan.askers)]
-        clients += [Writer(f"single-{each}", members, names, bulk=False) for each in range(plan.singles)]
-        clients += [Writer(f"bulk-{each}", members, names, bulk=True) for each in range(plan.bulks)]
-        with Crowd() as crowd:
-            for client in clients:
-                stack.enter_context(client)
-                crowd.start(_work, crowd, client)
-            _kill_by_turns(server, members, outcome.counts, names, plan)
-            crowd.stop()
-        last = Writer("last", members[:1], names, bulk=False)
-        clients.append(stack.enter_context(last))
-        _settle(dsn, members, readers, last)
-        outcome.faults = faults_of(_store(dsn), _observed(clients))
+    with _scene(folder, plan) as scene:
+        with ExitStack() as stack:
+            readers = [stack.enter_context(Reader(member)) for member in scene.members]
+            clients = _clients(scene.members, names, plan)
+            for each in clients:
+                stack.enter_context(each)
+            _harmed(scene, clients, outcome.counts, names, plan)
+            last = stack.enter_context(Writer("last", scene.members[:1], names, bulk=False))
+            _settle(scene, readers, last)
+            _count(outcome.counts, [*clients, last], readers)
         outcome.counts["changes"] = names.changes
-        _count(outcome.counts, clients, readers)
+        _log.info("judging %s", dict(outcome.counts))
+        outcome.faults = faults_of(_store(scene.dsn), _observed([*clients, last]))
+        put_back(scene)
     return outcome
+
+
+def _clients(members: Sequence[Member], names: Names, plan: Plan) -> list[Asker | Writer]:
+    clients: list[Asker | Writer] = [Asker(f"asker-{each}", members, names) for each in range(plan.askers)]
+    clients += [Writer(f"single-{each}", members, names, bulk=False) for each in range(plan.singles)]
+    clients += [Writer(f"bulk-{each}", members, names, bulk=True) for each in range(plan.bulks)]
+    return clients
+
+
+def _harmed(scene: Scene, clients: Sequence[Asker | Writer], counts: Counter[str], names: Names, plan: Plan) -> None:
+    """Until there have been enough changes, one harm after the other is done."""
+    harm, ends_at = Harm(scene, counts), time.monotonic() + plan.longest_s
+    with Crowd() as crowd:
+        for client in clients:
+            crowd.start(_work, crowd, client)
+        while names.changes < plan.changes and crowd.going:
+            assert time.monotonic() < ends_at, f"only {names.changes} changes"
+            harm.do(plan.harm_every_s)
+            _log.info("%d changes, %d harms", names.changes, counts.total())
 
 
 def _work(crowd: Crowd, client: Asker | Writer) -> None:
     while crowd.going:
         client.step()
-        crowd.pause(0.002)
+        crowd.pause(_REST_S)
 
 
-def _kill_by_turns(
-    server: OwnPostgres, members: Sequence[Member], counts: Counter[str], names: Names, plan: Plan
-) -> None:
-    draw, ends_at = random.Random(1), time.monotonic() + plan.longest_s
-    while names.changes < plan.changes:
-        assert time.monotonic() < ends_at, f"only {names.changes} changes"
-        time.sleep(plan.kill_every_s * draw.uniform(0.5, 1.5))
-        number = draw.randrange(len(members) + 1)
-        if number == len(members):
-            _kill_postmaster(server)
-            counts["kills of the postmaster"] += 1
-            continue
-        members[number].kill()
-        counts[f"kills of {members[number].name}"] += 1
-        time.sleep(draw.uniform(0, 1))
-        members[number].start()
-
-
-def _kill_postmaster(server: OwnPostgres) -> None:
-    for process in server.processes():
-        os.kill(process, signal.SIGKILL)
-    server.stop()
-    server.start()
-
-
-def _settle(dsn: str, members: Sequence[Member], readers: Sequence[Reader], last: Writer) -> None:
+def _settle(scene: Scene, readers: Sequence[Reader], last: Writer) -> None:
     """Everybody comes to the head, and has the store's digest there."""
-    for member in members:
+    for member in scene.members:
         member.service.ready()
     last.step()
-    with Outside(dsn) as outside:
+    with Outside(scene.dsn) as outside:
         head = outside.head()
         stored = {acl.id: acl for acl in (acl_of(row) for row in outside.rows("SELECT * FROM acl"))}
     token = f"{head.epoch}:{head.last_offset}"
@@ -124,7 +122,7 @@ def _settle(dsn: str, members: Sequence[Member], readers: Sequence[Reader], last
         reader.until(token, _SETTLE_S)
         assert reader.seen.hash == head.hash
         assert reader.seen.acls == stored
-    for member in members:
+    for member in scene.members:
         member.service.authorize("User:nobody", at_least=token)
 
 

@@ -1,23 +1,17 @@
-"""Files that a command reads to reach a service: properties (`key=value`), and files that hold secrets."""
+"""Files that a command reads to reach a service: properties (`key=value`)."""
 
-import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from app.formats.command_errors import UsageError
+from app.formats.secret_files import refuse_if_open
 
 _MAX_FILE_BYTES = 64 * 1024
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _KEY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-
-_ROOT = 0
-_GROUP_MAY_READ = 0o040
-_ANYBODY_ELSE = 0o077
 
 
 def read_properties(path: Path, known: tuple[str, ...]) -> dict[str, str]:
@@ -84,29 +78,3 @@ def _plain(text: str) -> str:
 def _unescaped(match: re.Match[str]) -> str:
     escaped = match[1]
     return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _LETTERS.get(escaped, escaped)
-
-
-def refuse_if_open(file: BinaryIO, path: Path, where: str, what: str) -> None:
-    """Raises UsageError, which begins with `where`, if other users can read or change the secret (`what`) in the file.
-
-    A pipe or a device keeps nothing that others could read.
-    """
-    found = os.fstat(file.fileno())
-    is_read_only = bool(os.fstatvfs(file.fileno()).f_flag & os.ST_RDONLY)
-    if stat.S_ISREG(found.st_mode) and lets_others_in(
-        found.st_mode, found.st_uid, os.geteuid(), is_read_only=is_read_only
-    ):
-        mode = stat.S_IMODE(found.st_mode)
-        raise UsageError(
-            f"{where}: others can get at {what} in `{path}` (mode {mode:04o}); make it yours alone: chmod 600"
-        )
-
-
-def lets_others_in(mode: int, owner: int, reader: int, *, is_read_only: bool) -> bool:
-    """Whether a file of this mode is open to more than its owner and its reader (user ids).
-
-    The group may read what root has written for others, as with a pod's fsGroup. Modes don't count on a read-only
-    mount, such as the secrets of Kubernetes and Docker: whoever mounted it has decided, and nobody could change them.
-    """
-    allowed = _GROUP_MAY_READ if owner == _ROOT != reader else 0
-    return not is_read_only and bool(mode & _ANYBODY_ELSE & ~allowed)

@@ -6,8 +6,8 @@ import stat
 from pathlib import Path
 
 from app.client.http.access import Access
-from app.client.http.config_files import refuse_if_open
 from app.formats.command_errors import UsageError
+from app.formats.secret_files import refuse_if_open
 
 _MAX_TOKEN_BYTES = 16 * 1024
 

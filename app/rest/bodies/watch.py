@@ -18,7 +18,7 @@ MAX_BOOKMARK_MS = 5_000
 class WatchQuery(BaseModel):
     """The parameters of watch."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     after: Annotated[
         str | None, Field(description="A token: begin behind this state. The header Last-Event-ID stands above it.")

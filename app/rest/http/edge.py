@@ -24,14 +24,13 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from app.core.context import Reader, RequestContext
-from app.core.kafka.errors import InvalidRequestException
 from app.rest.bodies.examples import Example
 from app.rest.bodies.fields import given
 from app.rest.bodies.reading import MAX_BODY_BYTES, check_headers, read_body, read_struct, strict_decoder
 from app.rest.callers.roles import ANYBODY, FULL, Caller, Role, read, speak
 from app.rest.errors import MethodNotAllowedException, invalid_field, response_to
 from app.rest.http.admission import Pool, body_bytes_of
-from app.rest.http.parameters import parameter_fault
+from app.rest.http.parameters import check_query, names_of, parameter_fault
 from app.rest.http.services import Services
 from app.rest.http.streams import EventStream
 from app.runtime.authorizer import Authorizer
@@ -156,6 +155,9 @@ class Route(APIRoute):
         """The parameters of the path and of the query."""
         self._takes_at_least = AT_LEAST[0] in self.dependencies
         self._is_of_the_past = pool == "past"
+        takes = [*names_of(self.dependant.query_params), *(["at_least"] if self._takes_at_least else [])]
+        # Probes and pages are asked by software that adds parameters of its own, and so is what speaks OPA's language.
+        self._query = takes if self.include_in_schema and pool != "probes" else None
 
     def decoder_of(self, body: Any) -> Callable[[bytes], Any]:  # noqa: ANN401 - a struct, or what a route reads
         return strict_decoder(body)
@@ -201,6 +203,8 @@ class Route(APIRoute):
         if scope["method"] not in self.methods:
             raise MethodNotAllowedException(", ".join(sorted(_methods_at(scope["path"], scope["router"].routes))))
         caller = await self._caller_of(services, scope)
+        if scope["query_string"] and self._query is not None:
+            check_query(scope["query_string"], self._query)
         body_bytes = 0 if self.body_struct is None else body_bytes_of(scope["headers"], self.max_body_bytes)
         pool = services.admission.pools[self.pool]
         call = _Call(services, caller, scope)
@@ -298,7 +302,7 @@ class Route(APIRoute):
         values, errors = request_params_to_args(self.dependant.path_params, scope["path_params"])
         more, more_errors = request_params_to_args(self.dependant.query_params, QueryParams(scope["query_string"]))
         if errors or more_errors:
-            raise invalid_field("", parameter_fault([*errors, *more_errors][0], self.dependant.query_params))
+            raise invalid_field("", parameter_fault([*errors, *more_errors][0]))
         return {**values, **more}
 
 
@@ -316,10 +320,7 @@ def _methods_at(path: str, routes: Iterable[BaseRoute]) -> set[str]:
 
 
 def _query_at_least(scope: Scope) -> str | None:
-    values = QueryParams(scope["query_string"]).getlist("at_least")
-    if len(values) > 1:
-        raise InvalidRequestException("query parameter `at_least`: it comes more than once; send it once")
-    return values[0] if values else None
+    return QueryParams(scope["query_string"]).get("at_least")
 
 
 def _no_body(_: bytes) -> None:

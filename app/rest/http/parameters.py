@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi._compat import ModelField
 from pydantic import BaseModel
 
+from app.core.kafka.errors import InvalidRequestException
 from app.core.spelling import did_you_mean
 
 _MAX_SHOWN = 100
@@ -19,17 +21,35 @@ _MEANT = {
 """By pydantic's name of a fault, in place of what it says."""
 
 
-def parameter_fault(fault: Mapping[str, Any], known: Sequence[ModelField]) -> str:
-    """`fault` is one of pydantic's, `known` what the route takes of the query."""
+def check_query(query: bytes, known: Sequence[str]) -> None:
+    """Raises InvalidRequestException for a parameter that is not `known`, or comes twice."""
+    seen = set[str]()
+    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            takes = f"send one of {', '.join(known)}{did_you_mean(name, known)}" if known else "none is taken here"
+            raise _refusal(name, f"there is no such parameter; leave it out, {'or ' if known else ''}{takes}")
+        if name in seen:
+            raise _refusal(name, "it comes more than once; send it once")
+        seen.add(name)
+
+
+def names_of(fields: Iterable[ModelField]) -> Sequence[str]:
+    """What a route takes of the query."""
+    return [*_names(fields)]
+
+
+def _refusal(name: str, text: str) -> InvalidRequestException:
+    return InvalidRequestException(f"query parameter `{name[:_MAX_SHOWN]}`: {text}")
+
+
+def parameter_fault(fault: Mapping[str, Any]) -> str:
+    """`fault` is one of pydantic's."""
     part, *names = fault["loc"]
     kind, text = fault["type"], str(fault["msg"]).removeprefix("Value error, ")
     if not names:
         return text
     name = ".".join(map(str, names))
-    if kind == "extra_forbidden":
-        takes = list(_names(known))
-        text = f"there is no such parameter; leave it out, or send one of {', '.join(takes)}{did_you_mean(name, takes)}"
-    elif kind in _MEANT:
+    if kind in _MEANT:
         text = f"`{str(fault['input'])[:_MAX_SHOWN]}` can't be used; {_MEANT[kind].format(**fault.get('ctx', {}))}"
     return f"{part} parameter `{name[:_MAX_SHOWN]}`: {text}"
 

@@ -66,10 +66,6 @@ async def watch(
 
 
 def _after(request: Request, query: WatchQuery) -> str | None:
-    names = [name for name, _ in request.query_params.multi_items()]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidRequestException(f"query parameter `{name[:100]}`: it comes more than once; send it once")
     last_ids = request.headers.getlist("last-event-id")
     if len(last_ids) > 1:
         raise InvalidRequestException("the header Last-Event-ID comes more than once; send it once")

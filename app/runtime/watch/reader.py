@@ -67,8 +67,10 @@ async def watch(watchers: Watchers, request: WatchRequest) -> AsyncGenerator[Lin
                     yield lines
                     seen = lines[-1].token or seen
         except (_EndedError, ApiException) as ended:
-            if not begun:
+            if not begun and isinstance(ended, ApiException):
                 raise
+            if not begun:
+                await request.may_watch()
             reason: EndReason = ended.reason if isinstance(ended, _EndedError) else "caller"
             if not request.is_own:
                 watchers.count_end(reason)
@@ -186,6 +188,8 @@ class _Reader:
             poll = await self._watchers.history(self._offset)
         except TimeoutError:
             raise StoreUnavailableException("the store does not answer; try again shortly") from None
+        except PoisonedRecordException:
+            raise StoreUnavailableException("the store's records can't be read; the log says why") from None
         if self._is_missing(poll):
             oldest = min(poll.head.log_start_offset, self._watchers.recent.first) - 1
             token = str(Token(poll.head.epoch, oldest))

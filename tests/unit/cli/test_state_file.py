@@ -48,6 +48,7 @@ def test_a_folder_that_can_not_be_written_to_is_no_reason_not_to_serve(
 
 def test_options_say_what_the_settings_say(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"k" * 32 + b"\n")
+    (tmp_path / "key").chmod(0o600)
     assert state_of(settings()) is None
     state = state_of(
         settings(state_path=tmp_path, state_max_age_ms=5_000, state_hmac_key_file=tmp_path / "key", cluster_id="c")
@@ -60,9 +61,18 @@ def test_options_say_what_the_settings_say(tmp_path: Path) -> None:
 def test_a_key_that_is_none_is_refused(tmp_path: Path, key: bytes | None) -> None:
     if key is not None:
         (tmp_path / "key").write_bytes(key)
+        (tmp_path / "key").chmod(0o600)
     given = settings(state_path=tmp_path, state_hmac_key_file=tmp_path / "key")
     with pytest.raises(UsageError, match=r"^state\.hmac\.key\.file: "), state_folder_held(given):
         pass
+
+
+def test_a_key_that_others_can_read_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"k" * 32)
+    (tmp_path / "key").chmod(0o644)
+    given = settings(state_path=tmp_path, state_hmac_key_file=tmp_path / "key")
+    with pytest.raises(UsageError, match=r"^state\.hmac\.key\.file: others .* \(mode 0644\); .* chmod 600"):
+        state_of(given)
 
 
 def test_a_key_without_a_file_to_seal_is_refused(tmp_path: Path) -> None:

@@ -96,6 +96,24 @@ async def test_what_is_read_can_not_be_written(documented: Service, path: str) -
         assert "GET" in reply.headers["allow"]
 
 
+@every_route
+async def test_a_parameter_that_there_is_not_is_refused_by_its_name(service: Service, path: str) -> None:
+    reply = await service.client.post(f"{path}?timeout_ms=9&colour=red", json=BODIES[path])
+    detail = refusal(reply, 400, "INVALID_REQUEST")["detail"]
+    assert detail == "query parameter `timeout_ms`: there is no such parameter; leave it out, none is taken here"
+    assert (await service.client.post(f"{path}?", json=BODIES[path])).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/acls/count", "/v1/configs"])
+async def test_a_parameter_that_is_misspelt_is_not_passed_over(service: Service, path: str) -> None:
+    reply = await service.client.get(f"{path}?at_leats=x")
+    detail = refusal(reply, 400, "INVALID_REQUEST")["detail"]
+    assert "`at_leats`: there is no such parameter; leave it out, or send one of at_least" in detail
+    assert detail.endswith("did you mean at_least?"), detail
+    long = refusal(await service.client.get(f"{path}?{'x' * 7_000}"), 400, "INVALID_REQUEST")
+    assert len(long["detail"]) < 1000
+
+
 PATHS = [
     "/v1", "/v1/", "/v2/authorize", "/authorize", "/v1/authorize/", "//v1/authorize", "/v1//authorize",
     "/V1/AUTHORIZE", "/v1/authorize%2F", "/v1/%61uthorize/x", "/v1/authorize;x", "/v1/acls/",
@@ -150,10 +168,10 @@ async def test_a_listener_name_that_is_none_of_ours_is_answered(service: Service
     refusal(await service.client.get("/readyz/" + "a" * 250), 400, "INVALID_REQUEST")
 
 
-async def test_query_parameters_that_there_are_not_do_no_harm(service: Service) -> None:
-    for path in ("/livez", "/readyz", "/v1/acls/count", "/v1/configs"):
+async def test_who_probes_may_send_parameters_of_its_own(documented: Service) -> None:
+    for path in ("/livez", "/readyz", "/readyz/A", "/startupz", "/metrics", "/", "/openapi.json"):
         for query in ("x=1", "verbose", "verbose=%00", "verbose&verbose", "%ff", "=" * 1000):
-            assert (await service.client.get(f"{path}?{query}")).status_code == 200
+            assert (await documented.client.get(f"{path}?{query}")).status_code == 200
 
 
 async def test_what_is_refused_tells_nothing_of_the_inside(service: Service) -> None:

@@ -15,11 +15,14 @@ from app.core.kafka.errors import (
     ClusterAuthorizationException,
     OffsetOutOfRangeException,
     OverloadedException,
+    PoisonedRecordException,
+    StoreUnavailableException,
 )
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigs, CreateAcls
+from app.core.records import FeedPoll
 from app.core.token import Token
-from app.formats.feed_events import Bookmark, Snapshot, Synced, Transaction
+from app.formats.feed_events import Bookmark, End, Snapshot, Synced, Transaction, decode
 from app.runtime.authorizer import Authorizer
 from app.runtime.watch import image_parts, recent
 from app.runtime.watch.reader import WatchRequest, watch
@@ -208,6 +211,38 @@ async def test_another_epoch_a_drain_and_a_lost_right_end_the_stream_with_its_to
             await until(lambda: other.seen.token is not None)
             authorizer.watchers.drain()
             await until(lambda: other.seen.ended == "draining")
+
+
+@in_virtual_time
+async def test_a_stream_that_is_over_before_its_first_event_ends_in_words() -> None:
+    store = FakeStore()
+    refused = ClusterAuthorizationException("no")
+
+    async def may_not() -> None:
+        raise refused
+
+    async with serving(store) as authorizer:
+        store.commit([create("a")])
+        await until(lambda: authorizer.image.offset == 1)
+        authorizer.watchers.drain()
+        (line,) = await anext(watch(authorizer.watchers, behind(store, 0)))
+        assert decode(line.json) == End(f"{store.epoch}:0", "draining")
+        with pytest.raises(ClusterAuthorizationException):
+            await anext(watch(authorizer.watchers, replace(behind(store, 0), may_watch=may_not)))
+
+
+@in_virtual_time
+async def test_records_that_can_not_be_read_are_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+
+    async def poisoned(_offset: int) -> FeedPoll:
+        raise PoisonedRecordException(1, "planted")
+
+    async with serving(store) as authorizer:
+        monkeypatch.setattr(authorizer.watchers, "history", poisoned)
+        authorizer.watchers.recent.first = 2
+        with pytest.raises(StoreUnavailableException):
+            await anext(watch(authorizer.watchers, behind(store, 0)))
 
 
 @in_virtual_time

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from app.client.http.access import Access, AccessFlags, make_access
-from app.client.http.config_files import lets_others_in
 from app.client.http.credentials import Bearer, tls_context
 from app.formats.command_errors import UsageError
+from app.formats.secret_files import lets_others_in
 from tests.certificates import Authority
 from tests.planted import plant
 
