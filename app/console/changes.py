@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.console.api import ApiRefusedError
-from app.console.difference import Change, Difference, difference_of, ends_at, make
+from app.console.difference import Change, difference_of, ends_at, make
 from app.console.pages import Pages, page, safe_target, to
 from app.console.visits import Visit
 from app.core.kafka.bindings import NewAcl
@@ -17,17 +17,17 @@ pages = Pages()
 @pages.post("/plan")
 async def plan(visit: Visit) -> Reply:
     """Shows what the change would do. It changes nothing."""
-    _check_may_change(visit)
+    check_may_change(visit)
     try:
         change = _change(visit)
     except UsageError as wrong:
         return page(visit, "refused", 400, title="No such change", why=str(wrong))
-    return await _plan(visit, change)
+    return await show_plan(visit, change)
 
 
 @pages.post("/apply")
 async def apply(visit: Visit) -> Reply:
-    _check_may_change(visit)
+    check_may_change(visit)
     try:
         change = Change.of_json(visit.form.get("change", ""))
     except UsageError as wrong:
@@ -35,18 +35,18 @@ async def apply(visit: Visit) -> Reply:
     token = visit.form.get("token", "")
     if not token:
         # INVARIANT: an update without a token would be guarded by nothing.
-        return await _plan(visit, change, fault="the form did not say what it was planned on; look at it once more")
+        return await show_plan(visit, change, fault="the form did not say what it was planned on; look at it once more")
     try:
         reached = await make(visit.api, change, token, visit.form.get("comment", "").strip())
     except ApiRefusedError as refusal:
         if refusal.code in (Errors.INVALID_UPDATE_VERSION.value, Errors.TOKEN_EPOCH_MISMATCH.value):
             fault = "nothing was done: ACLs have changed since this was planned. This is the plan as things stand now"
-            return await _plan(visit, change, fault=fault)
-        return await _plan(visit, change, fault=refusal.detail)
+            return await show_plan(visit, change, fault=fault)
+        return await show_plan(visit, change, fault=refusal.detail)
     return to(safe_target(visit.form.get("back")), reached)
 
 
-def _check_may_change(visit: Visit) -> None:
+def check_may_change(visit: Visit) -> None:
     """The routes refuse it too; here it is said before anybody fills in a form."""
     if not visit.changes:
         raise ClusterAuthorizationException(
@@ -66,7 +66,7 @@ def _change(visit: Visit) -> Change:
     return change
 
 
-async def _plan(visit: Visit, change: Change, fault: str | None = None) -> Reply:
+async def show_plan(visit: Visit, change: Change, fault: str | None = None) -> Reply:
     difference = await difference_of(visit.api, change)
     shown: dict[str, Any] = {"change": change, "difference": difference, "fault": fault}
     return page(
@@ -77,9 +77,5 @@ async def _plan(visit: Visit, change: Change, fault: str | None = None) -> Reply
         as_json=change.to_json(),
         comment=visit.form.get("comment", ""),
         back=safe_target(visit.form.get("back")),
-        can_be_made=_can_be_made(difference),
+        can_be_made=difference.token is not None,
     )
-
-
-def _can_be_made(difference: Difference) -> bool:
-    return difference.token is not None

@@ -97,7 +97,7 @@ class PageRoute(Route):
         # A browser asks again over the same connection; it is known by what its pages have asked.
         scope["klamm.known"] = False
         async with services.admission.waiting.admitted(body_bytes_of(scope["headers"], MAX_BODY_BYTES), None, None):
-            visit = await visit_of(services, scope, self._seal)
+            visit = await visit_of(services, scope, receive, self._seal)
             if self._declared.method == "POST":
                 check_form(visit, self._seal, await read_body(receive, MAX_BODY_BYTES))
             if visit.caller is None and not self._declared.is_public:
@@ -192,7 +192,10 @@ def _environment() -> Environment:
 def _pages_of(visit: Visit) -> list[tuple[str, str]]:
     """What the visitor may look at, by address."""
     pages = [(HOME, "Ask")] if visit.principal is not None else []
-    return [*pages, *([(f"{HOME}/acls", "ACLs")] if visit.reads else [])]
+    if visit.reads:
+        words = ("ACLs", f"{HOME}/acls"), ("Resources", f"{HOME}/resource"), ("Principals", f"{HOME}/principal")
+        pages += [(path, word) for word, path in words]
+    return [*pages, *([(f"{HOME}/state", "State")] if visit.observes else [])]
 
 
 def here(visit: Visit) -> str:

@@ -12,6 +12,8 @@ from app.core.spelling import printable
 
 _MOST = 120
 _MOST_SAID = 4_000
+_LONG = 40
+"""Longer names may be broken anywhere, so that they push nothing off the screen."""
 _MAX_LINK = 6_000
 """Longer addresses don't fit the head of a request once a browser has written them."""
 _ROUNDING = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -19,7 +21,8 @@ _ROUNDING = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 def name(text: str, most: int = _MOST) -> Markup:
     r"""A name of somebody's choice: apart from what stands around it, and with `\u202e` for what can't be seen."""
-    shown = Markup("<bdi>{}</bdi>").format(printable(text, most))
+    begins = Markup('<bdi class="long">') if len(text) > _LONG else Markup("<bdi>")
+    shown = begins + printable(text, most) + Markup("</bdi>")
     if len(text) > most:
         shown += Markup(" <small>({:,} characters)</small>").format(len(text))
     return shown
@@ -35,7 +38,7 @@ def type_word(resource_type: str) -> str:
 
 
 def resource_link(resource_type: str, resource_name: str) -> Markup:
-    shown = Markup('<span class="kind">{}</span>{}').format(type_word(resource_type), name(resource_name))
+    shown = Markup('<span class="kind">{}</span> {}').format(type_word(resource_type), name(resource_name))
     return _linked("/console/resource", {"type": resource_type, "name": resource_name}, shown)
 
 
@@ -51,10 +54,12 @@ def _linked(path: str, parameters: Mapping[str, str], shown: Markup) -> Markup:
 def pattern(acl: Mapping[str, str]) -> Markup:
     """`topic orders` with what the pattern type adds to it."""
     resource_type, resource_name = acl["resource_type"], acl["resource_name"]
-    kind = Markup('<span class="kind">{}</span>').format(type_word(resource_type))
+    kind = Markup('<span class="kind">{}</span> ').format(type_word(resource_type))
     if acl["pattern_type"] == "PREFIXED":
         address = {"resource_type": resource_type, "resource_name": resource_name, "pattern_type": "PREFIXED"}
-        shown = Markup('{}{}<span class="star" title="prefix">…</span>').format(kind, name(resource_name))
+        shown = Markup('{}{}<span class="star" title="all names that begin so">*</span>').format(
+            kind, name(resource_name)
+        )
         return _linked("/console/acls", address, shown)
     if resource_name == WILDCARD:
         return Markup("{}<em>any</em>").format(kind)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import MultiDict, QueryParams
 from starlette.requests import cookie_parser
-from starlette.types import Scope
+from starlette.types import Receive, Scope
 
 from app.console.api import Api, ApiRefusedError
 from app.console.sessions import COOKIE, Seal, Session
@@ -37,6 +37,7 @@ class Visit:
     """None: nobody has signed in."""
     api: Api
     form_token: str
+    receive: Receive
     form: MultiDict = field(default_factory=MultiDict)
     operations: frozenset[str] = frozenset()
     """What the principal may do on the cluster."""
@@ -82,7 +83,7 @@ def headers_of(scope: Scope) -> Mapping[bytes, bytes]:
     return dict(scope["headers"])
 
 
-async def visit_of(services: Services, scope: Scope, seal: Seal) -> Visit:
+async def visit_of(services: Services, scope: Scope, receive: Receive, seal: Seal) -> Visit:
     headers = headers_of(scope)
     session = seal.opened(cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE))
     kept = session or Session.new()
@@ -96,6 +97,7 @@ async def visit_of(services: Services, scope: Scope, seal: Seal) -> Visit:
         caller=await _caller(services, scope, kept.token),
         api=api,
         form_token=seal.form_token(kept),
+        receive=receive,
     )
     if visit.is_open:
         _check_host(headers)

@@ -1,8 +1,9 @@
 """A browser without a screen: it keeps its cookies, follows redirects, and fills in the forms that it is shown."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
+from types import MappingProxyType
 
 import httpx
 from starlette.types import ASGIApp
@@ -68,8 +69,11 @@ class Browser:
         assert reply.status_code == status, reply.text
         return Seen(reply)
 
-    async def send(self, form: Form, status: int = 200, **fields: str) -> Seen:
-        reply = await self.client.post(form.action, data={**form.fields, **fields}, follow_redirects=True)
+    async def send(
+        self, form: Form, status: int = 200, fields: Mapping[str, str] = MappingProxyType({}), **more: str
+    ) -> Seen:
+        data = {**form.fields, **fields, **more}
+        reply = await self.client.post(form.action, data=data, follow_redirects=True)
         assert reply.status_code == status, reply.text
         return Seen(reply)
 

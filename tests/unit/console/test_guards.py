@@ -1,5 +1,6 @@
 """Who may see and change what through a browser: sessions, forms of other sites, frames, roles."""
 
+import re
 import time
 
 import pytest
@@ -60,14 +61,15 @@ async def test_hostile_names_are_text_on_every_page(service: Service, browser: B
 def check_harmless(text: str) -> None:
     assert "<script>alert" not in text
     assert "<img" not in text
-    assert "\u202e" not in text
+    # What was typed stands in its field again, as it was typed.
+    assert "\u202e" not in re.sub(r'value="[^"]*"', "", text)
     assert 'href="javascript:' not in text
 
 
 @pytest.mark.parametrize("odd", HOSTILE)
 def test_a_name_is_set_apart_and_cut(odd: str) -> None:
     shown = str(name(odd))
-    assert shown.startswith("<bdi>")
+    assert shown.startswith("<bdi")
     assert len(shown) < 1_000
 
 

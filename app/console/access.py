@@ -1,0 +1,97 @@
+"""Who may do what on a resource, and what a principal may do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.client.http.replies import parse_acl
+from app.client.words import principal_named
+from app.console.difference import MAX_CHANGES, Change
+from app.console.pages import Pages, here, page
+from app.console.visits import Visit
+from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
+from app.core.kafka.operations import supported_operations
+from app.formats.command_errors import UsageError
+from app.rest.http.edge import Reply
+
+pages = Pages()
+
+_ROWS = 100
+_SAMPLE = 1_000
+_SHOWN = 60
+TYPES = [each.name for each in ResourceType if each > ResourceType.ANY]
+
+Json = dict[str, Any]
+
+
+@pages.get("/resource")
+async def resource(visit: Visit) -> Reply:
+    """A matrix of principals by operations; without a name, the resources that ACLs name."""
+    type_word, name = visit.query.get("type", "TOPIC").upper(), visit.query.get("name", "")
+    resource_type = ResourceType.__members__.get(type_word, ResourceType.TOPIC)
+    if resource_type is ResourceType.CLUSTER:
+        name = CLUSTER_NAME
+    shown: Json = {"type": resource_type.name, "name": name, "types": TYPES, "back": here(visit)}
+    if not visit.reads or not name:
+        known = await _names(visit, "resource_type", "resource_name") if visit.reads else []
+        return page(visit, "resource", **shown, rows=None, known=known)
+    question = {"resource": {"resource_type": resource_type.name, "resource_name": name}, **_paged(visit)}
+    found = await visit.api.post("/v1/who-can", question)
+    covering = {"resource_type": resource_type.name, "resource_name": name, "pattern_type": "MATCH"}
+    patterns = await visit.api.post("/v1/acls/search", {"filter": covering, "limit": _ROWS})
+    operations = [each.name for each in supported_operations(resource_type)]
+    rows = [{**each, "cells": _cells(each, operations), "denies": _denies(each)} for each in found["rows"]]
+    shown |= {"rows": rows, "operations": operations, "found": found, "patterns": patterns, "known": ()}
+    return page(visit, "resource", **shown)
+
+
+def _cells(row: Json, operations: Sequence[str]) -> list[tuple[str, str]]:
+    """For each operation `yes`, `no` or nothing, and what is said of it."""
+    words = {**dict.fromkeys(row["operations"], "yes"), **dict.fromkeys(row["denied"], "no")}
+    return [(each, words.get(each, "")) for each in operations]
+
+
+def _denies(row: Json) -> bool:
+    return bool(row["denied"])
+
+
+@pages.get("/principal")
+async def principal(visit: Visit) -> Reply:
+    """What one principal may do, by pattern, and the ACLs that are its own; without one, those that ACLs name."""
+    asked = visit.query.get("principal", "").strip()
+    shown: Json = {"asked": asked, "fault": None, "rows": None, "known": (), "back": here(visit)}
+    if asked:
+        try:
+            principal_named(asked)
+        except UsageError as fault:
+            return page(visit, "principal", 400, **{**shown, "fault": str(fault)})
+    if not visit.reads or not asked:
+        known = await _names(visit, "principal") if visit.reads else []
+        return page(visit, "principal", **{**shown, "known": known})
+    found = await visit.api.post("/v1/what-can", {"principal": asked, **_paged(visit)})
+    own = await visit.api.post("/v1/acls/search", {"filter": {"principal": asked}, "limit": MAX_CHANGES})
+    is_whole = own["next_cursor"] is None
+    away = Change(delete=tuple(parse_acl(each).binding for each in own["acls"])) if is_whole else Change()
+    shown |= {"rows": found["rows"], "found": found, "own": own, "is_whole": is_whole}
+    return page(visit, "principal", **shown, away=away.to_json())
+
+
+def _paged(visit: Visit) -> Json:
+    asked: Json = {"limit": _ROWS}
+    for name in ("host", "cursor"):
+        if visit.query.get(name, "").strip():
+            asked[name] = visit.query[name].strip()
+    return asked
+
+
+async def _names(visit: Visit, *fields: str) -> list[Mapping[str, str]]:
+    """What the first ACLs name, each once, to begin with."""
+    reply = await visit.api.post("/v1/acls/search", {"filter": {}, "limit": _SAMPLE})
+    found: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for each in reply["acls"]:
+        is_one = each["principal"] != "User:*" if "principal" in fields else each["resource_name"] != "*"
+        if is_one and ("principal" in fields or each["pattern_type"] == "LITERAL"):
+            found[tuple(each[field] for field in fields)] = each
+    return [found[key] for key in sorted(found)][:_SHOWN]
+
+
+OPERATIONS = [each.name for each in AclOperation if each > AclOperation.ANY]

@@ -1,0 +1,102 @@
+"""The ACLs: a window over however many there are, which follows changes; and forms for new ones."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from app.client.http.replies import parse_acl
+from app.console.access import OPERATIONS, TYPES
+from app.console.api import ApiRefusedError
+from app.console.changes import check_may_change, show_plan
+from app.console.difference import Change, binding_of, ends_at
+from app.console.pages import HOME, Pages, here, page
+from app.console.presets import PRESETS, acls_of
+from app.console.visits import Visit
+from app.core.kafka.bindings import NewAcl
+from app.formats.command_errors import UsageError
+from app.rest.bodies.watch import MAX_BOOKMARK_MS
+from app.rest.http.edge import Reply
+from app.rest.routes import watch
+
+pages = Pages()
+
+_ROWS = 100
+_FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+_PATTERNS = ("LITERAL", "PREFIXED", "MATCH")
+
+
+@pages.get("/acls")
+async def acls(visit: Visit) -> Reply:
+    asked = {name: value for name in _FIELDS if (value := visit.query.get(name, "").strip())}
+    shown: dict[str, Any] = {"asked": asked, "rows": None, "fault": None, "next": None, "count": None, "token": None}
+    shown |= {"types": TYPES, "operations": OPERATIONS, "patterns": _PATTERNS, "back": here(visit)}
+    status = 200
+    if visit.reads:
+        body: dict[str, object] = {"filter": asked, "limit": _ROWS}
+        if visit.query.get("cursor"):
+            body["cursor"] = visit.query["cursor"]
+        try:
+            found = await visit.api.post("/v1/acls/search", body)
+            shown["count"] = (await visit.api.get("/v1/acls/count"))["acl_count"]
+        except ApiRefusedError as refusal:
+            shown["fault"], status = refusal.detail, refusal.status
+        else:
+            shown |= {"rows": [(each, _removal(each)) for each in found["acls"]], "token": found["token"]}
+            cursor = found["next_cursor"]
+            shown["next"] = cursor and f"{HOME}/acls?{urlencode({**asked, 'cursor': cursor})}"
+    if visit.is_fragment:
+        return page(visit, "acl_rows", **shown)
+    return page(visit, "acls", status, **shown)
+
+
+def _removal(acl: Mapping[str, str]) -> str:
+    return Change(delete=(parse_acl(acl).binding,)).to_json()
+
+
+@pages.get("/events")
+async def events(visit: Visit) -> Reply:
+    """The feed as watch streams it, for htmx; it passes watch's own edge with the visitor's credentials."""
+    route = watch.routes.named("watch")
+    query = {"after": visit.query.get("after", ""), "bookmark_ms": str(MAX_BOOKMARK_MS)}
+    last_id = dict(visit.scope["headers"]).get(b"last-event-id")
+    headers = {b"accept": b"text/event-stream", **({} if last_id is None else {b"last-event-id": last_id})}
+    scope = visit.api.scope_of("/v1/watch", urlencode(query).encode(), headers)
+    return await route.answer(visit.services, scope, visit.receive)
+
+
+@pages.get("/create")
+async def create(visit: Visit) -> Reply:
+    check_may_change(visit)
+    fields = {name: value for name, value in visit.query.items() if name != "preset"}
+    return _form(visit, visit.query.get("preset", ""), fields)
+
+
+@pages.post("/create")
+async def creation(visit: Visit) -> Reply:
+    """Makes ACLs of the form, and shows the plan."""
+    check_may_change(visit)
+    fields = {name: str(value) for name, value in visit.form.items()}
+    preset = PRESETS.get(fields.get("preset", ""))
+    try:
+        bindings = [binding_of(fields)] if preset is None else acls_of(preset, fields)
+        end = ends_at(fields.get("ends", "never"))
+        owner = fields.get("owner", "").strip() or None
+        change = Change(tuple(NewAcl(each, end, owner) for each in bindings)).checked()
+    except UsageError as fault:
+        return _form(visit, fields.get("preset", ""), fields, str(fault))
+    return await show_plan(visit, change)
+
+
+def _form(visit: Visit, name: str, fields: Mapping[str, str], fault: str | None = None) -> Reply:
+    return page(
+        visit,
+        "create",
+        200 if fault is None else 400,
+        presets=PRESETS,
+        preset=PRESETS.get(name),
+        preset_name=name if name in PRESETS else "",
+        fields=fields,
+        fault=fault,
+        types=TYPES,
+        operations=OPERATIONS,
+    )

@@ -1,0 +1,205 @@
+"""Resources, principals, the table of ACLs, forms for new ones, and the state: true, and for those who may see them."""
+
+import json
+from urllib.parse import urlencode
+
+import pytest
+
+from app.console.presets import PRESETS, acls_of
+from app.formats.command_errors import UsageError
+from tests.unit.console.browser import Browser, Seen
+from tests.unit.console.test_guards import HOSTILE, check_harmless, sign_in
+from tests.unit.regressions.guarded import Guarded
+from tests.unit.rest.harness import Service, allow
+
+PAGES = ("/console/resource", "/console/principal", "/console/acls", "/console/create", "/console/state")
+
+
+def words(page: Seen) -> str:
+    return " ".join(page.text.split())
+
+
+async def resource(browser: Browser, name: str, type_: str = "TOPIC") -> Seen:
+    return await browser.go("/console/resource?" + urlencode({"type": type_, "name": name}))
+
+
+async def test_a_resource_shows_who_may_do_what_and_by_which_acls(service: Service, browser: Browser) -> None:
+    await service.grant(
+        [
+            allow("READ", "orders", principal="User:bob"),
+            allow("ALL", "ord", principal="User:carol", pattern="PREFIXED", host="10.0.0.0/8"),
+            allow("WRITE", "*", principal="User:bob", permission="DENY"),
+            allow("READ", "payments", principal="User:dave"),
+        ]
+    )
+    page = await resource(browser, "orders")
+    assert "User:bob" in page.text
+    assert "User:carol" in page.text
+    assert "User:dave" not in page.text
+    cells = [attributes["class"] for tag, attributes in page.elements if tag == "td" and "class" in attributes]
+    assert cells.count("cell yes") == 2 + 8, "READ and DESCRIBE of bob, all eight of carol"
+    assert cells.count("cell no") == 1
+    assert "Super users may do everything: User:admin" in words(page)
+    assert "ACLs that cover it 3" in words(page)
+
+
+async def test_without_a_name_there_is_something_to_begin_with(service: Service, browser: Browser) -> None:
+    assert "No ACL names a resource yet" in (await browser.go("/console/resource")).text
+    assert "No ACL names a principal yet" in (await browser.go("/console/principal")).text
+    assert "There are no ACLs yet" in (await browser.go("/console/acls")).text
+    await service.grant([allow("READ", "orders", principal="User:bob")])
+    assert "orders" in (await browser.go("/console/resource")).text
+    assert "User:bob" in (await browser.go("/console/principal")).text
+
+
+async def test_a_principal_shows_what_it_may_do_and_everything_is_taken_in_one_plan(
+    service: Service, browser: Browser
+) -> None:
+    await service.grant(
+        [
+            allow("READ", "orders", principal="User:bob"),
+            allow("WRITE", "pay", principal="User:bob", pattern="PREFIXED"),
+            allow("READ", "news", principal="User:*"),
+        ]
+    )
+    page = await browser.go("/console/principal?principal=User:bob")
+    assert "ACLs of its own 2" in words(page)
+    plan = await browser.send(page.form("Take everything from it"))
+    assert "Lost" in plan.text
+    page = await browser.send(plan.form("Remove 2 ACLs"), comment="left the company")
+    assert "ACLs of its own 0" in words(page)
+    assert service.authorizer.image.acl_count == 1
+    assert "is no principal" in (await browser.go("/console/principal?principal=bob", 400)).text
+
+
+async def test_the_table_is_filtered_by_its_address_and_paged(service: Service, browser: Browser) -> None:
+    await service.grant([allow("READ", f"t-{at:03}", principal=f"User:u{at % 2}") for at in range(150)])
+    page = await browser.go("/console/acls")
+    assert "ACLs 150" in words(page)
+    rows = [attributes for tag, attributes in page.elements if tag == "tr" and "data-acl" in attributes]
+    assert len(rows) == 100
+    (following,) = [attributes["href"] for _, attributes in page.elements if attributes.get("rel") == "next"]
+    page = await browser.go(following)
+    assert len([1 for tag, attributes in page.elements if tag == "tr" and "data-acl" in attributes]) == 50
+    page = await browser.go("/console/acls?principal=User:u1&resource_name=t-001")
+    assert page.text.count("User:u1") == 1
+    assert "No ACL is so" in (await browser.go("/console/acls?principal=User:nobody")).text
+    assert "FLY" in (await browser.go("/console/acls?operation=FLY", 400)).text
+
+
+async def test_an_acl_is_removed_from_the_table(service: Service, browser: Browser) -> None:
+    await service.grant([allow("READ", "orders", principal="User:bob")])
+    page = await browser.go("/console/acls?principal=User:bob")
+    page = await browser.send((await browser.send(page.form("Remove"))).form("Remove 1 ACL"))
+    assert page.reply.url.path == "/console/acls"
+    assert service.authorizer.image.acl_count == 0
+
+
+async def test_one_acl_is_created_by_its_fields(browser: Browser) -> None:
+    form = (await browser.go("/console/create?principal=User:bob")).form("Review")
+    assert form.fields["principal"] == "User:bob"
+    one = {"permission_type": "DENY", "operation": "ALL", "resource_type": "GROUP", "pattern_type": "PREFIXED"}
+    refused = await browser.send(form, 400, one, principal="bob", resource_name="reports", ends="8h", owner="team")
+    assert 'value="reports"' in refused.reply.text, "nothing that was typed is lost"
+    plan = await browser.send(form, 200, one, resource_name="reports", host="10.0.0.1", ends="8h", owner="team")
+    await browser.send(plan.form("Create 1 ACL"))
+    page = words(await browser.go("/console/acls"))
+    assert "DENYALLUser:bobgroup reports*10.0.0.1" in page
+    assert "UTCteam" in page
+
+
+@pytest.mark.parametrize("name", PRESETS)
+async def test_each_preset_becomes_a_plan(service: Service, browser: Browser, name: str) -> None:
+    form = (await browser.go(f"/console/create?preset={name}")).form("Review")
+    preset = PRESETS[name]
+    missing = await browser.send(form, 400, principal="User:app")
+    assert preset.fields[0].label in missing.text
+    hints = {each.name: each.hint for each in preset.fields}
+    plan = await browser.send(form, 200, hints, principal="User:app", ends="never")
+    acls = acls_of(preset, {**hints, "principal": "User:app"})
+    assert len(acls) == len(set(acls)) > 1
+    await browser.send(plan.form(f"Create {len(acls)} ACLs"))
+    assert service.authorizer.image.acl_count == len(acls)
+
+
+def test_a_consumer_gets_what_kafka_acls_would_give_it() -> None:
+    acls = acls_of(PRESETS["consumer"], {"principal": "User:a", "topics": "orders, pay.*", "group": "g"})
+    assert [(each.operation.name, each.resource_name, each.pattern_type.name) for each in acls] == [
+        ("READ", "orders", "LITERAL"),
+        ("DESCRIBE", "orders", "LITERAL"),
+        ("READ", "pay.", "PREFIXED"),
+        ("DESCRIBE", "pay.", "PREFIXED"),
+        ("READ", "g", "LITERAL"),
+    ]
+    with pytest.raises(UsageError, match="Principal"):
+        acls_of(PRESETS["consumer"], {"principal": "a", "topics": "orders", "group": "g"})
+
+
+async def test_the_state_says_what_a_person_on_call_looks_at(service: Service, browser: Browser) -> None:
+    page = await browser.go("/console/state")
+    assert "Ready" in page.text
+    assert "change-feed" in page.text
+    totals = json.loads((await browser.go("/console/state/totals")).reply.text)
+    assert set(totals) == {"allowed", "denied", "requests", "changes"}
+    assert totals["requests"] > 0
+    service.authorizer.readiness.draining()
+    assert "Not ready" in (await browser.go("/console/state")).text
+
+
+@pytest.mark.parametrize("odd", HOSTILE)
+async def test_hostile_names_are_text_on_each_page(service: Service, browser: Browser, odd: str) -> None:
+    principal = f"User:{odd}"[:32_767]
+    await service.grant([allow("READ", odd, principal=principal), allow("READ", odd, pattern="PREFIXED")])
+    short = {"principal": principal, "type": "TOPIC", "name": odd} if len(odd) < 4_000 else {}
+    for path in PAGES:
+        page = await browser.go(f"{path}?{urlencode(short)}" if path != "/console/acls" else path)
+        check_harmless(page.reply.text)
+    table = await browser.go("/console/acls")
+    plan = await browser.send(table.form("Remove"))
+    check_harmless(plan.reply.text)
+    await browser.send(plan.form("Remove 1 ACL"))
+    assert service.authorizer.image.acl_count == 1
+
+
+async def test_who_may_not_look_is_told_so_and_sees_nothing(with_callers: Guarded, stranger: Browser) -> None:
+    await with_callers.service.grant([allow("READ", "secret-topic", principal="User:bob")])
+    await sign_in(stranger, with_callers.tokens["platform"])
+    for path in PAGES[:3]:
+        page = await stranger.go(f"{path}?name=secret-topic&principal=User:bob&resource_name=secret-topic")
+        assert "needs DESCRIBE on the cluster" in page.text
+        assert "User:bob" not in page.text.replace('placeholder="User:bob"', "") or path == "/console/principal"
+    await stranger.go("/console/create", 403)
+    assert "Ready" in (await stranger.go("/console/state")).text
+    right = allow("DESCRIBE", "kafka-cluster", principal="User:platform", type_="CLUSTER")
+    await with_callers.service.grant([right])
+    page = await stranger.go("/console/acls")
+    assert "secret-topic" in page.text
+    assert "Remove" not in page.buttons, "one who may look only sees no button"
+    assert "Create" not in page.text
+
+
+async def test_an_observer_sees_the_state_alone(with_callers: Guarded, stranger: Browser) -> None:
+    await sign_in(stranger, with_callers.tokens["prometheus"])
+    assert "ACLs" in words(await stranger.go("/console/state"))
+    await sign_out_and_in(stranger, with_callers.tokens["sidecar"])
+    page = await stranger.go("/console/state")
+    assert "Memory" not in page.text
+    assert (await stranger.client.get("/console/state/totals")).status_code == 403
+
+
+async def sign_out_and_in(browser: Browser, token: str) -> None:
+    await browser.send((await browser.go("/console/state")).form("Sign out"))
+    await sign_in(browser, token)
+
+
+async def test_events_are_watchs_own(service: Service, browser: Browser) -> None:
+    reply = await browser.client.get("/console/events")
+    assert reply.status_code == 400
+    assert service.authorizer.image.token is not None
+
+
+async def test_events_need_what_watch_needs(with_callers: Guarded, stranger: Browser) -> None:
+    assert (await stranger.go("/console/events?after=x")).reply.url.path == "/console/sign-in"
+    await sign_in(stranger, with_callers.tokens["prometheus"])
+    token = str(with_callers.service.authorizer.image.token)
+    assert (await stranger.client.get("/console/events", params={"after": token})).status_code == 403
