@@ -16,7 +16,7 @@ import msgspec
 from app.core.authorize import Verdict
 from app.core.kafka.bindings import StandardAcl
 from app.core.kafka.codes import AclOperation, ResourceType
-from app.logs.json_text import LogFormat, json_content, written_bytes
+from app.logs.json_text import LogFormat, groups_bytes, groups_content, json_content, written_bytes
 from app.logs.lines import REPEATED_BYTES, LineLog, json_stamp
 from app.metrics.declared import Metrics
 
@@ -79,6 +79,8 @@ class AuditSource(msgspec.Struct, gc=False):
     trace_id: str | None = None
     caller: str | None = None
     """The name of the client, which is not the principal that it asks about."""
+    groups: Sequence[str] = ()
+    """For the JSON layout; Kafka's has the group in the ACL that decided."""
 
 
 def level_of(verdict: Verdict, log_if_allowed: object, log_if_denied: object) -> int:
@@ -122,6 +124,9 @@ class AuditLog(LineLog[_Request]):
         ids = (source.request_id, source.trace_id, source.caller)
         line = self._line_bytes + written_bytes(source.host) + sum(written_bytes(each) for each in ids if each)
         size = principal - again + len(entries) * (line + again)
+        if source.groups:
+            groups = groups_bytes(source.groups)
+            size += groups + (len(entries) - 1) * (groups if groups <= REPEATED_BYTES else 0)
         for entry in entries:
             size += written_bytes(entry.resource_name)
             if entry.acl is not None:
@@ -171,7 +176,13 @@ def _json_lines(time_s: float, source: AuditSource, entries: Sequence[AuditEntry
     if source.caller is not None:
         end += f',"caller":"{json_content(source.caller)}"'
     before = '","logger":"kafka.authorizer.logger","event":"decision","message":"'
-    return _lines(source, entries, part, json_content, (stamp, before, f"{end}}}\n"))
+    groups = groups_content(source.groups)
+    if groups_bytes(source.groups) <= REPEATED_BYTES:
+        yield from _lines(source, entries, part, json_content, (stamp, before, f"{end}{groups}}}\n"))
+        return
+    lines = _lines(source, entries, part, json_content, (stamp, before, end))
+    for at, line in enumerate(lines, part.start or 0):
+        yield f"{line}{'' if at else groups}}}\n"
 
 
 def _lines(

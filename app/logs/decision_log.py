@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from app.core.authorize import Verdict
 from app.core.image import AuthorizerImage
 from app.logs.decision_files import DecisionFiles
-from app.logs.json_text import json_content, written_bytes
+from app.logs.json_text import groups_bytes, groups_content, json_content, written_bytes
 from app.logs.lines import MAX_LINES, REPEATED_BYTES, LineLog, json_stamp
 from app.metrics.declared import Metrics
 
@@ -41,6 +41,7 @@ class Asker(msgspec.Struct, gc=False):
     request_type: int | UnsetType | None
     client_id: str | UnsetType | None
     caller: str | None
+    groups: Sequence[str] = ()
 
 
 class Position(NamedTuple):
@@ -149,6 +150,7 @@ def _lines(time_s: float, decided: Decided, part: slice, end: str) -> list[str]:
         f',"listener_name":{_text(asker.listener_name)}'
         f',"request_type":{"null" if request_type is UNSET or request_type is None else request_type}'
         f',"client_id":{_text(asker.client_id)},"caller":{_text(asker.caller)}'
+        f"{groups_content(asker.groups)}"
     )
     bodies = [
         _action(action, verdict, acl_id)
@@ -195,6 +197,9 @@ def _size(decided: Decided) -> int:
         if isinstance(text, str):
             head += written_bytes(text)
             kept += getsizeof(text)
+    if asker.groups:
+        head += groups_bytes(asker.groups)
+        kept += sum(map(getsizeof, asker.groups))
     written = 0
     for action in actions:
         written += written_bytes(action.resource_name)

@@ -1,6 +1,7 @@
 """JSON strings for logs: what a screen would not show as itself is escaped, and nothing else."""
 
 import re
+from collections.abc import Sequence
 from json.encoder import encode_basestring
 from typing import Literal
 
@@ -9,6 +10,7 @@ LogFormat = Literal["JSON", "TEXT"]
 _LONGEST_ESCAPE = 6
 _SUSPECT = re.compile("[^ -~]+")
 _BMP = 0xFFFF
+_AROUND_GROUPS, _BETWEEN_GROUPS = 12, 3
 
 
 def json_string(text: str) -> str:
@@ -31,6 +33,17 @@ def written_bytes(text: str) -> int:
     if text.isprintable() and '"' not in text and "\\" not in text:
         return len(text) if text.isascii() else len(text.encode())
     return _LONGEST_ESCAPE * len(text.encode("utf-8", "surrogatepass"))
+
+
+def groups_content(groups: Sequence[str]) -> str:
+    """`,"groups":["eng-data","pii"]`; nothing where there are none."""
+    names = ",".join(f'"{json_content(each)}"' for each in groups)
+    return f',"groups":[{names}]' if groups else ""
+
+
+def groups_bytes(groups: Sequence[str]) -> int:
+    """Bytes that these take in a log, at most."""
+    return _AROUND_GROUPS + sum(map(written_bytes, groups)) + _BETWEEN_GROUPS * len(groups) if groups else 0
 
 
 def _escaped_run(run: re.Match[str]) -> str:

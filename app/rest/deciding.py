@@ -156,7 +156,13 @@ class Decider:
             api_key = context.request_type
             request_type = None if api_key is UNSET else api_key
             source = AuditSource(
-                context.principal, authorization.host, request_type, mark.request_id, mark.trace_id, mark.caller
+                context.principal,
+                authorization.host,
+                request_type,
+                mark.request_id,
+                mark.trace_id,
+                mark.caller,
+                context.groups or (),
             )
             self._audit.log(source, entries)
 
@@ -217,6 +223,7 @@ def _asker(request: AuthorizeRequest, authorization: Authorization, mark: Reques
         context.request_type,
         context.client_id,
         mark.caller,
+        context.groups or (),
     )
 
 

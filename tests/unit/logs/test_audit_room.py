@@ -87,18 +87,20 @@ NAMES = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(
-    form=st.sampled_from(FORMS), principal=NAMES, names=st.lists(NAMES, min_size=1, max_size=4), ids=NAMES,
+    form=st.sampled_from(FORMS), principal=NAMES, names=st.lists(NAMES, min_size=1, max_size=4),
     own=st.booleans(), api_key=st.sampled_from([None, -32_768, *range(len(API_KEY_NAMES))]),
+    groups=st.lists(NAMES, max_size=5),
 )  # fmt: skip
 def test_no_lines_take_more_room_than_was_counted(
     form: Form,
     principal: str,
     names: list[str],
-    ids: str,
     own: bool,  # noqa: FBT001 - drawn
     api_key: int | None,
+    groups: list[str],
 ) -> None:
-    source = AuditSource(principal, "f" * 39, api_key, ids, ids, ids)
+    ids = names[0]
+    source = AuditSource(principal, "f" * 39, api_key, ids, ids, ids, groups)
     binding = dataclasses.replace(ACL.binding, principal=principal if own else "User:*")
     entries = []
     for at, name in enumerate(names):
@@ -108,6 +110,15 @@ def test_no_lines_take_more_room_than_was_counted(
     log = AuditLog(lambda _: None, Metrics(), form=form)
     log.log(source, entries)
     assert written <= log._size_in
+
+
+@pytest.mark.parametrize(("groups", "told"), [((), 0), (("a", 'b"\n'), 3), (("x" * 255,) * 200, 1)])
+def test_groups_stand_in_every_line_unless_they_are_long(groups: tuple[str, ...], told: int) -> None:
+    source = AuditSource("User:a", "10.1.2.3", 1, groups=groups)
+    read = [json.loads(each) for each in lines("JSON", source, entry(), entry(), entry())]
+    assert [each["groups"] for each in read if "groups" in each] == [list(groups)] * told
+    assert ("groups" in read[0]) is bool(groups)
+    assert not any("x" * 255 in each for each in lines("TEXT", source, entry()))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,6 +1,7 @@
 """What the decision log takes: long texts that a request's actions share once for many, within the room counted."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ class Action:
     resource_type: str = "TRANSACTIONAL_ID"
 
 
-def decided(principal: str, names: list[str], *, client_id: str | None = "app-1") -> Decided:
-    asker = Asker(principal, "10.1.2.3", client_id, -32_768, client_id, "sidecar")
+def decided(
+    principal: str, names: list[str], *, client_id: str | None = "app-1", groups: Sequence[str] = ()
+) -> Decided:
+    asker = Asker(principal, "10.1.2.3", client_id, -32_768, client_id, "sidecar", groups)
     verdicts = [Verdict.DEFAULT_DENY if at % 2 else Verdict.ALLOWED_BY_ACL for at, _ in enumerate(names)]
     acl_ids = [None if at % 2 else ACL_ID for at, _ in enumerate(names)]
     return Decided(POSITION, asker, [Action(name) for name in names], verdicts, acl_ids)
@@ -104,6 +107,15 @@ def test_no_line_gets_longer_than_the_pipeline_reads(tmp_path: Path) -> None:
     assert [each["resource_name"] for each in rows(written)] == names
 
 
+@pytest.mark.parametrize("groups", [["a", 'b"\n'], ["\x7f" * 255] * 200])
+def test_groups_are_in_each_line(tmp_path: Path, groups: list[str]) -> None:
+    written = lines(tmp_path, decided("User:a", ["t"] * 50, groups=groups))
+    assert len(written) == (50 if len(groups) < 200 else 1)
+    assert max(map(len, written)) <= MAX_LINE_BYTES
+    assert all(json.loads(each)["groups"] == groups for each in written)
+    assert [each["resource_name"] for each in rows(written)] == ["t"] * 50
+
+
 NAMES = st.one_of(
     st.text(max_size=40),
     st.builds(
@@ -119,7 +131,9 @@ def test_no_lines_take_more_room_than_was_counted(
     tmp_path: Path, principal: str, name: str, count: int, before: int
 ) -> None:
     # What comes before may end what is written at once in the middle of this.
-    ahead, asked = decided("User:a", ["t"] * before), decided(principal, [name] * count, client_id=name[:1_000])
+    groups = [name[:255]] * (before % 5)
+    ahead = decided("User:a", ["t"] * before)
+    asked = decided(principal, [name] * count, client_id=name[:1_000], groups=groups)
     written = sum(map(len, lines(tmp_path, ahead, asked))) - sum(map(len, lines(tmp_path, ahead)))
     log = made(tmp_path, Metrics())
     log.take(asked)

@@ -94,6 +94,24 @@ async def test_each_decision_has_a_line_with_the_acl_that_decided(
             assert (line["listener_name"], line["client_id"], line["caller"]) == ("CLIENT", None, None)
 
 
+@pytest.mark.parametrize("fast", [True, False])
+async def test_groups_are_logged_as_the_context_named_them_and_by_their_acl(
+    fast: bool,  # noqa: FBT001 - a parameter of a table
+    tmp_path: Path,
+) -> None:
+    async with logged(tmp_path) as it:
+        await it.service.grant([allow("READ", "orders", principal="Group:pii")])
+        for groups in (["x", "pii"], None, ["x"]):
+            body = asking(READ_ORDERS, context={**ALICE, "groups": groups})
+            assert it.answer(body) if fast else (await it.post(body)).status_code == 200
+        found = it.lines()
+        assert [(line.get("groups"), line["result"], line["acl_id"] is not None) for line in found] == [
+            (["x", "pii"], "ALLOWED", True),
+            (None, "DENIED", False),
+            (["x"], "DENIED", False),
+        ]
+
+
 async def test_a_host_is_that_which_acls_are_compared_with(tmp_path: Path) -> None:
     async with logged(tmp_path) as it:
         assert it.answer(asking(READ_ORDERS, context={**ALICE, "client_address": "::1"}))
