@@ -246,7 +246,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         f"--{_ALLOW_FOR}",
         metavar="TIME",
-        help="print what to type so that it is allowed for so long, such as 8h, or until 2026-12-01T18:00:00Z",
+        help="print what to type so that it is allowed for so long, such as 8h from now by the clock of the "
+        "machine that runs it, or until 2026-12-01T18:00:00Z",
     )
     parser.add_argument(
         "--exit-code", action="store_true", help=f"exit with {_DENIED} if it is denied, 0 if it is allowed"

@@ -65,7 +65,7 @@ def test_what_prints_patterns_and_cuts(filled: Service) -> None:
     text = klamm(filled, "what", "User:reach-a")
     assert text.startswith(
         "What User:reach-a can do\n\n"
-        "topic:reach- (PREFIXED: all names that begin so) from 10.0.0.0/8: WRITE, DESCRIBE\n"
+        "topic:reach- (PREFIXED: all names that begin so) from 10.0.0.0/8: WRITE,\n    DESCRIBE\n"
     )
     assert (
         "  but for what these cut out:\n    DENY READ for User:reach-a from 10.1.0.0/16 on topic:reach-orders" in text
@@ -87,3 +87,34 @@ def test_what_was_typed_wrongly_is_refused_by_its_name(filled: Service) -> None:
     assert "`nobody`" in klamm(filled, "what", "nobody", code=2)
     assert "--host" in klamm(filled, "what", "User:a", "--host", "10.0.0.0/8", code=2)
     assert "`orders`" in klamm(filled, "who", "orders", code=2)
+
+
+def test_assertions_are_refuted_by_what_authorize_answers(filled: Service, tmp_path: Path) -> None:
+    path = tmp_path / "access.yaml"
+    path.write_text(
+        "configs: {super.users: User:other}\n"
+        "tests:\n"
+        "- User:reach-a may READ topic:reach-orders from 10.0.0.0/8\n"
+        "- nobody but User:reach-a may WRITE topic:reach-*\n"
+        "- nobody may READ topic:reach-orders\n"
+    )
+    out = tmp_path / "report.json"
+    command = [KLAMM, "test", str(path), "--output", "json", "--klamm", filled.url, "--as", ADMIN]
+    with out.open("wb") as file:
+        done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
+    report = json.loads(out.read_text())
+    assert [each["holds"] for each in report["results"]] == [False, True, False]
+    assert "other properties" in report["notes"][0]
+    witnesses = [witness for each in report["results"] for witness in each["witnesses"]]
+    assert len(witnesses) > 3
+    for each in witnesses:
+        caller = context(each["principal"], each["client_address"])
+        asked = {"context": caller, "actions": [action(each["resource_name"], each["operation"])]}
+        assert filled.post("/v1/authorize", asked)["results"] == [each["result"]]
+
+
+def test_a_service_that_refuses_is_no_failed_assertion(filled: Service, tmp_path: Path) -> None:
+    path = tmp_path / "access.yaml"
+    path.write_text("- User:reach-a may READ topic:reach-orders\n")
+    assert "Describe on the cluster" in klamm(filled, "test", str(path), code=3, principal="User:reach-a")

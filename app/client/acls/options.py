@@ -78,8 +78,8 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
                 "expires",
                 "TIME",
                 (
-                    "with --add: when they end, such as 8h, 7d or 2026-12-01T18:00:00Z, also those that are there "
-                    "already; never: for ever"
+                    "with --add: when they end, such as 8h or 7d from now by this machine's clock, or "
+                    "2026-12-01T18:00:00Z, also those that are there already; never: for ever"
                 ),
             ),
             (

@@ -69,7 +69,7 @@ def _cells(reply: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
 
 
 def _print(reply: Mapping[str, object], principal: str, out: TextIO) -> None:
-    page = Page(out)
+    page = Page(out, wrapped=True)
     page.line(f"What {principal} can do")
     rows = output.rows_in(reply)
     for row in rows:

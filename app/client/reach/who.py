@@ -84,7 +84,7 @@ def _cells(reply: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
 
 
 def _print(reply: Mapping[str, object], title: str, out: TextIO) -> None:
-    page = Page(out)
+    page = Page(out, wrapped=True)
     page.line(title)
     rows = output.rows_in(reply)
     for row in rows:

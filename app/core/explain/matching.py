@@ -144,5 +144,5 @@ def _packs_in(bucket: Bucket) -> Iterable[bytes]:
     return (
         pack
         for rows in bucket.by_principal.values()
-        for pack in ((rows,) if isinstance(rows, bytes) else rows.values())
+        for pack in ((rows,) if isinstance(rows, bytes) else rows.by_host.values())
     )

@@ -184,7 +184,7 @@ class NearMissSearch:
             yield from self._look_at(rows_of(bucket, principal, self._table))
             return
         enough = self._left - _FEW
-        for host in self._hosts_like_it(rows):
+        for host in self._hosts_like_it(rows.by_host):
             yield from self._look_at(self._index.rows_at(pattern, principal, host))
             if self._left <= enough:
                 return

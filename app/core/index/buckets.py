@@ -11,8 +11,33 @@ from app.core.index.table import AclTable
 HOT = 64
 """Up to this many rows are scanned one by one; a pattern with more keeps them by principal."""
 
-Rows = bytes | MutableMapping[str, bytes]
-"""One principal's rows on a pattern: packed row numbers of 4 bytes, or such packs by host."""
+
+class HostRows:
+    """One principal's rows on a pattern, packed by host."""
+
+    __slots__ = ("by_host", "hosts")
+
+    def __init__(self) -> None:
+        self.by_host: MutableMapping[str, bytes] = {}
+        self.hosts = SortedNames()
+
+    def add(self, host: str, row: int) -> None:
+        packed = self.by_host.get(host)
+        if packed is None:
+            self.hosts.add(host)
+        self.by_host[host] = pack((row,), packed or b"")
+
+    def remove(self, host: str, row: int) -> None:
+        left = _without_packed(self.by_host[host], row)
+        if left:
+            self.by_host[host] = left
+        else:
+            del self.by_host[host]
+            self.hosts.remove(host)
+
+
+Rows = bytes | HostRows
+"""One principal's rows on a pattern: packed row numbers of 4 bytes while they are few."""
 
 
 class HotBucket:
@@ -30,7 +55,7 @@ class HotBucket:
 
     def remove(self, principal: str, row: int, table: AclTable) -> None:
         rows = _without(self.by_principal[principal], row, table)
-        if rows:
+        if rows is not None:
             self.by_principal[principal] = rows
         else:
             del self.by_principal[principal]
@@ -71,7 +96,7 @@ def without_row(bucket: Bucket, principal: str, row: int, table: AclTable) -> Bu
 def rows_of(bucket: Bucket | None, principal: str, table: AclTable) -> list[int]:
     if isinstance(bucket, HotBucket):
         rows = bucket.by_principal.get(principal, b"")
-        return unpack(rows if isinstance(rows, bytes) else b"".join(rows.values()))
+        return unpack(rows if isinstance(rows, bytes) else b"".join(rows.by_host.values()))
     return [row for row in unpack(bucket or b"") if table.principals[row] == principal]
 
 
@@ -81,7 +106,7 @@ def packs_of(bucket: Bucket, principal: str, table: AclTable) -> Iterator[list[i
         yield rows_of(bucket, principal, table)
         return
     rows = bucket.by_principal.get(principal, b"")
-    yield from map(unpack, (rows,) if isinstance(rows, bytes) else rows.values())
+    yield from map(unpack, (rows,) if isinstance(rows, bytes) else rows.by_host.values())
 
 
 def rows_at(bucket: Bucket | None, principal: str, host: str, table: AclTable) -> list[int]:
@@ -89,7 +114,7 @@ def rows_at(bucket: Bucket | None, principal: str, host: str, table: AclTable) -
     if isinstance(bucket, HotBucket):
         rows = bucket.by_principal.get(principal, b"")
         if not isinstance(rows, bytes):
-            return unpack(rows.get(host, b""))
+            return unpack(rows.by_host.get(host, b""))
         return [row for row in unpack(rows) if table.hosts[row] == host]
     return [row for row in rows_of(bucket, principal, table) if table.hosts[row] == host]
 
@@ -99,7 +124,7 @@ def first_row(bucket: Bucket) -> int:
     if isinstance(packed, HotBucket):
         packed = next(iter(packed.by_principal.values()))
     if not isinstance(packed, bytes):
-        packed = next(iter(packed.values()))
+        packed = next(iter(packed.by_host.values()))
     return int.from_bytes(packed[:4], "little")
 
 
@@ -137,39 +162,34 @@ def _ordered_rows_of(
             yield sorted(rows_now, key=table.key)
         if isinstance(rows, bytes):
             continue
-        from_host = after[1] if after is not None and after[0] == principal else ""
-        hosts = sorted(host for host in rows if host >= from_host)
-        for at in range(0, len(hosts), HOT):
-            some = [row for host in hosts[at : at + HOT] for row in unpack(rows.get(host, b""))]
+        last, including = after[1] if after is not None and after[0] == principal else "", True
+        while hosts := rows.hosts.first(HOT, last, including=including):
+            some = [row for host in hosts for row in unpack(rows.by_host.get(host, b""))]
             yield sorted(some, key=table.key)
+            last, including = hosts[-1], False
     if few:
         yield sorted(few, key=table.key)
 
 
 def _with(rows: Rows, row: int, table: AclTable) -> Rows:
     if not isinstance(rows, bytes):
-        host = table.hosts[row]
-        rows[host] = pack((row,), rows.get(host, b""))
+        rows.add(table.hosts[row], row)
         return rows
     packed = pack((row,), rows)
     if len(packed) <= 4 * HOT:
         return packed
-    by_host: Rows = {}
+    found = HostRows()
     for each in unpack(packed):
-        by_host = _with(by_host, each, table)
-    return by_host
+        found.add(table.hosts[each], each)
+    return found
 
 
-def _without(rows: Rows, row: int, table: AclTable) -> Rows:
+def _without(rows: Rows, row: int, table: AclTable) -> Rows | None:
+    """None if none is left."""
     if isinstance(rows, bytes):
-        return _without_packed(rows, row)
-    host = table.hosts[row]
-    left = _without_packed(rows[host], row)
-    if left:
-        rows[host] = left
-    else:
-        del rows[host]
-    return rows
+        return _without_packed(rows, row) or None
+    rows.remove(table.hosts[row], row)
+    return rows if rows.by_host else None
 
 
 def _without_packed(packed: bytes, row: int) -> bytes:

@@ -28,8 +28,13 @@ def denies_of(index: AclIndex, principal: str) -> Iterator[StandardAcl | None]:
             continue
         for pattern_type, name in _denied_patterns(types):
             bucket = None if name is None else names.buckets(pattern_type).get(name)
+            looked = 0
             for rows in () if bucket is None else packs_of(bucket, principal, table):
                 yield from (table.acl(at) for at in rows if permission_type_in(table.codes[at]) == _DENY)
+                looked += len(rows)
+                if looked >= _STEP:
+                    looked = 0
+                    yield None
             yield None
 
 

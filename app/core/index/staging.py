@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterator
 
-from app.core.index.buckets import Bucket, HotBucket, Rows
+from app.core.index.buckets import Bucket, HostRows, HotBucket, Rows
 from app.core.index.masks import Entry, HostMasks, Networks
 from app.core.index.overlays import Changes, Overlay, OverlayDict, OverlayNames, OverlayShards, OverlaySlots, beneath
 from app.core.index.prefixes import NestedPrefixes, PrefixNode, PrefixSet
@@ -148,6 +148,13 @@ class _OverlayBucket(Overlay, HotBucket):
         self.principals = OverlayNames(base.principals, changes)
 
 
+class _OverlayRows(Overlay, HostRows):
+    def __init__(self, base: HostRows, changes: Changes) -> None:
+        self.base: HostRows = base
+        self.by_host = OverlayDict(base.by_host, changes)
+        self.hosts = OverlayNames(base.hosts, changes)
+
+
 class _OverlayPrincipal(Overlay, PrincipalNode):
     def __init__(self, base: PrincipalNode, changes: Changes) -> None:
         self.base: PrincipalNode = base
@@ -201,7 +208,7 @@ def _over_bucket(bucket: Bucket, changes: Changes) -> Bucket:
 
 
 def _over_rows(rows: Rows, changes: Changes) -> Rows:
-    return rows if isinstance(rows, bytes) else OverlayDict(rows, changes)
+    return rows if isinstance(rows, bytes) else _OverlayRows(rows, changes)
 
 
 def _over_entry(entry: Entry, changes: Changes) -> Entry:

@@ -1,18 +1,21 @@
+import argparse
 import json
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from app import __version__
-from app.cli.commands import COMMANDS, MEANT
+from app.cli.commands import COMMANDS, MEANT, Command
 from app.cli.entry_point import main
 from app.core.kafka.errors import StoreUnavailableException
+from app.formats.command_errors import CommandError, UsageError
 from app.formats.database_url import DatabaseUrl
 from app.rest.openapi import build_openapi
 from app.store import migrate as store_migrate
@@ -297,3 +300,47 @@ def test_what_stands_before_the_command_is_refused(capsys: pytest.CaptureFixture
         main(["--", "migrate"])
     assert ended.value.code == 2
     assert _told(capsys).endswith("; see klamm --help")
+
+
+def _of_a_module(
+    monkeypatch: pytest.MonkeyPatch, run: Callable[[argparse.Namespace, object], int], *, failed: int = 1
+) -> list[str]:
+    """A command `odd` whose argument refuses `bad` by a UsageError; the words that call it."""
+
+    def checked(text: str) -> str:
+        if text == "bad":
+            raise UsageError("--since: `bad` is no time")
+        return text
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--since", type=checked)
+
+    module = ModuleType("tests.odd_command")
+    module.__dict__.update(DESCRIPTION="Odd.", add_arguments=add_arguments, run=run)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(COMMANDS, "odd", Command("odd", "is odd", module.__name__, failed=failed))
+    return ["odd"]
+
+
+def test_a_refusal_of_an_arguments_type_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*_of_a_module(monkeypatch, lambda *_: 0), "--since", "bad"]) == 2
+    assert _told(capsys) == "--since: `bad` is no time"
+
+
+def test_a_fault_never_ends_with_the_code_of_a_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> int:
+        raise CommandError("the service can't be reached")
+
+    def fall(*_: object) -> int:
+        raise ValueError("a fault")
+
+    assert main(_of_a_module(monkeypatch, refuse, failed=3)) == 3
+    assert _told(capsys) == "the service can't be reached"
+    assert main(_of_a_module(monkeypatch, fall, failed=3)) == 3
+    assert "ValueError: a fault" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="a fault"):
+        main(_of_a_module(monkeypatch, fall))
