@@ -7,6 +7,7 @@ from app.client.http.replies import parse_acl
 from app.client.words import principal_named
 from app.console.difference import MAX_CHANGES, Change
 from app.console.pages import Pages, here, page
+from app.console.past import recent
 from app.console.visits import Visit
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.operations import supported_operations
@@ -38,8 +39,9 @@ async def resource(visit: Visit) -> Reply:
     found = await visit.api.post("/v1/who-can", question)
     covering = {"resource_type": resource_type.name, "resource_name": name, "pattern_type": "MATCH"}
     patterns = await visit.api.post("/v1/acls/search", {"filter": covering, "limit": _ROWS})
+    shown["changes"] = await recent(visit, covering)
     operations = [each.name for each in supported_operations(resource_type)]
-    rows = [{**each, "cells": _cells(each, operations), "denies": _denies(each)} for each in found["rows"]]
+    rows = [{**each, "cells": _cells(each, operations)} for each in found["rows"]]
     shown |= {"rows": rows, "operations": operations, "found": found, "patterns": patterns, "known": ()}
     return page(visit, "resource", **shown)
 
@@ -48,10 +50,6 @@ def _cells(row: Json, operations: Sequence[str]) -> list[tuple[str, str]]:
     """For each operation `yes`, `no` or nothing, and what is said of it."""
     words = {**dict.fromkeys(row["operations"], "yes"), **dict.fromkeys(row["denied"], "no")}
     return [(each, words.get(each, "")) for each in operations]
-
-
-def _denies(row: Json) -> bool:
-    return bool(row["denied"])
 
 
 @pages.get("/principal")
@@ -69,6 +67,7 @@ async def principal(visit: Visit) -> Reply:
         return page(visit, "principal", **{**shown, "known": known})
     found = await visit.api.post("/v1/what-can", {"principal": asked, **_paged(visit)})
     own = await visit.api.post("/v1/acls/search", {"filter": {"principal": asked}, "limit": MAX_CHANGES})
+    shown["changes"] = await recent(visit, {"principal": asked})
     is_whole = own["next_cursor"] is None
     away = Change(delete=tuple(parse_acl(each).binding for each in own["acls"])) if is_whole else Change()
     shown |= {"rows": found["rows"], "found": found, "own": own, "is_whole": is_whole}

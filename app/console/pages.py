@@ -189,12 +189,14 @@ def _environment() -> Environment:
     return environment
 
 
+_FOR_READERS = (("acls", "ACLs"), ("resource", "Resources"), ("principal", "Principals"), ("history", "History"))
+
+
 def _pages_of(visit: Visit) -> list[tuple[str, str]]:
     """What the visitor may look at, by address."""
     pages = [(HOME, "Ask")] if visit.principal is not None else []
     if visit.reads:
-        words = ("ACLs", f"{HOME}/acls"), ("Resources", f"{HOME}/resource"), ("Principals", f"{HOME}/principal")
-        pages += [(path, word) for word, path in words]
+        pages += [(f"{HOME}/{path}", word) for path, word in _FOR_READERS]
     return [*pages, *([(f"{HOME}/state", "State")] if visit.observes else [])]
 
 

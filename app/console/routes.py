@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from app.console import access, ask, changes, state, table
+from app.console import access, ask, changes, past, state, table
 from app.console.pages import GUARDS, HOME, PageRoute, Pages, assets
 from app.console.sessions import Seal
 from app.console.signing import signing_pages
@@ -15,7 +15,16 @@ def console_routes(key: bytes) -> Routes:
     """`key` is 32 bytes, the same for all workers of a service."""
     seal = Seal(key)
     routes = Routes("console")
-    for pages in (_files, ask.pages, access.pages, table.pages, changes.pages, state.pages, signing_pages(seal)):
+    for pages in (
+        _files,
+        ask.pages,
+        access.pages,
+        table.pages,
+        past.pages,
+        changes.pages,
+        state.pages,
+        signing_pages(seal),
+    ):
         routes += [PageRoute(each, seal) for each in pages.declared]
     return routes
 

@@ -38,8 +38,8 @@ def type_word(resource_type: str) -> str:
 
 
 def resource_link(resource_type: str, resource_name: str) -> Markup:
-    shown = Markup('<span class="kind">{}</span> {}').format(type_word(resource_type), name(resource_name))
-    return _linked("/console/resource", {"type": resource_type, "name": resource_name}, shown)
+    kind = Markup('<span class="kind">{}</span> ').format(type_word(resource_type))
+    return kind + _linked("/console/resource", {"type": resource_type, "name": resource_name}, name(resource_name))
 
 
 def principal_link(principal: str) -> Markup:
@@ -57,10 +57,8 @@ def pattern(acl: Mapping[str, str]) -> Markup:
     kind = Markup('<span class="kind">{}</span> ').format(type_word(resource_type))
     if acl["pattern_type"] == "PREFIXED":
         address = {"resource_type": resource_type, "resource_name": resource_name, "pattern_type": "PREFIXED"}
-        shown = Markup('{}{}<span class="star" title="all names that begin so">*</span>').format(
-            kind, name(resource_name)
-        )
-        return _linked("/console/acls", address, shown)
+        star = Markup('<span class="star" title="all names that begin so">*</span>')
+        return kind + _linked("/console/acls", address, name(resource_name)) + star
     if resource_name == WILDCARD:
         return Markup("{}<em>any</em>").format(kind)
     return resource_link(resource_type, resource_name)

@@ -1,0 +1,77 @@
+"""What changed, by whom and why; and a plan that takes a change back."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from app.client.http.replies import parse_acl
+from app.console.api import ApiRefusedError
+from app.console.difference import Change
+from app.console.pages import HOME, Pages, here, page
+from app.console.shown import query
+from app.console.visits import Visit
+from app.core.kafka.bindings import NewAcl
+from app.rest.http.edge import Reply
+
+pages = Pages()
+
+_ROWS = 50
+_RECENT = 10
+_FILTERS = ("resource_type", "resource_name", "pattern_type", "principal")
+_FIELDS = ("actor", "comment", "since", "until")
+
+Json = dict[str, Any]
+
+
+class Shown(NamedTuple):
+    change: Json
+    undo: str | None
+    """The plan that takes it back, as a form carries it; None where a property changed."""
+
+
+@pages.get("/history")
+async def history(visit: Visit) -> Reply:
+    asked = {name: value for name in (*_FILTERS, *_FIELDS) if (value := visit.query.get(name, "").strip())}
+    shown: Json = {"asked": asked, "rows": None, "fault": None, "next": None, "known_since": None, "token": None}
+    status = 200
+    if visit.reads:
+        body: Json = {name: asked[name] for name in _FIELDS if name in asked}
+        acl_filter = {name: asked[name] for name in _FILTERS if name in asked}
+        body |= {"limit": _ROWS, **({"filter": acl_filter} if acl_filter else {})}
+        if visit.query.get("cursor"):
+            body["cursor"] = visit.query["cursor"]
+        try:
+            found = await visit.api.post("/v1/history", body)
+        except ApiRefusedError as refusal:
+            shown["fault"], status = refusal.detail, refusal.status
+        else:
+            shown |= {"rows": _shown(found["changes"]), "known_since": found["known_since"], "token": found["token"]}
+            cursor = found["next_cursor"]
+            shown["next"] = cursor and f"{HOME}/history?{query({**asked, 'cursor': cursor})}"
+    return page(visit, "history_rows" if visit.is_fragment else "history", status, back=here(visit), **shown)
+
+
+async def recent(visit: Visit, acl_filter: Mapping[str, str]) -> Sequence[Json]:
+    """The last changes of these ACLs; none where they can't be had: the rest of the page is shown all the same."""
+    try:
+        return list((await visit.api.post("/v1/history", {"filter": acl_filter, "limit": _RECENT}))["changes"])
+    except ApiRefusedError:
+        return []
+
+
+def _shown(changes: Sequence[Json]) -> list[Shown]:
+    return [Shown(each, _undo(each)) for each in changes]
+
+
+def _undo(change: Json) -> str | None:
+    if change["acl"] is None:
+        return None
+    acl = parse_acl(change["acl"])
+    if change["change"] == "CREATED":
+        return Change(delete=(acl.binding,)).to_json()
+    if change["change"] == "DELETED":
+        return Change((NewAcl(acl.binding, acl.expires_at, acl.owner),)).to_json()
+    prior = change["prior"] or {}
+    ends = prior.get("expires_at")
+    end = None if ends is None else datetime.fromisoformat(ends)
+    return Change((NewAcl(acl.binding, end, prior.get("owner")),)).to_json()

@@ -1,0 +1,169 @@
+"""The console in a real browser, against a real service: stories of each page, in both themes, wide and narrow."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from tests.e2e.axe import faults
+from tests.e2e.chromium import Page
+from tests.e2e.service import Service, binding, eventually
+
+HOSTILE = ("<script>document.title='owned'</script>", "evil\u202egnp.exe", "🦑" * 200, "n" * 5_000)
+BOB = "/console?q=" + quote("User:bob WRITE topic:orders from 10.1.2.3")
+PAGES = (
+    "/console",
+    BOB,
+    "/console?q=nonsense",
+    "/console/acls",
+    "/console/acls?principal=User:nobody",
+    "/console/create",
+    "/console/create?preset=streams",
+    "/console/resource",
+    "/console/resource?" + urlencode({"type": "TOPIC", "name": "orders"}),
+    "/console/principal",
+    "/console/principal?principal=User:alice",
+    "/console/history",
+    "/console/state",
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(["--data-dir", str(tmp_path_factory.mktemp("console") / "data")]) as running:
+        running.ready()
+        running.create(
+            binding("orders"),
+            binding("orders", "User:*", "ALL", permission_type="DENY", host="10.66.0.0/16"),
+            binding("pay", "User:carol", "WRITE", pattern_type="PREFIXED", owner="payments"),
+            *(binding(name, f"User:{name}", "READ") for name in HOSTILE),
+        )
+        yield running
+
+
+@pytest.fixture
+def page(service: Service, tmp_path: Path) -> Iterator[Page]:
+    with Page(f"{service.url}/console", tmp_path, width=1400) as page:
+        yield page
+
+
+def click(page: Page, text: str) -> None:
+    """Click the button or the link with this text, and wait for the page that it leads to."""
+    page.ask("window.stays = true")
+    found = page.ask(
+        "(() => { const it = [...document.querySelectorAll('main button, main a, .top a')].find((each) => "
+        f"each.textContent.trim() === {text!r}); if (it) it.click(); return Boolean(it); }})()"
+    )
+    assert found, f"{text}: {words(page)}"
+    page.until("!window.stays && document.readyState === 'complete'")
+
+
+def words(page: Page) -> str:
+    return " ".join(page.ask("document.querySelector('main').innerText").split())
+
+
+def test_from_a_refusal_to_an_acl_for_eight_hours_and_back(service: Service, page: Page) -> None:
+    page.type("#q", "User:bob WRITE topic:orders from 10.1.2.3")
+    page.ask("window.stays = true")
+    page.press_enter()
+    page.until("!window.stays && document.readyState === 'complete'")
+    assert "Denied" in words(page)
+    click(page, "Allow for 8 hours")
+    assert "Gained" in words(page)
+    page.type("#comment", "OPS-1 incident")
+    click(page, "Create 1 ACL")
+    assert "Allowed" in words(page)
+    (acl,) = service.acls(principal="User:bob")
+    assert acl["expires_at"] is not None
+    click(page, "History")
+    assert "OPS-1 incident" in words(page)
+    click(page, "Undo")
+    assert "Lost" in words(page)
+    click(page, "Remove 1 ACL")
+    assert service.acls(principal="User:bob") == []
+    page.go(service.url + BOB)
+    assert "Denied" in words(page)
+    assert page.said == []
+
+
+def test_one_changes_and_the_other_sees_it(service: Service, page: Page, tmp_path: Path) -> None:
+    page.go(f"{service.url}/console/acls?principal=User:live")
+    assert "No ACL is so" in words(page)
+    with Page(f"{service.url}/console/history?principal=User:live", tmp_path / "other", width=390) as other:
+        eventually(lambda: service.metric("klamm_watch_readers") >= 2, "both pages read the feed")
+        service.create(binding("seen-at-once", "User:live"))
+        for each in (page, other):
+            each.until("document.querySelector('main').innerText.includes('seen-at-once')")
+        assert page.ask("document.querySelector('tr[data-acl]').classList.contains('new')")
+        service.delete({"principal": "User:live"})
+        page.until("!document.querySelector('main').innerText.includes('seen-at-once')")
+        assert (page.said, other.said) == ([], [])
+
+
+def test_a_principal_that_leaves_loses_everything_in_one_plan(service: Service, page: Page) -> None:
+    service.create(binding("orders", "User:leaver"), binding("news", "User:leaver", "WRITE"))
+    page.go(f"{service.url}/console/principal?principal=User:leaver")
+    click(page, "Take everything from it")
+    click(page, "Remove 2 ACLs")
+    assert service.acls(principal="User:leaver") == []
+
+
+def test_rates_are_drawn(service: Service, page: Page) -> None:
+    page.go(f"{service.url}/console/state")
+    service.authorize("User:alice", {"operation": "READ", "resource_type": "TOPIC", "resource_name": "orders"})
+    page.until("document.querySelector('#chart canvas') !== null")
+    page.until("performance.getEntriesByType('resource').filter((each) => each.name.endsWith('/totals')).length > 1")
+    assert page.said == []
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_each_page_is_within_the_screen_for_everybody_and_runs_nothing_of_others(
+    service: Service, tmp_path: Path, *, width: int, is_dark: bool
+) -> None:
+    with Page(f"{service.url}/console", tmp_path, width=width, is_dark=is_dark) as page:
+        for path in PAGES:
+            page.go(service.url + path)
+            page.ask("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
+            assert page.ask("document.documentElement.scrollWidth - innerWidth") <= 0, path
+            assert page.ask("document.title.endsWith('Klamm')"), path
+            page.said.clear()
+            assert (path, faults(page)) == (path, [])
+
+
+def test_nothing_is_said_and_no_rule_is_broken(
+    service: Service, page: Page, check_quiet: Callable[[Page], None]
+) -> None:
+    for path in PAGES:
+        page.go(service.url + path)
+        check_quiet(page)
+
+
+@pytest.fixture
+def check_quiet() -> Callable[[Page], None]:
+    def check(page: Page) -> None:
+        # A 400 of a page is told by the browser itself.
+        assert [each for each in page.said if "status of 4" not in each] == []
+        page.said.clear()
+
+    return check
+
+
+def test_a_frame_of_another_site_shows_nothing(service: Service, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.html"
+    outside.write_text(f'<iframe src="{service.url}/console"></iframe>', encoding="utf-8")
+    with Page(outside, tmp_path, width=1400) as page:
+        page.until("true")
+        assert page.ask("document.querySelector('iframe').contentDocument === null")
+        assert any("frame" in each.lower() for each in page.said)
+
+
+def test_reading_needs_no_script(service: Service, tmp_path: Path) -> None:
+    with Page("about:blank", tmp_path, width=1400) as page:
+        page.call("Emulation.setScriptExecutionDisabled", value=True)
+        for path in PAGES:
+            page.call("Page.navigate", url=service.url + path)
+        page.call("Emulation.setScriptExecutionDisabled", value=False)
+        page.until("document.readyState === 'complete'")
+        assert "Ready" in words(page)

@@ -1,0 +1,79 @@
+"""The history, and undoing: what a plan to take a change back holds."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.console.past import _undo
+from tests.unit.console.browser import Browser
+from tests.unit.console.test_guards import HOSTILE, check_harmless
+from tests.unit.rest.harness import Service, allow
+
+ACL = {
+    "id": "4f3e2d1c-6b7a-4859-9c0d-1e2f3a4b5c55",
+    "resource_type": "TOPIC",
+    "resource_name": "orders",
+    "pattern_type": "LITERAL",
+    "principal": "User:bob",
+    "host": "*",
+    "operation": "READ",
+    "permission_type": "ALLOW",
+    "expires_at": "2026-11-30T18:00:00Z",
+    "owner": "team",
+}
+BINDING = {name: value for name, value in ACL.items() if name not in ("id", "expires_at", "owner")}
+
+
+def undone(change: str, **more: Any) -> Any:  # noqa: ANN401 - JSON
+    plan = _undo({"change": change, "acl": ACL, "prior": None, "config": None, **more})
+    return None if plan is None else json.loads(plan)
+
+
+def test_each_kind_of_change_is_taken_back_exactly() -> None:
+    (gone,) = undone("CREATED")["delete"]
+    assert {name: gone[name] for name in BINDING} == BINDING
+    assert undone("CREATED")["create"] == []
+    assert undone("DELETED") == {
+        "create": [{**BINDING, "expires_at": "2026-11-30T18:00:00Z", "owner": "team"}],
+        "delete": [],
+    }
+    before = {"expires_at": None, "owner": "others"}
+    assert undone("CHANGED", prior=before)["create"] == [{**BINDING, **before}]
+    assert undone("CONFIGURED", acl=None) is None
+
+
+async def test_a_removal_is_undone_by_a_plan(service: Service, browser: Browser) -> None:
+    await service.grant([allow("READ", "orders", principal="User:bob")])
+    form = (await browser.go("/console/acls?principal=User:bob")).form("Remove")
+    await browser.send((await browser.send(form)).form("Remove 1 ACL"), comment="OPS-7")
+    page = await browser.go("/console/history")
+    assert "OPS-7" in page.text
+    assert "User:admin" in page.text
+    plan = await browser.send(page.form("Undo"))
+    assert "Gained" in plan.text
+    page = await browser.send(plan.form("Create 1 ACL"))
+    assert page.reply.url.path == "/console/history"
+    assert service.authorizer.image.acl_count == 1
+
+
+async def test_the_history_is_filtered_and_what_is_wrong_with_a_filter_is_said(
+    service: Service, browser: Browser
+) -> None:
+    assert "Nothing has changed yet" in (await browser.go("/console/history")).text
+    await service.grant([allow("READ", "orders", principal="User:bob")])
+    assert "Nothing of this kind" in (await browser.go("/console/history?principal=User:eve")).text
+    page = await browser.go("/console/history?since=yesterday", 400)
+    assert 'value="yesterday"' in page.reply.text
+
+
+async def test_a_resource_and_a_principal_show_their_last_changes(service: Service, browser: Browser) -> None:
+    await service.grant([allow("READ", "orders", principal="User:bob")])
+    for path in ("/console/resource?type=TOPIC&name=orders", "/console/principal?principal=User:bob"):
+        assert "by User:test" in " ".join((await browser.go(path)).text.split())
+
+
+@pytest.mark.parametrize("odd", HOSTILE)
+async def test_hostile_names_are_text_in_the_history(service: Service, browser: Browser, odd: str) -> None:
+    await service.grant([allow("READ", odd, principal=f"User:{odd}"[:32_767])])
+    check_harmless((await browser.go("/console/history")).reply.text)
