@@ -70,6 +70,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
             failed=3,
         ),
         Command("watch", "show every change of ACLs and properties as it is made", "app.client.watch.command"),
+        Command(
+            "offboard",
+            "show all that a principal has, as a plan that removes it",
+            "app.client.plan.offboard",
+        ),
         Command("apply", "make the ACLs those of files, after showing what that means", "app.client.plan.apply"),
     )
 }

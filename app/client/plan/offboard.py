@@ -1,0 +1,139 @@
+"""`klamm offboard`: all ACLs that a principal has, as a plan that removes them."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TextIO
+
+from app.client.console import Page
+from app.client.http.access import access_of, add_access_arguments
+from app.client.http.service import Service
+from app.client.plan.command import Proposal, StoreState, proposal_of, read_state
+from app.client.plan.output import MAX_LINES, acl_line, write_json
+from app.client.plan.planning import DEFAULT_MAX_DELETES, Prune, make_plan, save_plan
+from app.client.words import counted, harmless, principal_named
+from app.core.index.table import sort_key
+from app.core.kafka.bindings import AclBinding, AclTerms, NewAcl
+from app.core.kafka.codes import WILDCARD_PRINCIPAL, ResourceType
+from app.core.spelling import did_you_mean
+from app.formats.command_errors import UsageError
+from app.formats.quoting import shell_line
+
+DESCRIPTION = (
+    "Shows every ACL of a principal, DENYs among them, as a plan that removes them all, and exactly who would lose and "
+    "who would gain access. Also shows what stays and is about it: ACLs that it owns, and ACLs of others on it. "
+    "Changes nothing: review what --save has written, then give it to klamm apply --plan."
+)
+_EPILOG = (
+    "Example:\n  klamm offboard User:bob --save bob.json --as User:admin\n\n"
+    "Exit codes: 0 shown; 1 refused or failed; 2 asked for wrongly; 130 Ctrl-C; 141 the reader of a pipe has gone."
+)
+_MOST_GUESSED = 20_000
+"""Principals that a misspelt one is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What is about the principal and stays."""
+
+    owned: list[NewAcl]
+    """ACLs of others whose owner it is said to be."""
+    on_it: list[NewAcl]
+    """ACLs of others on the principal itself, such as to make tokens for it."""
+    is_super_user: bool | None
+    """None if the caller may not know."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s PRINCIPAL [OPTIONS]"
+    parser.epilog = _EPILOG
+    parser.add_argument("principal", metavar="PRINCIPAL", help="who leaves, such as User:bob; type and name")
+    parser.add_argument("--save", metavar="PLAN", help="write the plan to this file, for apply --plan")
+    parser.add_argument(
+        "--output", choices=("text", "json", "markdown"), default="text", help="how to print (%(default)s)"
+    )
+    add_access_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    principal = principal_named(arguments.principal)
+    if principal == WILDCARD_PRINCIPAL:
+        raise UsageError(f"`{WILDCARD_PRINCIPAL}` is everybody, who does not leave; name one principal")
+    with Service(access_of(arguments)) as service:
+        state = read_state(service)
+        proposal = _proposal(state, principal)
+        if arguments.save is not None and not proposal.plan.is_empty:
+            save_plan(arguments.save, service.url, proposal.plan)
+    rest = _rest(state, principal)
+    if arguments.output == "json":
+        about = {"owned": rest.owned, "on_it": rest.on_it}
+        bodies = {name: [acl_line(each.binding) for each in acls] for name, acls in about.items()}
+        write_json({**proposal.body(), "principal": principal, **bodies, "super_user": rest.is_super_user}, out)
+        return 0
+    if proposal.plan.is_empty:
+        out.write(f"No ACL is {harmless(principal)}'s{_question(state.acls, principal)}.\n")
+    else:
+        proposal.show(out, arguments.output)
+    _print_rest(principal, rest, Page(out))
+    if proposal.plan.is_empty and arguments.save is not None:
+        sys.stderr.write("klamm offboard: there is nothing to do, so no plan was saved\n")
+    elif not proposal.plan.is_empty:
+        _print_way(arguments.save, len(proposal.plan.delete), out)
+    return 0
+
+
+def _proposal(state: StoreState, principal: str) -> Proposal:
+    kept = {acl: NewAcl(acl) for acl in state.acls if acl.principal != principal}
+    plan = make_plan(kept, state.acls, state.token, Prune(wanted=True, principals=frozenset({principal})))
+    return proposal_of(plan, state)
+
+
+def _rest(state: StoreState, principal: str) -> Rest:
+    of_others = [each for each in sorted(state.acls, key=sort_key) if each.principal != principal]
+    names = {principal.lower(), principal.partition(":")[2].lower()}
+    return Rest(
+        owned=[_acl(each, state.acls) for each in of_others if (state.acls[each].owner or "").lower() in names],
+        on_it=[
+            _acl(each, state.acls)
+            for each in of_others
+            if each.resource_type is ResourceType.USER and each.resource_name == principal
+        ],
+        is_super_user=None if state.config is None else principal in state.config.super_users,
+    )
+
+
+def _acl(binding: AclBinding, acls: Mapping[AclBinding, AclTerms]) -> NewAcl:
+    return NewAcl(binding, *acls[binding])
+
+
+def _question(acls: Mapping[AclBinding, AclTerms], principal: str) -> str:
+    known = dict.fromkeys(each.principal for each in acls)
+    return harmless(did_you_mean(principal[:200], islice(known, _MOST_GUESSED)))
+
+
+def _print_rest(principal: str, rest: Rest, page: Page) -> None:
+    if rest.is_super_user:
+        page.heading(f"{principal} is a super user")
+        page.line("it may do everything, whatever ACLs say, until it is taken out of super.users", indent=1)
+    for title, acls in (
+        (f"ACLs of others whose owner {principal} is said to be; they stay", rest.owned),
+        (f"ACLs of others on {principal} itself; they stay", rest.on_it),
+    ):
+        if acls:
+            page.heading(f"{title} ({len(acls)})")
+            page.lines(acl_line(each.binding) for each in acls[:MAX_LINES])
+            if len(acls) > MAX_LINES:
+                page.line(f"... and {len(acls) - MAX_LINES} more; --output json tells all", indent=1)
+
+
+def _print_way(saved: str | None, count: int, out: TextIO) -> None:
+    if saved is None:
+        out.write("\nTo do this: save it with --save PLAN, review it, and give it to klamm apply --plan PLAN.\n")
+        return
+    most = ["--max-deletes", str(count)] if count > DEFAULT_MAX_DELETES else []
+    command = shell_line(["klamm", "apply", "--plan", saved, *most, "--max-delete-percent", "100"])
+    command = command or "klamm apply --plan with that file, and --max-delete-percent 100"
+    removed = f"removes {counted(count)}, unless anything has changed since"
+    out.write(f"\nTo do this, with the same options for the service ({removed}):\n  {command}\n")
