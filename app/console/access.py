@@ -34,7 +34,7 @@ async def resource(visit: Visit) -> Reply:
     shown: Json = {"type": resource_type.name, "name": name, "types": TYPES, "back": here(visit)}
     if not visit.reads or not name:
         known = await _names(visit, "resource_type", "resource_name") if visit.reads else []
-        return page(visit, "resource", **shown, rows=None, known=known)
+        return await page(visit, "resource", **shown, rows=None, known=known)
     question = {"resource": {"resource_type": resource_type.name, "resource_name": name}, **_paged(visit)}
     found = await visit.api.post("/v1/who-can", question)
     covering = {"resource_type": resource_type.name, "resource_name": name, "pattern_type": "MATCH"}
@@ -43,7 +43,7 @@ async def resource(visit: Visit) -> Reply:
     operations = [each.name for each in supported_operations(resource_type)]
     rows = [{**each, "cells": _cells(each, operations)} for each in found["rows"]]
     shown |= {"rows": rows, "operations": operations, "found": found, "patterns": patterns, "known": ()}
-    return page(visit, "resource", **shown)
+    return await page(visit, "resource", **shown)
 
 
 def _cells(row: Json, operations: Sequence[str]) -> list[tuple[str, str]]:
@@ -61,17 +61,17 @@ async def principal(visit: Visit) -> Reply:
         try:
             principal_named(asked)
         except UsageError as fault:
-            return page(visit, "principal", 400, **{**shown, "fault": str(fault)})
+            return await page(visit, "principal", 400, **{**shown, "fault": str(fault)})
     if not visit.reads or not asked:
         known = await _names(visit, "principal") if visit.reads else []
-        return page(visit, "principal", **{**shown, "known": known})
+        return await page(visit, "principal", **{**shown, "known": known})
     found = await visit.api.post("/v1/what-can", {"principal": asked, **_paged(visit)})
     own = await visit.api.post("/v1/acls/search", {"filter": {"principal": asked}, "limit": MAX_CHANGES})
     shown["changes"] = await recent(visit, {"principal": asked})
     is_whole = own["next_cursor"] is None
     away = Change(delete=tuple(parse_acl(each).binding for each in own["acls"])) if is_whole else Change()
     shown |= {"rows": found["rows"], "found": found, "own": own, "is_whole": is_whole}
-    return page(visit, "principal", **shown, away=away.to_json())
+    return await page(visit, "principal", **shown, away=away.to_json())
 
 
 def _paged(visit: Visit) -> Json:

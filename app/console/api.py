@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.rest.http.edge import SERVICES
@@ -76,7 +77,7 @@ def _with_services(router: ASGIApp, services: Services, around: Scope) -> ASGIAp
 
 
 def _json(reply: httpx.Response) -> Any:  # noqa: ANN401 - JSON
-    body = reply.json()
+    body = msgspec.json.decode(reply.content)
     if reply.status_code != _OK:
         errors = body.get("errors") or ()
         details = "; ".join(str(each["detail"]) for each in errors) or str(body.get("detail"))

@@ -46,7 +46,7 @@ async def ask(visit: Visit) -> Reply:
             shown |= {"question": question, "has_host": has_host, "found": found, "body": body["results"][0]}
             shown |= {"ways": _ways(found), "command": _command(question, visit)}
     shown["examples"] = await _examples(visit) if shown["found"] is None else ()
-    return page(visit, "ask", status, back=here(visit), **shown)
+    return await page(visit, "ask", status, back=here(visit), **shown)
 
 
 async def _explained(visit: Visit, question: Asked) -> Any:  # noqa: ANN401 - JSON

@@ -21,7 +21,7 @@ async def plan(visit: Visit) -> Reply:
     try:
         change = _change(visit)
     except UsageError as wrong:
-        return page(visit, "refused", 400, title="No such change", why=str(wrong))
+        return await page(visit, "refused", 400, title="No such change", why=str(wrong))
     return await show_plan(visit, change)
 
 
@@ -31,7 +31,7 @@ async def apply(visit: Visit) -> Reply:
     try:
         change = Change.of_json(visit.form.get("change", ""))
     except UsageError as wrong:
-        return page(visit, "refused", 400, title="No such change", why=str(wrong))
+        return await page(visit, "refused", 400, title="No such change", why=str(wrong))
     token = visit.form.get("token", "")
     if not token:
         # INVARIANT: an update without a token would be guarded by nothing.
@@ -69,7 +69,7 @@ def _change(visit: Visit) -> Change:
 async def show_plan(visit: Visit, change: Change, fault: str | None = None) -> Reply:
     difference = await difference_of(visit.api, change)
     shown: dict[str, Any] = {"change": change, "difference": difference, "fault": fault}
-    return page(
+    return await page(
         visit,
         "plan",
         200 if fault is None else 409,

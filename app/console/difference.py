@@ -12,7 +12,7 @@ from app.client.http.replies import ServiceError, acl_body, parse_acl, parse_bin
 from app.client.plan.output import change_parts, unresolved_parts
 from app.console.api import Api, ApiRefusedError
 from app.core.access.diff import AccessDiff, access_diff
-from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl
+from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
@@ -127,11 +127,14 @@ async def difference_of(api: Api, change: Change) -> Difference:
     if acls is None:
         many = f"more than {_MAX_ACLS:,} ACLs bear on this change; `klamm plan` works it out"
         return Difference(token, unknown=many)
-    before = {each.binding for each in acls}
-    after = before - set(change.delete) | {each.binding for each in change.create}
     # In a thread, as it may be a second of work.
-    diff = await asyncio.to_thread(access_diff, before, after, config, _MAX_QUESTIONS)
-    return _told(diff, token, change, before)
+    return await asyncio.to_thread(_worked_out, acls, token, change, config)
+
+
+def _worked_out(acls: Iterable[object], token: str, change: Change, config: AuthorizerConfig) -> Difference:
+    before = {parse_acl(each).binding for each in acls}
+    after = before - set(change.delete) | {each.binding for each in change.create}
+    return _told(access_diff(before, after, config, _MAX_QUESTIONS), token, change, before)
 
 
 def _told(diff: AccessDiff, token: str, change: Change, before: set[AclBinding]) -> Difference:
@@ -176,9 +179,9 @@ def _filters(change: Change, config: AuthorizerConfig) -> list[dict[str, str]]:
     return [dict(each) for each in wanted]
 
 
-async def _acls(api: Api, filters: Iterable[Mapping[str, str]]) -> tuple[list[StandardAcl] | None, str] | None:
+async def _acls(api: Api, filters: Iterable[Mapping[str, str]]) -> tuple[Sequence[object] | None, str] | None:
     """ACLs, or None for too many, and their token; None if they changed meanwhile."""
-    found: dict[object, StandardAcl] = {}
+    found: dict[object, object] = {}
     tokens: set[str] = set()
     for each in filters:
         cursor: str | None = None
@@ -190,7 +193,7 @@ async def _acls(api: Api, filters: Iterable[Mapping[str, str]]) -> tuple[list[St
             tokens.add(reply["token"])
             if len(tokens) > 1:
                 return None
-            found |= {acl["id"]: parse_acl(acl) for acl in reply["acls"]}
+            found |= {acl["id"]: acl for acl in reply["acls"]}
             cursor = reply["next_cursor"]
             if len(found) > _MAX_ACLS:
                 return None, tokens.pop()

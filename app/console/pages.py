@@ -1,5 +1,6 @@
 """The routes of the console, which are of the one class that all routes are of, and answer with pages."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -107,9 +108,9 @@ class PageRoute(Route):
             try:
                 reply = await self._declared.endpoint(visit)
             except ApiRefusedError as refusal:
-                reply = page(visit, "refused", refusal.status, title="Refused", why=refusal.detail)
+                reply = await page(visit, "refused", refusal.status, title="Refused", why=refusal.detail)
             except ApiException as refusal:
-                reply = page(visit, "refused", status_of(refusal), title="Refused", why=refusal.message)
+                reply = await page(visit, "refused", status_of(refusal), title="Refused", why=refusal.message)
         if visit.is_new and isinstance(reply, Response) and _wants_session(reply):
             give_session(visit, reply, visit.session, self._seal)
         return reply
@@ -160,9 +161,10 @@ def safe_target(text: str | None) -> str:
     return text if text is not None and is_ours and text.isprintable() and "\\" not in text else HOME
 
 
-def page(visit: Visit, template: str, status: int = 200, **shown: object) -> Response:
-    text = _environment().get_template(f"{template}.html.j2").render(visit=visit, **shown)
-    return _html(text, status)
+async def page(visit: Visit, template: str, status: int = 200, **shown: object) -> Response:
+    found = _environment().get_template(f"{template}.html.j2")
+    # In a thread, as a page with a thousand ACLs on it is a tenth of a second of work.
+    return _html(await asyncio.to_thread(found.render, visit=visit, **shown), status)
 
 
 def _html(text: str, status: int = 200, **headers: str) -> Response:

@@ -48,7 +48,7 @@ async def history(visit: Visit) -> Reply:
             shown |= {"rows": _shown(found["changes"]), "known_since": found["known_since"], "token": found["token"]}
             cursor = found["next_cursor"]
             shown["next"] = cursor and f"{HOME}/history?{query({**asked, 'cursor': cursor})}"
-    return page(visit, "history_rows" if visit.is_fragment else "history", status, back=here(visit), **shown)
+    return await page(visit, "history_rows" if visit.is_fragment else "history", status, back=here(visit), **shown)
 
 
 async def recent(visit: Visit, acl_filter: Mapping[str, str]) -> Sequence[Json]:

@@ -25,7 +25,7 @@ def signing_pages(seal: Seal) -> Pages:
 async def _form(visit: Visit) -> Reply:
     if visit.caller is not None:
         return to(safe_target(visit.query.get("next")))
-    return page(visit, "sign_in", next=safe_target(visit.query.get("next")), fault=None)
+    return await page(visit, "sign_in", next=safe_target(visit.query.get("next")), fault=None)
 
 
 def _signing_in(seal: Seal) -> Endpoint:
@@ -36,7 +36,7 @@ def _signing_in(seal: Seal) -> Endpoint:
             caller = await _caller(visit, token)
         except SaslAuthenticationException:
             fault = "the service does not know this token. Paste the whole of it, as `klamm token` has printed it"
-            return page(visit, "sign_in", 401, next=target, fault=fault)
+            return await page(visit, "sign_in", 401, next=target, fault=fault)
         reply = to(target)
         visit.caller = caller
         # INVARIANT: a session that was known before has another id, so it is never somebody's who signs in later.
@@ -65,7 +65,7 @@ def _acting_as(seal: Seal) -> Endpoint:
         try:
             principal = principal_named(visit.form.get("principal", "").strip())
         except UsageError as fault:
-            return page(visit, "refused", 400, title="No such principal", why=str(fault))
+            return await page(visit, "refused", 400, title="No such principal", why=str(fault))
         reply = to(safe_target(visit.form.get("back")))
         give_session(visit, reply, Session.new(acts_as=principal), seal)
         return reply

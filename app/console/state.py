@@ -32,7 +32,7 @@ class Check(NamedTuple):
 @pages.get("/state")
 async def state(visit: Visit) -> Reply:
     samples = await _samples(visit) if visit.observes else []
-    return page(
+    return await page(
         visit, "state", checks=await _checks(visit), figures=_figures(samples), totals=_totals(samples), token=None
     )
 

@@ -45,8 +45,8 @@ async def acls(visit: Visit) -> Reply:
             cursor = found["next_cursor"]
             shown["next"] = cursor and f"{HOME}/acls?{urlencode({**asked, 'cursor': cursor})}"
     if visit.is_fragment:
-        return page(visit, "acl_rows", **shown)
-    return page(visit, "acls", status, **shown)
+        return await page(visit, "acl_rows", **shown)
+    return await page(visit, "acls", status, **shown)
 
 
 def _removal(acl: Mapping[str, str]) -> str:
@@ -68,7 +68,7 @@ async def events(visit: Visit) -> Reply:
 async def create(visit: Visit) -> Reply:
     check_may_change(visit)
     fields = {name: value for name, value in visit.query.items() if name != "preset"}
-    return _form(visit, visit.query.get("preset", ""), fields)
+    return await _form(visit, visit.query.get("preset", ""), fields)
 
 
 @pages.post("/create")
@@ -83,12 +83,12 @@ async def creation(visit: Visit) -> Reply:
         owner = fields.get("owner", "").strip() or None
         change = Change(tuple(NewAcl(each, end, owner) for each in bindings)).checked()
     except UsageError as fault:
-        return _form(visit, fields.get("preset", ""), fields, str(fault))
+        return await _form(visit, fields.get("preset", ""), fields, str(fault))
     return await show_plan(visit, change)
 
 
-def _form(visit: Visit, name: str, fields: Mapping[str, str], fault: str | None = None) -> Reply:
-    return page(
+async def _form(visit: Visit, name: str, fields: Mapping[str, str], fault: str | None = None) -> Reply:
+    return await page(
         visit,
         "create",
         200 if fault is None else 400,
