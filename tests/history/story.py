@@ -37,7 +37,8 @@ class Plan:
     singles: int = 4
     bulks: int = 2
     askers: int = 2
-    longest_s: float = 3600.0
+    longest_s: float = 2400.0
+    """Then it is over, and judged, however many there were."""
 
 
 @dataclass
@@ -96,8 +97,7 @@ def _harmed(scene: Scene, clients: Sequence[Asker | Writer], counts: Counter[str
     with Crowd() as crowd:
         for client in clients:
             crowd.start(_work, crowd, client)
-        while names.changes < plan.changes and crowd.going:
-            assert time.monotonic() < ends_at, f"only {names.changes} changes"
+        while names.changes < plan.changes and crowd.going and time.monotonic() < ends_at:
             harm.do(plan.harm_every_s)
             _log.info("%d changes, %d harms", names.changes, counts.total())
 

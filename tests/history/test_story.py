@@ -20,3 +20,4 @@ def test_all_that_clients_were_told_can_have_happened(tmp_path: Path) -> None:
     assert outcome.faults == []
     assert outcome.counts["Decision"] > 100
     assert outcome.counts["streams"] > 2
+    assert outcome.counts["changes"] >= CHANGES, "the time was over"
