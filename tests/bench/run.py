@@ -37,6 +37,7 @@ _TIMEOUTS_S = MappingProxyType(
         "reload": 1_200,
         "acls": 900,
         "writes": 600,
+        "watch": 600,
         "pipeline": 5_400,
     }
 )

@@ -22,6 +22,7 @@ from tests.bench.postgres import Server
 from tests.bench.processes import Core, on_core
 from tests.bench.report import Section
 from tests.bench.stored import bulk_import, memory, reload
+from tests.bench.watch import watch
 from tests.bench.writes import writes
 
 
@@ -41,7 +42,15 @@ ALONE: Mapping[str, Alone] = MappingProxyType(
     {"http": http, "batch": batch, "decision-log": decision_log, "overload": overload, "in-process": in_process}
 )
 STORED: Mapping[str, Stored] = MappingProxyType(
-    {"import": bulk_import, "memory": memory, "reload": reload, "acls": acls, "writes": writes, "pipeline": pipeline}
+    {
+        "import": bulk_import,
+        "memory": memory,
+        "reload": reload,
+        "acls": acls,
+        "writes": writes,
+        "watch": watch,
+        "pipeline": pipeline,
+    }
 )
 
 
