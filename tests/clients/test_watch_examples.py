@@ -21,15 +21,28 @@ HASH = "00" * 32
 ACL = {"id": "4f3e2d1c-6b7a-4859-9c0d-1e2f3a4b5c55", **binding('orders \u2028 "token":"x"')}
 
 
-@pytest.fixture(scope="module", params=["python", "java"])
+_TOOLS = {"java": "javac", "go": "go", "node": "node"}
+
+
+@pytest.fixture(scope="module", params=["python", "java", "go", "node"])
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    if request.param == "python":
-        return [sys.executable, str(ROOT / "examples" / "sidecar" / "watch.py")]
-    if shutil.which("javac") is None:
-        pytest.skip("there is no `javac`; install a JDK, 11 or newer (such as the package openjdk-17-jdk)")
-    folder = tmp_path_factory.mktemp("watch")
-    said(["javac", "--release", "11", "-Xlint:all", "-Werror", "-d", folder, ROOT / "examples/java/Watch.java"], folder)
-    return ["java", "-Xmx128m", "-Dfile.encoding=UTF-8", "--class-path", str(folder), "Watch"]
+    tool, folder = _TOOLS.get(request.param), tmp_path_factory.mktemp("watch")
+    if tool is not None and shutil.which(tool) is None:
+        pytest.skip(f"there is no `{tool}`, which the example in examples/{request.param} needs")
+    match request.param:
+        case "python":
+            return [sys.executable, str(ROOT / "examples/sidecar/watch.py")]
+        case "java":
+            source = ROOT / "examples/java/Watch.java"
+            said(["javac", "--release", "11", "-Xlint:all", "-Werror", "-d", folder, source], folder)
+            return ["java", "-Xmx128m", "-Dfile.encoding=UTF-8", "--class-path", str(folder), "Watch"]
+        case "go":
+            offline = {"GOTOOLCHAIN": "local", "GOPROXY": "off", "GOWORK": "off"}
+            shutil.copy(ROOT / "examples/go/watch.go", folder)
+            said(["go", "vet", "watch.go"], folder, **offline)
+            said(["go", "build", "-o", "watch", "watch.go"], folder, **offline)
+            return [str(folder / "watch")]
+    return ["node", str(ROOT / "examples/node/watch.mjs")]
 
 
 @contextmanager

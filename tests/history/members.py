@@ -10,8 +10,9 @@ from typing import Self
 
 import httpx
 
+from app.core.records import FeedHead
 from app.formats.feed_events import decode
-from tests.e2e.service import Service, eventually
+from tests.e2e.service import Service
 from tests.watching import Folded
 
 _AGAIN_S = 0.1
@@ -83,9 +84,9 @@ class Reader:
         self._over.set()
         self._thread.join(_READ_TIMEOUT_S * 2)
 
-    def until(self, token: str, within_s: float) -> None:
-        eventually(lambda: self.seen.token == token or self.fault is not None, f"a reader sees {token}", within_s)
+    def is_at(self, head: FeedHead) -> bool:
         assert self.fault is None, self.fault
+        return self.seen.token == f"{head.epoch}:{head.last_offset}"
 
     def _run(self) -> None:
         while not self._over.is_set() and self.fault is None:
