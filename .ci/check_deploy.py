@@ -24,9 +24,10 @@ Finding = str
 
 
 def hadolint() -> Iterator[Finding]:
-    """The Containerfile."""
+    """The Containerfiles."""
     tool = python_tools() / "bin" / "hadolint"
-    status, output = said([tool, "--config", ROOT / ".ci" / "hadolint.yaml", DEPLOY / "Containerfile"])
+    files = sorted(DEPLOY.rglob("Containerfile"))
+    status, output = said([tool, "--config", ROOT / ".ci" / "hadolint.yaml", *files])
     if status:
         yield output
 

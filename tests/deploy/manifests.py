@@ -17,7 +17,7 @@ DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 CENTRAL = KUBERNETES / "overlays" / "central"
 OVERLAYS = ("base", "overlays/central", "overlays/sidecar", "overlays/everything")
-FOLDERS = ("compose", "container", "grafana", "kubernetes", "pipeline", "postgres", "prometheus")
+FOLDERS = ("compose", "container", "grafana", "kafka", "kubernetes", "pipeline", "postgres", "prometheus")
 TEXTS = [
     path
     for path in [*sorted(DEPLOY.glob("*")), *(each for name in FOLDERS for each in sorted((DEPLOY / name).rglob("*")))]

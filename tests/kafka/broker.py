@@ -1,4 +1,4 @@
-"""A Kafka broker of one node that asks a service for every decision."""
+"""Nodes of Kafka, each a process of its own; most tests need a single one."""
 
 import base64
 import os
@@ -51,49 +51,49 @@ def password_of(user: str) -> str:
     return f"{user}-knows"
 
 
-class Broker:
-    """A process of Kafka in KRaft mode, for as long as the block lasts. All of its listeners ask for a password."""
+def security() -> tuple[str, ...]:
+    """Both listeners ask for a password; a broker has none of the second, but speaks to it."""
+    users = " ".join(f'user_{each}="{password_of(each)}"' for each in (BROKER, *USERS))
+    return (
+        "listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "inter.broker.listener.name=CLIENT",
+        "controller.listener.names=CONTROLLER",
+        "sasl.enabled.mechanisms=PLAIN",
+        "sasl.mechanism.inter.broker.protocol=PLAIN",
+        "sasl.mechanism.controller.protocol=PLAIN",
+        *(f"listener.name.{each}.plain.sasl.jaas.config={login(BROKER)} {users};" for each in ("client", "controller")),
+        f"super.users=User:{BROKER}",
+    )
 
-    def __init__(self, kafka: Kafka, folder: Path, cluster_id: str, opa: Iterable[str]) -> None:
+
+def internal_topics() -> tuple[str, ...]:
+    """Small ones, for tests."""
+    return (
+        "auto.create.topics.enable=false",
+        "group.initial.rebalance.delay.ms=0",
+        "offsets.topic.num.partitions=1",
+        "offsets.topic.replication.factor=1",
+        "transaction.state.log.num.partitions=1",
+        "transaction.state.log.replication.factor=1",
+        "transaction.state.log.min.isr=1",
+        "share.coordinator.state.topic.num.partitions=1",
+        "share.coordinator.state.topic.replication.factor=1",
+        "share.coordinator.state.topic.min.isr=1",
+    )
+
+
+class Node:
+    """A process of Kafka in KRaft mode, for as long as the block lasts. It can be begun again."""
+
+    def __init__(self, kafka: Kafka, folder: Path, cluster_id: str, settings: Iterable[str]) -> None:
         self._kafka = kafka
         self._folder = folder
         self._lines: list[str] = []
         self._started: queue.Queue[str]
-        port, controller_port = free_ports(2)
-        self.address = f"127.0.0.1:{port}"
         self._properties = folder / "server.properties"
-        self._properties.write_text("\n".join((*self._settings(controller_port), *opa, "")), encoding="utf-8")
+        lines = (*settings, f"log.dirs={folder / 'data'}", *internal_topics(), "")
+        self._properties.write_text("\n".join(lines), encoding="utf-8")
         self._run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
-
-    def _settings(self, controller_port: int) -> Iterable[str]:
-        users = " ".join(f'user_{each}="{password_of(each)}"' for each in (BROKER, *USERS))
-        return (
-            "process.roles=broker,controller",
-            "node.id=1",
-            f"controller.quorum.voters=1@127.0.0.1:{controller_port}",
-            f"listeners=CLIENT://{self.address},CONTROLLER://127.0.0.1:{controller_port}",
-            f"advertised.listeners=CLIENT://{self.address}",
-            "listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
-            "inter.broker.listener.name=CLIENT",
-            "controller.listener.names=CONTROLLER",
-            "sasl.enabled.mechanisms=PLAIN",
-            "sasl.mechanism.inter.broker.protocol=PLAIN",
-            "sasl.mechanism.controller.protocol=PLAIN",
-            f"listener.name.client.plain.sasl.jaas.config={login(BROKER)} {users};",
-            f"listener.name.controller.plain.sasl.jaas.config={login(BROKER)} {users};",
-            f"super.users=User:{BROKER}",
-            f"log.dirs={self._folder / 'data'}",
-            "auto.create.topics.enable=false",
-            "group.initial.rebalance.delay.ms=0",
-            "offsets.topic.num.partitions=1",
-            "offsets.topic.replication.factor=1",
-            "transaction.state.log.num.partitions=1",
-            "transaction.state.log.replication.factor=1",
-            "transaction.state.log.min.isr=1",
-            "share.coordinator.state.topic.num.partitions=1",
-            "share.coordinator.state.topic.replication.factor=1",
-            "share.coordinator.state.topic.min.isr=1",
-        )
 
     def set(self, name: str, value: str) -> None:
         """Change a line of its settings, which holds from its next start on."""
@@ -114,6 +114,12 @@ class Broker:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def __enter__(self) -> Self:
+        self.begin()
+        self.has_begun()
+        return self
+
+    def begin(self) -> None:
+        """Begin the process, which takes a while."""
         self._started = queue.Queue()
         self._process = subprocess.Popen(
             self._kafka.command("kafka.Kafka", str(self._properties), flags=_FLAGS),
@@ -125,9 +131,11 @@ class Broker:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def has_begun(self) -> None:
+        """Wait until it serves."""
         if not self._started.get(timeout=_PATIENCE_S):
             raise AssertionError("the broker did not start\n" + "\n".join(self._lines))
-        return self
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -141,6 +149,10 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Nobody needs its data, so it need not end well.
+        self.kill()
+
+    def kill(self) -> None:
+        """End it as kill -9 does."""
         self._process.kill()
         self._process.wait(60)
         self._reader.join(60)
@@ -150,3 +162,21 @@ class Broker:
     def said(self) -> str:
         """Everything that it has said so far."""
         return "\n".join(self._lines)
+
+
+class Broker(Node):
+    """A cluster of one node."""
+
+    def __init__(self, kafka: Kafka, folder: Path, cluster_id: str, more: Iterable[str]) -> None:
+        port, controller_port = free_ports(2)
+        self.address = f"127.0.0.1:{port}"
+        settings = (
+            "process.roles=broker,controller",
+            "node.id=1",
+            f"controller.quorum.voters=1@127.0.0.1:{controller_port}",
+            f"listeners=CLIENT://{self.address},CONTROLLER://127.0.0.1:{controller_port}",
+            f"advertised.listeners=CLIENT://{self.address}",
+            *security(),
+            *more,
+        )
+        super().__init__(kafka, folder, cluster_id, settings)

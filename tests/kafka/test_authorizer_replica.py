@@ -31,7 +31,8 @@ def _host(authorizer: Authorizer, folder: Path, urls: str, **more: str) -> Host:
     return Host(authorizer, folder, klamm_urls=urls, klamm_state_dir=str(folder / "state"), **more)
 
 
-def _copy(folder: Path, to: Path) -> None:
+def copy_folder(folder: Path, to: Path) -> None:
+    """As a backup does it."""
     # Its files may belong to a user of PostgreSQL's own, and still do in the copy.
     subprocess.run(["cp", "-a", str(folder), str(to)], check=True, timeout=60)  # noqa: S607 - on every machine
 
@@ -82,13 +83,13 @@ def test_a_store_put_back_to_an_older_state_is_followed_there(authorizer: Author
     data = tmp_path / "data"
     with _service(data, port) as service:
         service.create(binding("kept"))
-    _copy(data, tmp_path / "backup")
+    copy_folder(data, tmp_path / "backup")
     with _host(authorizer, tmp_path, url) as host:
         with _service(data, port) as service:
             service.create(binding("lost"))
             host.becomes("lost", "ALLOWED")
         shutil.rmtree(data)
-        _copy(tmp_path / "backup", data)
+        copy_folder(tmp_path / "backup", data)
         with _service(data, port) as service:
             service.create(binding("new"))
             host.becomes("new", "ALLOWED")
