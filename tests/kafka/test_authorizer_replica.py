@@ -136,6 +136,7 @@ def test_a_state_that_is_too_old_decides_nothing(authorizer: Authorizer, tmp_pat
         ({"klamm_max_staleness_ms": "0"}, "is no number of milliseconds from 1 on"),
         ({"klamm_principal": "alice"}, "is not of the form User:name"),
         ({"klamm_state_dir": "/proc/klamm"}, "`klamm.state.dir`: the folder /proc/klamm can't be made"),
+        ({"klamm_decision_log_path": "/proc/klamm"}, "`klamm.decision.log.path`: the folder /proc/klamm can't be made"),
         ({"klamm_truststore_location": "/no/such/store"}, "`klamm.truststore.*` and `klamm.keystore.*` can't be used"),
         ({"klamm_ulrs": "x"}, "`klamm.ulrs` is no setting of this plugin"),
         ({"super_users": "alice"}, "expected a string in format principalType:principalName but got alice"),

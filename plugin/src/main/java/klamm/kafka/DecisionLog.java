@@ -80,6 +80,10 @@ final class DecisionLog implements AutoCloseable {
      * @param image null before the first
      */
     void take(AuthorizableRequestContext context, Action action, Verdict verdict, Acl acl, Image image) {
+        if (context.clientAddress() == null) {
+            // No broker asks so, and the pipeline takes no such line.
+            return;
+        }
         ResourcePattern resource = action.resourcePattern();
         Key key = new Key(
             context.principal().getPrincipalType(), context.principal().getName(), context.clientAddress(),
