@@ -1,9 +1,11 @@
 """The past, by plain folds over every record from the first on: what `PastStore` has to say, and what the fake says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.core.past import Change, ChangesPage, ChangesQuestion, KnownSince, Moment, PriorState
+from app.core.index.table import SortKey, sort_key
+from app.core.kafka.bindings import StandardAcl
+from app.core.past import Change, ChangesPage, ChangesQuestion, KnownSince, Moment, PastScope, PastState, PriorState
 from app.core.records import ConfigRecord, Record
 from app.core.token import Token
 from tests.fakes import FakeStore, Tables
@@ -23,6 +25,20 @@ def changes_in(records: Sequence[Record]) -> list[Change]:
         found.append(Change(record, prior))
         tables.replay(record)
     return found
+
+
+def tables_at(records: Sequence[Record], offset: int) -> Tables:
+    tables = Tables()
+    for record in records[:offset]:
+        tables.replay(record)
+    return tables
+
+
+def moment_in(records: Sequence[Record], at: Moment) -> tuple[int, float]:
+    """The offset and the time."""
+    if isinstance(at, Token):
+        return at.offset, records[at.offset - 1].recorded_at.timestamp() if at.offset else 0.0
+    return sum(each.recorded_at <= at for each in records), at.timestamp()
 
 
 def answers(change: Change, question: ChangesQuestion) -> bool:
@@ -61,6 +77,20 @@ class FakePast:
         page, head = found[: question.limit], Token(self.store.epoch, len(records))
         before = page[-1].record.offset if len(found) > len(page) else None
         return ChangesPage(page, before, KnownSince(Token(self.store.epoch, 0), None), head)
+
+    async def state(self, at: Moment, scope: PastScope) -> PastState:
+        wanted = [*scope.filters, *scope.if_few]
+        return self._state(at, lambda acl: any(each.matches(acl.binding) for each in wanted))
+
+    async def stretch(self, at: Moment, after: SortKey | None) -> PastState:
+        return self._state(at, lambda acl: after is None or sort_key(acl.binding) >= after)
+
+    def _state(self, at: Moment, is_wanted: Callable[[StandardAcl], bool]) -> PastState:
+        records, epoch = self.store.tables.records, self.store.epoch
+        offset, now = moment_in(records, at)
+        tables = tables_at(records, offset)
+        acls = [acl for acl in tables.listed() if is_wanted(acl)]
+        return PastState(self.store.cluster_id, Token(epoch, offset), now, acls, tables.configs)
 
     async def close(self) -> None:
         """Nothing is held."""

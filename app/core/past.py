@@ -4,12 +4,13 @@ A moment is a token or a time of the store. The state at a token is the one righ
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
-from app.core.kafka.bindings import NO_TERMS, AclTerms
+from app.core.index.table import SortKey
+from app.core.kafka.bindings import NO_TERMS, AclTerms, StandardAcl
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.records import Record
@@ -93,6 +94,34 @@ class ChangesPage:
     before: int | None
     known_since: KnownSince
     head: Token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastScope:
+    """Which ACLs a question needs: those that any of the filters meets.
+
+    Those of `if_few` are left out if they are many: an answer is better with them, and right without.
+    """
+
+    filters: Sequence[AclBindingFilter] = ()
+    if_few: Sequence[AclBindingFilter] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PastState:
+    """Every ACL within a scope, and the stored properties, as of then.
+
+    INVARIANT: none within the scope is missing, so that core says of an image of it what it would have said then.
+    """
+
+    cluster_id: str
+    token: Token
+    now: float
+    """The time then, in seconds since 1970: ALLOWs that had ended by then are among the ACLs, and have ended."""
+    acls: Sequence[StandardAcl]
+    overrides: Mapping[str, str]
+    upto: SortKey | None = None
+    """Of a stretch: where the next one begins; None: it reaches the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from app.core.image import AuthorizerImage
 from app.core.kafka.errors import OffsetNotAvailableException
 from app.runtime.cursors import Code, Cursors
 from app.runtime.listing import check_limit
-from app.runtime.loader import Loader
 from app.runtime.pace import Pace
+from app.runtime.ports import Images
 
 WHO_CURSORS: Cursors[who.Place] = Cursors(tuple[str, str | None])
 WHAT_CURSORS: Cursors[what.Place] = Cursors(tuple[Code, str, Code, str])
@@ -53,25 +53,25 @@ Permission = Callable[[], None]
 
 
 async def who_can(
-    loader: Loader, permission: Permission, question: WhoQuestion, limit: int, cursor: str | None
+    images: Images, permission: Permission, question: WhoQuestion, limit: int, cursor: str | None
 ) -> AccessPage[Holder]:
     permission()
     check_limit(limit)
     after = None if cursor is None else WHO_CURSORS.decode(cursor)
-    return await _page(loader, permission, lambda image: WhoCan(image, question, after), WHO_CURSORS, limit)
+    return await _page(images, permission, lambda image: WhoCan(image, question, after), WHO_CURSORS, limit)
 
 
 async def what_can(
-    loader: Loader, permission: Permission, question: WhatQuestion, limit: int, cursor: str | None
+    images: Images, permission: Permission, question: WhatQuestion, limit: int, cursor: str | None
 ) -> AccessPage[Holding]:
     permission()
     check_limit(limit)
     after = None if cursor is None else WHAT_CURSORS.decode(cursor)
-    return await _page(loader, permission, lambda image: WhatCan(image, question, after), WHAT_CURSORS, limit)
+    return await _page(images, permission, lambda image: WhatCan(image, question, after), WHAT_CURSORS, limit)
 
 
 async def _page(
-    loader: Loader,
+    images: Images,
     permission: Permission,
     begin: Callable[[AuthorizerImage], Search[R, P]],
     cursors: Cursors[P],
@@ -79,9 +79,9 @@ async def _page(
 ) -> AccessPage[R]:
     for _ in range(_ATTEMPTS):
         permission()
-        image = loader.image
+        image = images.image
         search = begin(image)
-        before, is_whole = search.done, await _run(loader, image, search, limit)
+        before, is_whole = search.done, await _run(images, image, search, limit)
         rows, last = search.rows[:limit], search.done
         if len(search.rows) > limit:
             last = search.place_of(rows[-1])
@@ -95,7 +95,7 @@ async def _page(
     )
 
 
-async def _run(loader: Loader, image: AuthorizerImage, search: Search[R, P], limit: int) -> bool:
+async def _run(images: Images, image: AuthorizerImage, search: Search[R, P], limit: int) -> bool:
     """Whether the search came to its end."""
     pace = Pace()
     for _ in search.steps():
@@ -103,6 +103,6 @@ async def _run(loader: Loader, image: AuthorizerImage, search: Search[R, P], lim
             return False
         await pace.breathe()
         # INVARIANT: an index that has changed, or is not in use any more, is never looked at again.
-        if loader.image is not image:
+        if images.image is not image:
             return False
     return True

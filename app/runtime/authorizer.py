@@ -42,7 +42,7 @@ from app.runtime.listing import AclPage, list_acls
 from app.runtime.loader import Loader
 from app.runtime.mutator import Mutator
 from app.runtime.options import RuntimeOptions
-from app.runtime.ports import AclStore, ChangeFeed
+from app.runtime.ports import AclStore, ChangeFeed, Images
 from app.runtime.purgatory import OTHER_EPOCH, Purgatory
 from app.runtime.readiness import Readiness, StartRequest
 from app.runtime.state.keeping import StateKeeper
@@ -84,7 +84,7 @@ class Authorizer:
         self.metrics = metrics or Metrics()
         self.readiness = Readiness(startup, options.clock)
         self._options = options
-        self._startup = startup
+        self.startup = startup
         self._purgatory = Purgatory(options.max_delayed_operations, self.metrics)
         self.watchers = Watchers(feed, self.readiness, self.metrics, options)
         self._loader = Loader(feed, startup, self.watchers, self._purgatory, self.metrics, options)
@@ -143,9 +143,24 @@ class Authorizer:
         return self._authorization_of(image, context.principal, context.client_address, context.groups)
 
     async def decide_each(
-        self, context: RequestContext, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
+        self,
+        context: RequestContext,
+        questions: Sequence[Q],
+        answer: Callable[[Authorization, Q], A],
+        then: Images | None = None,
     ) -> tuple[list[A], Token | None]:
-        return await decide_each(self._loader, lambda: self.authorization(context), questions, answer)
+        """Of the image in use, or of `then`, an image of the past."""
+        if then is None:
+            return await decide_each(self._loader, lambda: self.authorization(context), questions, answer)
+
+        def authorization() -> Authorization:
+            self.authorization(context)
+            # INVARIANT: whoever was a super user then is spoken for only by who may speak for one.
+            if context.principal in then.image.config.super_users:
+                context.check_super_user()
+            return self._authorization_of(then.image, context.principal, context.client_address, context.groups)
+
+        return await decide_each(then, authorization, questions, answer)
 
     async def by_resource_type(
         self, context: RequestContext, operation: int, resource_type: int
@@ -199,23 +214,32 @@ class Authorizer:
             ) from None
 
     async def explain(
-        self, context: RequestContext, about: ExplainedCaller, actions: Sequence[LiteralAction]
+        self,
+        context: RequestContext,
+        about: ExplainedCaller,
+        actions: Sequence[LiteralAction],
+        then: Images | None = None,
     ) -> tuple[list[Explanation], Token | None]:
-        """Why `about` is allowed or denied each action, all at the token's offset.
+        """Why `about` is, or was `then`, allowed or denied each action, all at the token's offset.
 
         Without DESCRIBE on the cluster a caller may ask only about its own principal, and sees no ACLs of others.
         Raises ClusterAuthorizationException, with the same text whoever was asked about; AuthorizerNotReadyException.
         """
+        images = then or self._loader
 
         def permission() -> tuple[Authorization, bool]:
-            asker = self.authorization(context)
-            sees_all = asker.decide(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME).allowed
-            if not (sees_all or _is_itself(about, context)):
-                raise ClusterAuthorizationException(_REFUSED)
-            return self._authorization_of(self._loader.image, *about), sees_all
+            sees_all = self.may_explain(context, about)
+            return self._authorization_of(images.image, *about), sees_all
 
         questions = [Question(about.principal, about.client_address, *action, about.groups) for action in actions]
-        return await explain_all(self._loader, questions, permission)
+        return await explain_all(images, questions, permission)
+
+    def may_explain(self, context: RequestContext, about: ExplainedCaller) -> bool:
+        """Whether the asker sees ACLs of others. Raises ClusterAuthorizationException if it may not ask at all."""
+        sees_all = self.has_right(context, AclOperation.DESCRIBE)
+        if not (sees_all or _is_itself(about, context)):
+            raise ClusterAuthorizationException(_REFUSED)
+        return sees_all
 
     async def create_acls(
         self,
@@ -261,23 +285,40 @@ class Authorizer:
         check_comment(comment)
         return await self._updates.alter_configs(changes, context, self._timeout(timeout_s), comment)
 
+    # Answers stand on `then`, an image of the past, where it is given; rights are always those of now.
+
     async def acls(
-        self, context: RequestContext, acl_filter: AclBindingFilter, limit: int, cursor: str | None
+        self,
+        context: RequestContext,
+        acl_filter: AclBindingFilter,
+        limit: int,
+        cursor: str | None,
+        then: Images | None = None,
     ) -> AclPage:
         self.check_cluster_right(context, AclOperation.DESCRIBE)
-        return await list_acls(self._loader, acl_filter, limit, cursor)
+        return await list_acls(then or self._loader, acl_filter, limit, cursor)
 
     async def who_can(
-        self, context: RequestContext, question: WhoQuestion, limit: int, cursor: str | None
+        self,
+        context: RequestContext,
+        question: WhoQuestion,
+        limit: int,
+        cursor: str | None,
+        then: Images | None = None,
     ) -> AccessPage[Holder]:
         permission = partial(self.check_cluster_right, context, AclOperation.DESCRIBE)
-        return await who_can(self._loader, permission, question, limit, cursor)
+        return await who_can(then or self._loader, permission, question, limit, cursor)
 
     async def what_can(
-        self, context: RequestContext, question: WhatQuestion, limit: int, cursor: str | None
+        self,
+        context: RequestContext,
+        question: WhatQuestion,
+        limit: int,
+        cursor: str | None,
+        then: Images | None = None,
     ) -> AccessPage[Holding]:
         permission = partial(self.check_cluster_right, context, AclOperation.DESCRIBE)
-        return await what_can(self._loader, permission, question, limit, cursor)
+        return await what_can(then or self._loader, permission, question, limit, cursor)
 
     def get_acl(self, reader: Reader, acl_id: UUID) -> StandardAcl:
         if not isinstance(reader, RoleGrant):
@@ -304,7 +345,7 @@ class Authorizer:
     def describe_configs(self, reader: Reader) -> list[ConfigEntry]:
         if not isinstance(reader, RoleGrant):
             self._check_right(reader, AclOperation.DESCRIBE_CONFIGS)
-        startup, stored = describe(self._startup), self._loader.image.overrides
+        startup, stored = describe(self.startup), self._loader.image.overrides
         return [
             ConfigEntry(name, stored[name], "STORE") if name in stored else ConfigEntry(name, startup[name], "STARTUP")
             for name in CONFIG_NAMES
@@ -312,9 +353,13 @@ class Authorizer:
 
     def check_cluster_right(self, context: RequestContext, operation: AclOperation) -> None:
         """Raises SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException."""
+        self.check_described()
+        self._check_right(context, operation)
+
+    def check_described(self) -> None:
+        """Whether there are ACLs to speak of. Raises SecurityDisabledException, AuthorizerNotReadyException."""
         self._check_enabled()
         self.check_loaded()
-        self._check_right(context, operation)
 
     def _check_enabled(self) -> None:
         if not self.enabled:

@@ -8,8 +8,8 @@ from typing import TypeVar
 from app.core.authorize import Authorization, Verdict
 from app.core.kafka.errors import OffsetNotAvailableException
 from app.core.token import Token
-from app.runtime.loader import Loader
 from app.runtime.pace import Pace
+from app.runtime.ports import Images
 
 _ATTEMPTS = 3
 _MOST_STEPS_AT_ONCE = 200
@@ -54,7 +54,7 @@ def at_once(steps: Generator[None, None, T], *, most_steps: int = 1_000, most_s:
 
 
 async def decide_each(
-    loader: Loader, authorize: Authorize, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
+    images: Images, authorize: Authorize, questions: Sequence[Q], answer: Callable[[Authorization, Q], A]
 ) -> tuple[list[A], Token | None]:
     """Answers of one state, whose token comes with them; in one step where the store changes all the time."""
 
@@ -66,21 +66,21 @@ async def decide_each(
             answers += [answer(authorization, each) for each in questions[start : start + _QUESTIONS_IN_A_STEP]]
         return answers
 
-    answers = await at_one_offset(lambda: loader.image, steps)
+    answers = await at_one_offset(lambda: images.image, steps)
     if answers is None:
         authorization = authorize()
         answers = [answer(authorization, each) for each in questions]
-    return answers, loader.image.token
+    return answers, images.image.token
 
 
 async def by_resource_type(
-    loader: Loader, authorize: Authorize, operation: int, resource_type: int
+    images: Images, authorize: Authorize, operation: int, resource_type: int
 ) -> tuple[Verdict, Token | None]:
     """Kafka's authorizeByResourceType (KIP-504); it waits only where the caller has thousands of patterns.
 
     Raises OffsetNotAvailableException if the store changes all the time and one state takes too long to look at.
     """
-    verdict = await at_one_offset(lambda: loader.image, lambda: authorize().by_resource_type(operation, resource_type))
+    verdict = await at_one_offset(lambda: images.image, lambda: authorize().by_resource_type(operation, resource_type))
     if verdict is None:
         verdict = by_resource_type_at_once(authorize(), operation, resource_type)
     if verdict is None:
@@ -88,7 +88,7 @@ async def by_resource_type(
             "the caller has ACLs on so many patterns, and the ACLs change so often, that no one state of them could be "
             "looked at; try again"
         )
-    return verdict, loader.image.token
+    return verdict, images.image.token
 
 
 def by_resource_type_at_once(authorization: Authorization, operation: int, resource_type: int) -> Verdict | None:

@@ -9,8 +9,8 @@ from app.core.explain.why import Explaining, Explanation, near_misses_of
 from app.core.kafka.errors import OffsetNotAvailableException
 from app.core.token import Token
 from app.runtime.deciding import at_once, at_one_offset
-from app.runtime.loader import Loader
 from app.runtime.pace import Pace
+from app.runtime.ports import Images
 
 _MOST_STEPS_AT_ONCE = 26
 """Steps of some hundred ACLs each, beside one for each question, that take milliseconds together."""
@@ -21,7 +21,7 @@ whether the asker may see ACLs of other principals. Raises ApiException."""
 
 
 async def explain_all(
-    loader: Loader, questions: Sequence[Question], permission: Permission
+    images: Images, questions: Sequence[Question], permission: Permission
 ) -> tuple[list[Explanation], Token | None]:
     """One explanation a question, in order, all at the offset of the token; the questions are all of one caller.
 
@@ -32,7 +32,7 @@ async def explain_all(
     permission()
     near = []
     for question in questions:
-        near.append(await _near_misses(loader, question, permission, pace))
+        near.append(await _near_misses(images, question, permission, pace))
         await pace.breathe()
 
     def steps() -> Generator[None, None, list[Explaining]]:
@@ -43,7 +43,7 @@ async def explain_all(
             yield from found[-1].steps()
         return found
 
-    explaining = await at_one_offset(lambda: loader.image, steps)
+    explaining = await at_one_offset(lambda: images.image, steps)
     if explaining is None:
         explaining = at_once(steps(), most_steps=len(questions) + _MOST_STEPS_AT_ONCE)
     if explaining is None:
@@ -51,7 +51,7 @@ async def explain_all(
             "so many ACLs match, and they change so often, that no one state of them could be looked at; "
             "ask about fewer actions at once, or try again"
         )
-    token = loader.image.token
+    token = images.image.token
     explanations = []
     for each in explaining:
         explanations.append(each.found())
@@ -59,16 +59,16 @@ async def explain_all(
     return explanations, token
 
 
-async def _near_misses(loader: Loader, question: Question, permission: Permission, pace: Pace) -> list[NearMiss]:
+async def _near_misses(images: Images, question: Question, permission: Permission, pace: Pace) -> list[NearMiss]:
     while True:
-        image, (authorization, of_others) = loader.image, permission()
+        image, (authorization, of_others) = images.image, permission()
         search = near_misses_of(image, authorization, question, of_others=of_others)
         if search is None:
             return []
         for _ in search.steps():
             await pace.breathe()
             # INVARIANT: an index that is not in use any more is never looked at, it may be half dismantled.
-            if loader.image.index is not image.index:
+            if images.image.index is not image.index:
                 break
         else:
             return search.found()

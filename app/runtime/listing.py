@@ -10,7 +10,7 @@ from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestExc
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.runtime.cursors import Code, Cursors
-from app.runtime.loader import Loader
+from app.runtime.ports import Images
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1_000
@@ -33,18 +33,18 @@ def check_limit(limit: int) -> None:
         raise InvalidRequestException(f"`limit` must be from 1 to {MAX_LIMIT}")
 
 
-async def list_acls(loader: Loader, acl_filter: AclBindingFilter, limit: int, cursor: str | None) -> AclPage:
+async def list_acls(images: Images, acl_filter: AclBindingFilter, limit: int, cursor: str | None) -> AclPage:
     check_limit(limit)
     after = None if cursor is None else CURSORS.decode(cursor)
     while True:
-        page = await _page(loader, acl_filter, limit, after)
+        page = await _page(images, acl_filter, limit, after)
         if page is not None:
             return page
 
 
-async def _page(loader: Loader, acl_filter: AclBindingFilter, limit: int, after: SortKey | None) -> AclPage | None:
+async def _page(images: Images, acl_filter: AclBindingFilter, limit: int, after: SortKey | None) -> AclPage | None:
     """None if a fresh image has replaced the one that was searched."""
-    image = loader.image
+    image = images.image
     token = image.token
     if token is None:
         raise AuthorizerNotReadyException("the ACLs are not loaded yet; try again shortly")
@@ -55,7 +55,7 @@ async def _page(loader: Loader, acl_filter: AclBindingFilter, limit: int, after:
             break
         await asyncio.sleep(0)
         # INVARIANT: an index that is not in use any more is never looked at, it may be half dismantled.
-        if loader.image.index is not image.index:
+        if images.image.index is not image.index:
             return None
     if len(found) <= limit:
         return AclPage(found, None, token)

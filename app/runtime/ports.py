@@ -10,10 +10,19 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
 from app.core.continuity import FeedPosition, KnownHistory
+from app.core.image import AuthorizerImage
+from app.core.index.table import SortKey
 from app.core.kafka.bindings import AclSlice
 from app.core.mutations import BatchOutcome, BulkAcl, GroupOutcome, Mutation
-from app.core.past import ChangesPage, ChangesQuestion
+from app.core.past import ChangesPage, ChangesQuestion, Moment, PastScope, PastState
 from app.core.records import FeedHead, FeedPoll
+
+
+class Images(Protocol):
+    """Where an answer finds the image that it stands on: in use now, or of a moment of the past."""
+
+    @property
+    def image(self) -> AuthorizerImage: ...
 
 
 class SnapshotReader(Protocol):
@@ -99,6 +108,15 @@ class PastStore(Protocol):
 
     async def changes(self, question: ChangesQuestion) -> ChangesPage:
         """Raises TokenEpochMismatchException for a token of another epoch."""
+
+    async def state(self, at: Moment, scope: PastScope) -> PastState:
+        """Raises OffsetOutOfRangeException, which names the oldest state that is known, TokenEpochMismatchException,
+        OffsetNotAvailableException for a token that lies ahead, InvalidRequestException for a time that does and for
+        a scope that holds too much.
+        """
+
+    async def stretch(self, at: Moment, after: SortKey | None) -> PastState:
+        """The first ACLs in the order of lists, from about this place on: all, up to that of the next stretch."""
 
     async def close(self) -> None: ...
 

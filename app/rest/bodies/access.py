@@ -12,6 +12,7 @@ from app.rest.bodies.examples import ADMIN, TOKEN, Example, acl_example
 from app.rest.bodies.fields import (
     BYTES,
     AclOperationWord,
+    At,
     AtLeast,
     AuthorizableRequestContext,
     GroupNames,
@@ -50,6 +51,7 @@ class WhoCanRequest(Request):
     limit: Limit = DEFAULT_LIMIT
     cursor: Cursor = UNSET
     at_least: AtLeast = UNSET
+    at: At = UNSET
 
 
 class WhoCanRow(Reply):
@@ -103,6 +105,7 @@ class WhatCanRequest(Request):
     cursor: Cursor = UNSET
     at_least: AtLeast = UNSET
     groups: Annotated[GroupNames | UnsetType | None, doc("Groups that the principal is in.")] = UNSET
+    at: At = UNSET
 
     def __post_init__(self) -> None:
         check_lengths((("/principal", self.principal),))

@@ -14,6 +14,7 @@ from app.rest.bodies.fields import (
     LITERAL,
     AclOperationWord,
     AclPermissionTypeWord,
+    At,
     AtLeast,
     AuthorizableRequestContext,
     Code,
@@ -158,6 +159,7 @@ class AclsRequest(Request):
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="ACLs on a page.")] = DEFAULT_LIMIT
     cursor: Annotated[Text, doc("`next_cursor` of the page before.")] = UNSET
     at_least: AtLeast = UNSET
+    at: At = UNSET
 
 
 class AclsResponse(Reply):

@@ -11,6 +11,7 @@ from app.rest.bodies.fields import (
     LITERAL,
     MAX_ITEMS,
     AclOperationWord,
+    At,
     AtLeast,
     AuthorizableRequestContext,
     Code,
@@ -85,6 +86,7 @@ class AuthorizedOperationsRequest(Request):
     context: AuthorizableRequestContext
     resources: Annotated[list[ResourceReference], Meta(max_length=MAX_ITEMS)]
     at_least: AtLeast = UNSET
+    at: At = UNSET
 
 
 class AuthorizedOperationsResult(Reply):

@@ -12,6 +12,7 @@ from app.rest.bodies.decisions import Action
 from app.rest.bodies.examples import ADMIN, CHECKOUT, TOKEN, Example, Json, acl_example
 from app.rest.bodies.fields import (
     BYTES,
+    At,
     AtLeast,
     AuthorizableRequestContext,
     ClientAddressText,
@@ -51,6 +52,7 @@ class ExplainRequest(Request):
         ),
     ] = UNSET
     at_least: AtLeast = UNSET
+    at: At = UNSET
 
 
 class ProposedAcl(Reply):

@@ -51,6 +51,13 @@ ClientAddressText = Annotated[str, Meta(description="The client's IP address; ne
 ResourceName = Annotated[str, Meta(description="The resource's whole name; the cluster's is `kafka-cluster`.")]
 Text = str | UnsetType | None
 AtLeast = Annotated[Text, doc("A token: answer from this state of the store or a later one.")]
+At = Annotated[
+    Text,
+    doc(
+        "A token or a time, such as `2026-11-30T18:00:00Z`: answer as the ACLs and the properties stood then (410 if "
+        "that is not kept any more). The rights of who asks are those of now."
+    ),
+]
 Comment = Annotated[
     Text,
     doc(f"Why: a ticket, a reason. Kept in the records of this change; one line of 1 to {MAX_COMMENT} characters."),

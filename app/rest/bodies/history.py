@@ -10,13 +10,6 @@ from app.rest.bodies.examples import ADMIN, EPOCH, TOKEN, Example, acl_example
 from app.rest.bodies.fields import AtLeast, AuthorizableRequestContext, Reply, Request, Text, Token, check_lengths, doc
 from app.runtime.listing import DEFAULT_LIMIT, MAX_LIMIT
 
-At = Annotated[
-    Text,
-    doc(
-        "A token or a time, such as `2026-11-30T18:00:00Z`: answer as the ACLs and the properties stood then (410 if "
-        "that is not kept any more). The rights of who asks are those of now."
-    ),
-]
 _SINCE = "A token: changes behind this state. Or a time, such as `2026-11-30T18:00:00Z`: changes from then on."
 _UNTIL = "A token: changes up to this state. Or a time: changes up to then."
 

@@ -16,9 +16,9 @@ from app.core.kafka.operations import from_bit_field, supported_operations, to_b
 from app.rest.bodies import access as bodies
 from app.rest.bodies.acls import Acl
 from app.rest.bodies.fields import Reply, Text, check_words, given, read_groups
-from app.rest.callers.roles import check_principal
+from app.rest.callers.roles import FOLLOWERS, check_principal
 from app.rest.errors import invalid_field
-from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, Routes
+from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentPast, Routes
 from app.rest.routes.acls import acl_reply
 from app.runtime.access import AccessPage
 from app.runtime.pace import Pace
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 routes = Routes("acls")
 
-_post_question = partial(routes.post, pool="lists", may_refuse=(409,))
+_post_question = partial(routes.post, open_to=FOLLOWERS, pool="lists", may_refuse=(409, 410))
 
 _OPERATIONS = [each.name for each in AclOperation if each > AclOperation.ALL]
 _NO_SINGLE_ONES = (AclOperation.ANY.name, AclOperation.ALL.name)
@@ -36,18 +36,26 @@ _TO_JSON = msgspec.json.Encoder().encode
 
 
 @_post_question("/v1/who-can", name="whoCan", reply=bodies.WhoCanResponse, example=bodies.WHO_CAN_EXAMPLE)
-async def who_can(body: Body[bodies.WhoCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+async def who_can(
+    body: Body[bodies.WhoCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer, past: CurrentPast
+) -> bytes:
     """Tell who can do what on a resource, from where and by which ACLs, in pages; needs DESCRIBE on the cluster."""
-    page = await authorizer.who_can(context, _who_question(body), body.limit, given(body.cursor))
+    question, at = _who_question(body), given(body.at)
+    then = None if at is None else await past.of_resource(context, question.resource_type, question.resource_name, at)
+    page = await authorizer.who_can(context, question, body.limit, given(body.cursor), then)
     return await _reply(page, _holder, {"super_users": sorted(page.image.config.super_users)})
 
 
 @_post_question("/v1/what-can", name="whatCan", reply=bodies.WhatCanResponse, example=bodies.WHAT_CAN_EXAMPLE)
-async def what_can(body: Body[bodies.WhatCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+async def what_can(
+    body: Body[bodies.WhatCanRequest], context: CurrentContext, authorizer: CurrentAuthorizer, past: CurrentPast
+) -> bytes:
     """Tell what a principal can do, on which patterns and by which ACLs, in pages; needs DESCRIBE on the cluster."""
     check_principal(body.principal, "")
     question = WhatQuestion(body.principal, _address(body.host), read_groups(body.groups, ""))
-    page = await authorizer.what_can(context, question, body.limit, given(body.cursor))
+    at = given(body.at)
+    then = None if at is None else await past.of_principal(context, question, at)
+    page = await authorizer.what_can(context, question, body.limit, given(body.cursor), then)
     return await _reply(page, _holding, {"super_user": body.principal in page.image.config.super_users})
 
 

@@ -21,7 +21,7 @@ from app.rest.bodies.fields import check_words, given, seconds
 from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES
 from app.rest.callers.roles import FOLLOWERS, OBSERVERS
 from app.rest.errors import item_outcome
-from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentReader, Routes
+from app.rest.http.edge import AT_LEAST, Body, CurrentAuthorizer, CurrentContext, CurrentPast, CurrentReader, Routes
 from app.runtime.pace import Pace, each_paced
 
 routes = Routes("acls")
@@ -76,14 +76,18 @@ async def delete_acls(
 @routes.post(
     "/v1/acls/search",
     name="acls",
+    open_to=FOLLOWERS,
     pool="lists",
     reply=bodies.AclsResponse,
-    may_refuse=(409,),
+    may_refuse=(409, 410),
     example=bodies.ACLS_EXAMPLE,
 )
-async def acls(body: Body[bodies.AclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+async def acls(
+    body: Body[bodies.AclsRequest], context: CurrentContext, authorizer: CurrentAuthorizer, past: CurrentPast
+) -> bytes:
     """List the ACLs that a filter meets, in pages (DescribeAcls); needs DESCRIBE on the cluster."""
-    page = await authorizer.acls(context, search_filter(body.filter), body.limit, given(body.cursor))
+    asked, at = (context, search_filter(body.filter), body.limit, given(body.cursor)), given(body.at)
+    page = await (authorizer.acls(*asked) if at is None else past.acls(*asked, at))
     found = await each_paced(page.acls, _found)
     return _reply("acls", found, {"next_cursor": page.next_cursor, "token": str(page.token)})
 

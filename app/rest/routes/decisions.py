@@ -10,10 +10,10 @@ from app.core.kafka.errors import Errors
 from app.core.kafka.operations import NOT_REQUESTED, from_bit_field
 from app.logs.service import REQUEST_MARK
 from app.rest.bodies import decisions as bodies
-from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, check_words
-from app.rest.callers.roles import DECIDERS
+from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, check_words, given
+from app.rest.callers.roles import DECIDERS, Role
 from app.rest.deciding import NO_MARK
-from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentServices, Routes
+from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentPast, CurrentServices, Routes
 
 routes = Routes("decisions")
 
@@ -37,16 +37,28 @@ async def authorize(body: Body[bodies.AuthorizeRequest], context: CurrentContext
     return services.decider.reply(decided, REQUEST_MARK.get() or NO_MARK)
 
 
-@_post_decision("/v1/authorized-operations", name="authorizedOperations", example=bodies.AUTHORIZED_OPERATIONS_EXAMPLE)
+@_post_decision(
+    "/v1/authorized-operations",
+    name="authorizedOperations",
+    open_to=(*DECIDERS, Role.FOLLOW),
+    may_refuse=(409, 410),
+    example=bodies.AUTHORIZED_OPERATIONS_EXAMPLE,
+)
 async def authorized_operations(
-    body: Body[bodies.AuthorizedOperationsRequest], context: CurrentContext, authorizer: CurrentAuthorizer
+    body: Body[bodies.AuthorizedOperationsRequest],
+    context: CurrentContext,
+    authorizer: CurrentAuthorizer,
+    past: CurrentPast,
 ) -> bodies.AuthorizedOperationsResponse:
     """Tell which operations the caller may do on each resource.
 
     Without the right to describe the resource (DESCRIBE, of a user DESCRIBE_TOKENS) its ..._AUTHORIZATION_FAILED and
     no operations; the cluster without DESCRIBE has none and no error, as in Kafka.
     """
-    results, token = await authorizer.decide_each(context, body.resources, _authorized_operations)
+    at = given(body.at)
+    asked = ((ResourceType.from_string(each.resource_type), each.resource_name) for each in body.resources)
+    then = None if at is None else await past.of_resources(context, list(asked), at)
+    results, token = await authorizer.decide_each(context, body.resources, _authorized_operations, then)
     return bodies.AuthorizedOperationsResponse(results=results, token=None if token is None else str(token))
 
 

@@ -10,9 +10,9 @@ from app.core.kafka.codes import AclOperation, ResourceType
 from app.rest.bodies import explain as bodies
 from app.rest.bodies.decisions import Action
 from app.rest.bodies.fields import LITERAL, OPERATION_CODES, RESOURCE_TYPE_CODES, given, read_groups
-from app.rest.callers.roles import check_principal, client_address
+from app.rest.callers.roles import FOLLOWERS, check_principal, client_address
 from app.rest.deciding import refusal_of_actions
-from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, Routes
+from app.rest.http.edge import Body, CurrentAuthorizer, CurrentContext, CurrentPast, Routes
 from app.rest.routes.acls import acl_reply
 from app.runtime.authorizer import ExplainedCaller, LiteralAction
 from app.runtime.pace import Pace
@@ -25,19 +25,24 @@ _TO_JSON = msgspec.json.Encoder().encode
 @routes.post(
     "/v1/explain",
     name="explain",
+    open_to=FOLLOWERS,
     pool="lists",
     reply=bodies.ExplainResponse,
-    may_refuse=(409,),
+    may_refuse=(409, 410),
     example=bodies.EXPLAIN_EXAMPLE,
 )
-async def explain(body: Body[bodies.ExplainRequest], context: CurrentContext, authorizer: CurrentAuthorizer) -> bytes:
+async def explain(
+    body: Body[bodies.ExplainRequest], context: CurrentContext, authorizer: CurrentAuthorizer, past: CurrentPast
+) -> bytes:
     """Explain what authorize answers to each action: the rule, the ACLs, the near misses, and what would allow it.
 
     Anybody may ask about its own principal; about others only with DESCRIBE on the cluster. All answers are at one
     offset. Nothing is written to the audit log or the decision log.
     """
     about, actions = _about(body, context), [_action(each, body.actions) for each in body.actions]
-    found, token = await authorizer.explain(context, about, actions)
+    at = given(body.at)
+    then = None if at is None else await past.of_actions(context, about, actions, at)
+    found, token = await authorizer.explain(context, about, actions, then)
     pace, results = Pace(), []
     for each in found:
         results.append(_TO_JSON(_explanation(each)))

@@ -133,7 +133,11 @@ def test_each_role_may_call_what_it_is_for_and_nothing_else() -> None:
     assert may_call == {
         Role.DECIDE: DECISIONS,
         Role.OBSERVE: {"metrics", "aclCount"},
-        Role.FOLLOW: {"watch", "history", "createAcls", "deleteAcls", "alterConfigs"},
+        Role.FOLLOW: {
+            *("watch", "createAcls", "deleteAcls", "alterConfigs"),
+            # What is asked of the past is handed on to who has the records.
+            *("history", "acls", "explain", "whoCan", "whatCan", "authorizedOperations"),
+        },
         Role.ADMIN: set(guarded),
         Role.OPEN: set(guarded),
     }

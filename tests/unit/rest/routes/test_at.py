@@ -1,0 +1,86 @@
+"""`at`: the routes that take it answer as everything stood then, for those who may ask now."""
+
+from typing import Any
+
+import pytest
+
+from app.core.kafka.filters import AclBindingFilter
+from app.core.mutations import DeleteAcls
+from app.core.token import Token
+from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
+
+ORDERS = {"resource_type": "TOPIC", "resource_name": "orders"}
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/acls/search": {"filter": {}},
+    "/v1/explain": {"actions": [READ_ORDERS], "about": ALICE},
+    "/v1/who-can": {"resource": ORDERS},
+    "/v1/what-can": {"principal": "User:alice"},
+    "/v1/authorized-operations": {"resources": [ORDERS]},
+}
+
+
+async def ask(service: Service, path: str, at: object, context: object = ADMIN) -> Any:  # noqa: ANN401 - JSON
+    reply = await service.post(path, {"context": context, **ASKED[path], "at": at})
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+async def test_what_was_is_told_after_it_is_gone() -> None:
+    async with serving() as service:
+        await service.grant([allow("READ", "orders")])
+        there = str(service.authorizer.image.token)
+        service.store.commit([DeleteAcls([AclBindingFilter()], "User:test")])
+        await service.configure("allow.everyone.if.no.acl.found", "true")
+        for path in ASKED:
+            assert (await ask(service, path, there))["token"] == there
+        assert len((await ask(service, "/v1/acls/search", there))["acls"]) == 1
+        (explained,) = (await ask(service, "/v1/explain", there))["results"]
+        assert (explained["result"], explained["rule"]) == ("ALLOWED", "MatchingAcl")
+        assert [each["principal"] for each in (await ask(service, "/v1/who-can", there))["rows"]] == ["User:alice"]
+        assert len((await ask(service, "/v1/what-can", there))["rows"]) == 1
+        (could,) = (await ask(service, "/v1/authorized-operations", there, ALICE))["results"]
+        assert could["operations"] == ["READ", "DESCRIBE"]
+        (explained,) = (await ask(service, "/v1/explain", None))["results"]
+        assert (explained["result"], explained["rule"]) == ("ALLOWED", "DefaultAllow")
+
+
+@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize("at", ["yesterday", "", "2026-11-23", "2026-11-23T05:07:00", "2026-02-30T05:07:00Z", "a:1"])
+async def test_what_is_no_moment_is_refused_by_name(path: str, at: str) -> None:
+    async with serving() as service:
+        reply = await service.post(path, {"context": ADMIN, **ASKED[path], "at": at})
+        assert reply.status_code == 400, reply.text
+        assert "`at`" in reply.json()["detail"]
+
+
+@pytest.mark.parametrize("path", sorted(ASKED.keys() - {"/v1/authorized-operations"}))
+async def test_rights_are_those_of_now(path: str) -> None:
+    async with serving() as service:
+        await service.grant([allow("DESCRIBE", "kafka-cluster", type_="CLUSTER", principal="User:eve")])
+        there = str(Token(service.store.epoch, service.store.tables.last_offset))
+        eve = {"principal": "User:eve", "client_address": "10.1.2.3"}
+        await ask(service, path, there, eve)
+        service.store.commit([DeleteAcls([AclBindingFilter()], "User:test")])
+        await service.configure("audit.level", "DEBUG")
+        reply = await service.post(path, {"context": eve, **ASKED[path], "at": there})
+        assert (reply.status_code, reply.json()["code"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
+
+
+async def test_names_that_no_store_can_keep_are_answered() -> None:
+    async with serving() as service:
+        await service.grant([allow("READ", "ord", pattern="PREFIXED")])
+        there = str(service.authorizer.image.token)
+        odd = {"resource_type": "TOPIC", "resource_name": "ord\0ers"}
+        reply = await service.post("/v1/authorized-operations", {"context": ALICE, "resources": [odd], "at": there})
+        assert reply.json()["results"][0]["operations"] == ["READ", "DESCRIBE"]
+        too_many = {"context": ALICE, "resources": [odd] * 101, "at": there}
+        assert (await service.post("/v1/authorized-operations", too_many)).status_code == 400
+
+
+async def test_no_more_than_the_pool_has_are_asked_at_once() -> None:
+    async with serving() as service:
+        await service.grant([allow("READ", "orders")])
+        before = service.metrics.admission_refused["past"]
+        await ask(service, "/v1/explain", str(service.authorizer.image.token))
+        assert service.metrics.admission_refused["past"] == before
+        assert service.metrics.admission_requests["past"] == [0, 0]
