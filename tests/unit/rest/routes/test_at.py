@@ -7,6 +7,7 @@ import pytest
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import DeleteAcls
 from app.core.token import Token
+from app.runtime.listing import CURSORS
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
 ORDERS = {"resource_type": "TOPIC", "resource_name": "orders"}
@@ -66,15 +67,23 @@ async def test_rights_are_those_of_now(path: str) -> None:
         assert (reply.status_code, reply.json()["code"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
 
 
-async def test_names_that_no_store_can_keep_are_answered() -> None:
+async def test_a_hundred_resources_are_answered_and_no_more() -> None:
     async with serving() as service:
         await service.grant([allow("READ", "ord", pattern="PREFIXED")])
-        there = str(service.authorizer.image.token)
-        odd = {"resource_type": "TOPIC", "resource_name": "ord\0ers"}
-        reply = await service.post("/v1/authorized-operations", {"context": ALICE, "resources": [odd], "at": there})
-        assert reply.json()["results"][0]["operations"] == ["READ", "DESCRIBE"]
-        too_many = {"context": ALICE, "resources": [odd] * 101, "at": there}
-        assert (await service.post("/v1/authorized-operations", too_many)).status_code == 400
+        asked = {"context": ALICE, "at": str(service.authorizer.image.token)}
+        reply = await service.post("/v1/authorized-operations", {**asked, "resources": [ORDERS] * 100})
+        assert reply.json()["results"][99]["operations"] == ["READ", "DESCRIBE"]
+        reply = await service.post("/v1/authorized-operations", {**asked, "resources": [ORDERS] * 101})
+        assert (reply.status_code, "100 resources" in reply.json()["detail"]) == (400, True)
+
+
+async def test_a_cursor_that_no_service_gave_is_refused() -> None:
+    async with serving() as service:
+        await service.grant([allow("READ", "orders")])
+        cursor = CURSORS.encode((2, "a\0b", 0, "", "", 0, 0))
+        body = {"context": ADMIN, "filter": {}, "at": str(service.authorizer.image.token), "cursor": cursor}
+        reply = await service.post("/v1/acls/search", body)
+        assert (reply.status_code, "`cursor`" in reply.json()["detail"]) == (400, True)
 
 
 async def test_no_more_than_the_pool_has_are_asked_at_once() -> None:
