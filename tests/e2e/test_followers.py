@@ -339,3 +339,27 @@ def test_each_worker_follows_by_itself(service: Service) -> None:
             token = near.create(binding(f"by-a-worker-{number}"))["token"]
             for _ in range(5):
                 assert near.authorize("User:alice", action(f"by-a-worker-{number}"), at_least=token) == ALLOWED
+
+
+def test_the_past_is_asked_of_who_has_the_records(chain: Chain) -> None:
+    there = chain.far.create(binding("of-old"), comment="T-2")["token"]
+    gone = chain.root.delete({"resource_name": "of-old"})["token"]
+    for each in chain:
+        body = {"context": context(), "filter": {"resource_name": "of-old"}, "at_least": gone}
+        assert [acl["resource_name"] for acl in each.post("/v1/acls/search", {**body, "at": there})["acls"]] == [
+            "of-old"
+        ]
+        assert each.post("/v1/acls/search", body)["acls"] == []
+        changes = each.post("/v1/history", body)["changes"]
+        assert [(change["change"], change["comment"]) for change in changes] == [("DELETED", None), ("CREATED", "T-2")]
+        asked = {"context": context("User:alice"), "actions": [action("of-old")]}
+        (explained,) = each.post("/v1/explain", {**asked, "at": there})["results"]
+        assert explained["result"] == "ALLOWED"
+        body = {"context": context(), "filter": {}, "at": f"{there.partition(':')[0]}:0"}
+        assert each.post("/v1/acls/search", body)["acls"] == []
+        for wrong, status in (("2999-01-01T00:00:00Z", 400), (f"{there[:-1]}999999", 503)):
+            assert each.post("/v1/acls/search", {**body, "at": wrong}, status=status)["code"]
+    nobody = {"context": context("User:nobody"), "at": there, "filter": {}}
+    assert chain.far.post("/v1/acls/search", nobody, status=403) == chain.root.post(
+        "/v1/acls/search", nobody, status=403
+    )
