@@ -14,7 +14,7 @@ from app.store.reading.change_feed import PostgresChangeFeed
 from app.store.writing.acl_store import PostgresAclStore
 
 NAMES = ("a", "ab", "abc", "b", "*")
-PRINCIPALS = ("User:alice", "User:bob", "User:*")
+PRINCIPALS = ("User:alice", "User:bob", "User:*", "Group:pii")
 HOSTS = ("*", "10.1.2.3", "10.0.0.0/8")
 TYPES = (ResourceType.TOPIC, ResourceType.GROUP)
 OPERATIONS = (AclOperation.READ, AclOperation.WRITE, AclOperation.ALL)

@@ -137,8 +137,8 @@ async def ask(world: World, draw: Random, first: int = 0) -> None:
             found, expected = [await authorizer.who_can(ROOT, who, 1_000, None, each) for each in (then, model)]
             assert (found.rows, found.allowed_by_default) == (expected.rows, expected.allowed_by_default), at
         case 2:
-            what = WhatQuestion(principal, draw.choice((None, address)))
-            then = await past.of_principal(ROOT, principal, text)
+            what = WhatQuestion(principal, draw.choice((None, address)), draw.choice((None, Groups(["pii", "eng"]))))
+            then = await past.of_principal(ROOT, what, text)
             holds, expects = [await authorizer.what_can(ROOT, what, 1_000, None, each) for each in (then, model)]
             assert (holds.rows, holds.allowed_by_default) == (expects.rows, expects.allowed_by_default), at
         case 3:
@@ -207,7 +207,7 @@ async def test_what_is_trimmed_is_refused_and_the_rest_is_answered_as_before(wor
             oldest.recorded_at - timedelta(microseconds=1),
         ):
             with pytest.raises(OffsetOutOfRangeException, match=str(Token(world.epoch, start))) as refusal:
-                await world.past.of_principal(ROOT, "User:alice", text_of(at))
+                await world.past.of_principal(ROOT, WhatQuestion("User:alice"), text_of(at))
             assert refusal.value.oldest_token == str(Token(world.epoch, start))
             assert oldest.recorded_at.isoformat()[:19] in refusal.value.message
         for _ in range(100):
@@ -223,11 +223,11 @@ async def test_what_can_not_be_known_is_refused(world: World) -> None:
         ("tomorrow", InvalidRequestException),
     ):
         with pytest.raises(refusal, match="`at`"):
-            await world.past.of_principal(ROOT, "User:alice", at)
+            await world.past.of_principal(ROOT, WhatQuestion("User:alice"), at)
 
 
 async def test_a_question_that_touches_too_much_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.begin(Random(2))
     monkeypatch.setattr("app.store.reading.state.MOST", 3)
     with pytest.raises(InvalidRequestException, match="more than 3"):
-        await world.past.of_principal(ROOT, "User:alice", str(Token(world.epoch, 1)))
+        await world.past.of_principal(ROOT, WhatQuestion("User:alice"), str(Token(world.epoch, 1)))
