@@ -285,8 +285,6 @@ class Authorizer:
         check_comment(comment)
         return await self._updates.alter_configs(changes, context, self._timeout(timeout_s), comment)
 
-    # Answers stand on `then`, an image of the past, where it is given; rights are always those of now.
-
     async def acls(
         self,
         context: RequestContext,
@@ -352,12 +350,11 @@ class Authorizer:
         ]
 
     def check_cluster_right(self, context: RequestContext, operation: AclOperation) -> None:
-        """Raises SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException."""
         self.check_described()
         self._check_right(context, operation)
 
     def check_described(self) -> None:
-        """Whether there are ACLs to speak of. Raises SecurityDisabledException, AuthorizerNotReadyException."""
+        """Raises SecurityDisabledException, AuthorizerNotReadyException."""
         self._check_enabled()
         self.check_loaded()
 

@@ -21,6 +21,8 @@ COMPOSED: Mapping[tuple[str, str], str] = {
         "app/store/reading/changes.py",
         "_statement",
     ): "conditions by the shape of a filter, from app/store/filters.py, each a literal of that module",
+    ("app/store/reading/state.py", "_present"): "the same, and names of columns from rows",
+    ("app/store/reading/state.py", "_since"): "the same",
     ("app/store/rows.py", "insert_statement"): "names and types of columns, declared beside it",
     ("app/store/rows.py", "select_acl_lines"): "names of columns, declared beside it",
     (

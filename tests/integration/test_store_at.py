@@ -181,7 +181,7 @@ async def test_answers_of_the_past_equal_core_on_the_image_of_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.store.reading.state._STRETCH", 20)
-    await compare(world, range(30), 100)
+    await compare(world, range(10), 100)
 
 
 @pytest.mark.full("long draws")
@@ -189,7 +189,7 @@ async def test_many_answers_of_the_past_equal_core_on_the_image_of_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.store.reading.state._STRETCH", 20)
-    await compare(world, range(30, 300), 100)
+    await compare(world, range(10, 300), 100)
 
 
 async def test_what_is_trimmed_is_refused_and_the_rest_is_answered_as_before(world: World) -> None:
