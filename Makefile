@@ -137,6 +137,11 @@ test-kafka: $(STAMP) ## A real Kafka broker that asks Klamm, by its own console 
 test-kafka-own: $(STAMP) ## All of Kafka's own tests of authorizers, under its own one and under the plugin (half an hour); CLASSES=... for some
 	@$(BIN)/python -m tests.kafka.own.run $(CLASSES)
 
+.PHONY: bench-plugin
+bench-plugin: ## Measure the plugin beside Kafka's own authorizer by JMH (a quarter of an hour); ALL=1 for all of Kafka's grid
+	mvn --batch-mode --quiet --file plugin/bench/pom.xml package
+	@java -cp "build/bench-plugin/klamm-kafka-bench.jar:build/bench-plugin/jars/*" klamm.kafka.Bench $(if $(filter 1,$(ALL)),,short)
+
 .PHONY: plugin
 plugin: ## Build build/plugin/klamm-kafka-authorizer.jar, a Kafka broker's own authorizer (needs a JDK 17 or newer, and Maven)
 	mvn --batch-mode --quiet --file plugin/pom.xml package

@@ -13,10 +13,8 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import klamm.kafka.KlammAuthorizer;
 import org.apache.kafka.common.Endpoint;
-import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
-import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.server.authorizer.AclCreateResult;
 import org.apache.kafka.server.authorizer.AclDeleteResult;
 import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
@@ -93,10 +91,6 @@ public class StandardAuthorizer extends KlammAuthorizer {
 
     public void setAclMutator(AclMutator mutator) {
         // Klamm is what changes its ACLs.
-    }
-
-    public void withPluginMetrics(PluginMetrics metrics) {
-        // These are Kafka's own.
     }
 
     @Override

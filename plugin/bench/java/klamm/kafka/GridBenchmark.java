@@ -15,7 +15,7 @@ import org.openjdk.jmh.annotations.State;
 
 /** Kafka's own AuthorizerBenchmark. */
 @State(Scope.Benchmark)
-@BenchmarkMode(Mode.AverageTime)
+@BenchmarkMode({Mode.AverageTime, Mode.SampleTime})
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
 public class GridBenchmark {
     @Param({"KLAMM", "KAFKA"})

@@ -16,7 +16,7 @@ enum Side {
         Authorizer of(Iterable<Acl> acls) throws Exception {
             KlammAuthorizer authorizer = new KlammAuthorizer();
             authorizer.configure(Map.of("klamm.urls", "http://127.0.0.1:9", "super.users", "User:broker"));
-            java.lang.reflect.Field field = KlammAuthorizer.class.getDeclaredField("replica");
+            java.lang.reflect.Field field = PlainAuthorizer.class.getDeclaredField("replica");
             field.setAccessible(true);
             Method publish = Replica.class.getDeclaredMethod("publish", Image.class);
             publish.setAccessible(true);

@@ -3,7 +3,6 @@ package klamm.kafka;
 import java.net.InetAddress;
 import java.util.ArrayDeque;
 import java.util.Deque;
-import klamm.kafka.Index.Patterns;
 import org.apache.kafka.common.acl.AclOperation;
 
 /**
@@ -44,38 +43,41 @@ final class AnyResource {
         if (patterns == null) {
             return false;
         }
+        return findsPrefix(patterns.prefixes())
+            || patterns.literals().any((name, grants) -> isAllowed(grants, name, true));
+    }
+
+    private boolean findsPrefix(Radix<Grants> prefixes) {
         Deque<Radix<Grants>> waiting = new ArrayDeque<>();
-        waiting.add(patterns.names());
+        waiting.add(prefixes);
         while (!waiting.isEmpty()) {
             Radix<Grants> node = waiting.removeLast();
-            if (isAllowed(node.prefixed, node, false) || isAllowed(node.literal, node, true)) {
+            if (node.value != null && isAllowed(node.value, node.key.substring(0, node.end), false)) {
                 return true;
             }
             // Below a denied prefix everything is denied.
-            if (node.prefixed == null || (node.prefixed.mask(from, time) & deny) == 0) {
+            if (!denies(node.value)) {
                 node.addChildren(waiting);
             }
         }
         return false;
     }
 
-    private boolean isAllowed(Grants grants, Radix<Grants> node, boolean isLiteral) {
-        if (grants == null || (grants.mask(from, time) & allow) == 0) {
-            return false;
-        }
-        String name = node.key.substring(0, node.end);
-        return !isDenied(own, name, isLiteral) && !isDenied(everyone, name, isLiteral);
+    private boolean isAllowed(Grants grants, String name, boolean isLiteral) {
+        return (grants.mask(from, time) & allow) != 0
+            && !isDenied(own, name, isLiteral) && !isDenied(everyone, name, isLiteral);
     }
 
     private boolean isDenied(Patterns<Grants> patterns, String name, boolean isLiteral) {
-        Radix<Grants> node = patterns == null ? null : patterns.names();
-        while (node != null) {
-            if (denies(node.prefixed) || isLiteral && node.end == name.length() && denies(node.literal)) {
+        if (patterns == null) {
+            return false;
+        }
+        for (Radix<Grants> node = patterns.prefixesOf(name); node != null; node = node.next(name)) {
+            if (denies(node.value)) {
                 return true;
             }
-            node = node.next(name);
         }
-        return false;
+        return isLiteral && denies(patterns.literals().get(name));
     }
 
     private boolean denies(Grants grants) {

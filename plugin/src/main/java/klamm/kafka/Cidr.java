@@ -85,6 +85,11 @@ record Cidr(int bits, long high, long low, long highMask, long lowMask) {
         return number;
     }
 
+    /** How many addresses a range of IPv4 holds. */
+    long size4() {
+        return (~lowMask & 0xFFFFFFFFL) + 1;
+    }
+
     boolean contains(byte[] address) {
         if (address.length * 8 != bits) {
             return false;

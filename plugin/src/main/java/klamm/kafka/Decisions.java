@@ -1,7 +1,6 @@
 package klamm.kafka;
 
 import java.net.InetAddress;
-import klamm.kafka.Index.Patterns;
 import klamm.kafka.Index.Principal;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.resource.ResourceType;
@@ -55,16 +54,14 @@ final class Decisions {
             return 0;
         }
         long mask = patterns.wildcard() == null ? 0 : patterns.wildcard().mask(from, time);
-        int length = name.length();
-        Radix<Grants> node = patterns.names();
-        while (node != null) {
-            if (node.prefixed != null) {
-                mask |= node.prefixed.mask(from, time);
+        Grants literal = patterns.literals().get(name);
+        if (literal != null) {
+            mask |= literal.mask(from, time);
+        }
+        for (Radix<Grants> node = patterns.prefixesOf(name); node != null; node = node.next(name)) {
+            if (node.value != null) {
+                mask |= node.value.mask(from, time);
             }
-            if (node.literal != null && node.end == length) {
-                mask |= node.literal.mask(from, time);
-            }
-            node = node.next(name);
         }
         return mask;
     }
@@ -87,13 +84,13 @@ final class Decisions {
             return null;
         }
         Acl found = patterns.wildcard() == null ? null : patterns.wildcard().first(bits, from, time);
-        for (Radix<Grants> node = patterns.names(); node != null; node = node.next(name)) {
-            Acl prefixed = node.prefixed == null ? null : node.prefixed.first(bits, from, time);
-            boolean isName = node.literal != null && node.end == name.length();
-            Acl literal = isName ? node.literal.first(bits, from, time) : null;
-            found = literal != null ? literal : prefixed != null ? prefixed : found;
+        for (Radix<Grants> node = patterns.prefixesOf(name); node != null; node = node.next(name)) {
+            Acl longer = node.value == null ? null : node.value.first(bits, from, time);
+            found = longer == null ? found : longer;
         }
-        return found;
+        Grants literal = patterns.literals().get(name);
+        Acl exact = literal == null ? null : literal.first(bits, from, time);
+        return exact == null ? found : exact;
     }
 
     /** Whether the caller may do this on any resource of the type at all, as Kafka's default method finds it. */

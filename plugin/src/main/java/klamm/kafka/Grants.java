@@ -12,7 +12,7 @@ import java.util.Map;
 final class Grants {
     private static final Comparator<Acl> ORDER =
         Comparator.comparingInt(Acl::operation).thenComparing(Acl::host).thenComparingInt(Acl::permissionType);
-    private static final Range[] NO_RANGES = {};
+    private static final Ending[] NO_ENDING = {};
     private static final Acl[] NO_ACLS = {};
 
     final Acl[] acls;
@@ -20,32 +20,31 @@ final class Grants {
     private final long always;
     private final Conditions conditions;
 
-    /** What holds for some clients, or for some time. */
-    private record Conditions(Map<String, Long> texts, Range[] ranges, Acl[] ending) {
+    /**
+     * What holds for some clients, or for some time.
+     *
+     * @param hosts null if nothing holds for some clients at any time
+     */
+    private record Conditions(Hosts hosts, Ending[] ending) {
         long mask(InetAddress address, StoreTime time) {
-            long mask = 0;
-            if (!texts.isEmpty()) {
-                Long found = texts.get(address.getHostAddress());
-                mask = found == null ? 0 : found;
-            }
-            if (ranges.length > 0) {
-                byte[] raw = address.getAddress();
-                for (Range range : ranges) {
-                    if (range.cidr.contains(raw)) {
-                        mask |= range.mask;
-                    }
-                }
-            }
-            for (Acl acl : ending) {
-                if (!time.hasEnded(acl.allowsUntil()) && isFrom(acl.host(), address)) {
-                    mask |= Masks.of(acl);
+            long mask = hosts == null ? 0 : hosts.mask(address);
+            for (Ending each : ending) {
+                if (!time.hasEnded(each.second)) {
+                    mask |= each.hosts == null ? each.mask : each.hosts.mask(address);
                 }
             }
             return mask;
         }
     }
 
-    private record Range(Cidr cidr, long mask) {}
+    /** @param hosts null: everywhere */
+    private record Ending(long second, long mask, Hosts hosts) {
+        static Ending of(Acl acl) {
+            long mask = Masks.of(acl);
+            boolean isAnywhere = acl.host().equals(Acl.WILDCARD);
+            return new Ending(acl.allowsUntil(), mask, isAnywhere ? null : new Hosts(Map.of(acl.host(), mask)));
+        }
+    }
 
     private Grants(Acl[] acls, long always, Conditions conditions) {
         this.acls = acls;
@@ -62,10 +61,10 @@ final class Grants {
         java.util.Arrays.sort(acls, ORDER);
         long always = 0;
         Map<String, Long> hosts = new HashMap<>();
-        List<Acl> ending = new ArrayList<>();
+        List<Ending> ending = new ArrayList<>();
         for (Acl acl : acls) {
             if (acl.allowsUntil() != null) {
-                ending.add(acl);
+                ending.add(Ending.of(acl));
             } else if (acl.host().equals(Acl.WILDCARD)) {
                 always |= Masks.of(acl);
             } else {
@@ -75,18 +74,8 @@ final class Grants {
         if (hosts.isEmpty() && ending.isEmpty()) {
             return new Grants(acls, always, null);
         }
-        List<Range> ranges = new ArrayList<>();
-        hosts.forEach((host, mask) -> addRange(ranges, host, mask));
-        hosts.keySet().removeIf(host -> host.indexOf('/') >= 0);
         return new Grants(
-            acls, always, new Conditions(Map.copyOf(hosts), ranges.toArray(NO_RANGES), ending.toArray(NO_ACLS)));
-    }
-
-    private static void addRange(List<Range> ranges, String host, long mask) {
-        Cidr cidr = host.indexOf('/') < 0 ? null : Cidr.parse(host);
-        if (cidr != null) {
-            ranges.add(new Range(cidr, mask));
-        }
+            acls, always, new Conditions(hosts.isEmpty() ? null : new Hosts(hosts), ending.toArray(NO_ENDING)));
     }
 
     long mask(InetAddress address, StoreTime time) {

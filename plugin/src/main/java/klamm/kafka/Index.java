@@ -16,20 +16,7 @@ import org.apache.kafka.common.acl.AclBindingFilter;
 final class Index {
     static final int TYPES = 8;
     private static final String[] EVERYONE = {"User", Acl.WILDCARD};
-    static final Index EMPTY = new Index(Radix.empty(), new Patterns<?>[TYPES], 0);
-
-    /**
-     * What there is on the resources of one type.
-     *
-     * @param wildcard of the literal name {@code *}, which stands for every name
-     */
-    record Patterns<V>(Radix<V> names, V wildcard) {
-        static <V> Patterns<V> with(Patterns<V> before, Place place, V value) {
-            Radix<V> names = before == null ? Radix.empty() : before.names;
-            Radix<V> changed = names.with(place.name, place.isPrefix, value);
-            return changed.isEmpty() ? null : new Patterns<>(changed, changed.literal(Acl.WILDCARD));
-        }
-    }
+    static final Index EMPTY = new Index(Names.empty(), new Patterns<?>[TYPES], 0);
 
     /** The patterns that a principal has ACLs on, by the code of their type. */
     record Principal(Patterns<Grants>[] types) {
@@ -41,13 +28,13 @@ final class Index {
     private record Place(byte type, boolean isPrefix, String name, String principal) {}
 
     /** By the type of the principal, then by its name. */
-    private final Radix<Radix<Principal>> principals;
+    private final Names<Names<Principal>> principals;
     /** For each pattern, how many principals have ACLs on it. */
     private final Patterns<?>[] covered;
     private final Principal everyone;
     private final int count;
 
-    private Index(Radix<Radix<Principal>> principals, Patterns<?>[] covered, int count) {
+    private Index(Names<Names<Principal>> principals, Patterns<?>[] covered, int count) {
         this.principals = principals;
         this.covered = covered;
         this.count = count;
@@ -60,8 +47,8 @@ final class Index {
 
     /** The ACLs of this very principal; null if it has none. */
     Principal principal(String type, String name) {
-        Radix<Principal> names = principals.literal(type);
-        return names == null ? null : names.literal(name);
+        Names<Principal> names = principals.get(type);
+        return names == null ? null : names.get(name);
     }
 
     /** The ACLs of {@code User:*}; null if there are none. */
@@ -72,20 +59,7 @@ final class Index {
     /** Whether any ACL's pattern covers this resource, whatever its principal, host, operation and permission. */
     boolean covers(int type, String name) {
         Patterns<?> patterns = type >= 0 && type < TYPES ? covered[type] : null;
-        if (patterns == null) {
-            return false;
-        }
-        if (patterns.wildcard != null) {
-            return true;
-        }
-        Radix<?> node = patterns.names;
-        while (node != null) {
-            if (node.prefixed != null || node.end == name.length() && node.literal != null) {
-                return true;
-            }
-            node = node.next(name);
-        }
-        return false;
+        return patterns != null && patterns.covers(name);
     }
 
     List<AclBinding> matching(AclBindingFilter filter) {
@@ -100,33 +74,25 @@ final class Index {
     }
 
     void forEach(Consumer<Acl> visit) {
-        principals.forEach(type -> {
-            if (type.literal != null) {
-                type.literal.forEach(each -> forEach(each.literal, visit));
+        principals.any((type, names) -> names.any((name, principal) -> {
+            for (Patterns<Grants> patterns : principal.types) {
+                if (patterns != null) {
+                    patterns.literals().any((pattern, grants) -> visit(grants, visit));
+                    patterns.prefixes().forEach(node -> visit(node.value, visit));
+                }
             }
-        });
+            return false;
+        }));
     }
 
-    private static void forEach(Principal principal, Consumer<Acl> visit) {
-        if (principal == null) {
-            return;
-        }
-        for (Patterns<Grants> patterns : principal.types) {
-            if (patterns != null) {
-                patterns.names.forEach(node -> {
-                    visit(node.literal, visit);
-                    visit(node.prefixed, visit);
-                });
-            }
-        }
-    }
-
-    private static void visit(Grants grants, Consumer<Acl> visit) {
+    /** False, so that the visit goes on. */
+    private static boolean visit(Grants grants, Consumer<Acl> visit) {
         if (grants != null) {
             for (Acl acl : grants.acls) {
                 visit.accept(acl);
             }
         }
+        return false;
     }
 
     private static String[] split(String principal) {
@@ -183,10 +149,7 @@ final class Index {
         String[] principal = split(place.principal);
         Principal holder = principal(principal[0], principal[1]);
         Patterns<Grants> patterns = holder == null ? null : holder.on(place.type);
-        if (patterns == null) {
-            return null;
-        }
-        return place.isPrefix ? patterns.names.prefixed(place.name) : patterns.names.literal(place.name);
+        return patterns == null ? null : patterns.get(place.isPrefix, place.name);
     }
 
     @SuppressWarnings({"unchecked", "rawtypes"})
@@ -198,26 +161,24 @@ final class Index {
         String[] who = split(place.principal);
         Principal holder = principal(who[0], who[1]);
         Patterns<Grants>[] types = holder == null ? new Patterns[TYPES] : holder.types.clone();
-        types[place.type] = Patterns.with(types[place.type], place, grants);
+        types[place.type] = Patterns.with(types[place.type], place.isPrefix, place.name, grants);
         Principal changed = isEmpty(types) ? null : new Principal(types);
-        Radix<Principal> names = principals.literal(who[0]);
-        Radix<Principal> changedNames = (names == null ? Radix.<Principal>empty() : names).with(who[1], false, changed);
+        Names<Principal> names = principals.get(who[0]);
+        Names<Principal> changedNames = (names == null ? Names.<Principal>empty() : names).with(who[1], changed);
         Patterns<?>[] allCovered = covered;
         if (before == null || grants == null) {
             Patterns<Integer> counts = (Patterns<Integer>) covered[place.type];
             allCovered = covered.clone();
-            allCovered[place.type] = Patterns.with(counts, place, counted(counts, place, grants == null ? -1 : 1));
+            allCovered[place.type] = Patterns.with(
+                counts, place.isPrefix, place.name, counted(counts, place, grants == null ? -1 : 1));
         }
         int total = count - (before == null ? 0 : before.acls.length) + (grants == null ? 0 : grants.acls.length);
         return new Index(
-            principals.with(who[0], false, changedNames.isEmpty() ? null : changedNames), allCovered, total);
+            principals.with(who[0], changedNames.isEmpty() ? null : changedNames), allCovered, total);
     }
 
     private static Integer counted(Patterns<Integer> counts, Place place, int more) {
-        Integer known = null;
-        if (counts != null) {
-            known = place.isPrefix ? counts.names.prefixed(place.name) : counts.names.literal(place.name);
-        }
+        Integer known = counts == null ? null : counts.get(place.isPrefix, place.name);
         int sum = (known == null ? 0 : known) + more;
         return sum == 0 ? null : sum;
     }

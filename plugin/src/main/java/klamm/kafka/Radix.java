@@ -8,29 +8,27 @@ import java.util.List;
 import java.util.function.Consumer;
 
 /**
- * An immutable tree of names. A change copies the nodes from the root to the name and shares the rest, so a reader of
- * the tree before is never disturbed, and no reader needs a lock.
+ * An immutable tree of prefixes: those of a name are found in one walk along the name. A change copies the nodes from
+ * the root to the prefix and shares the rest, so a reader of the tree before is never disturbed, and needs no lock.
  *
- * A node stands for the first {@code end} characters of {@code key}, and holds the value of the name that is exactly
- * this text, and the value of the names that begin with it.
+ * A node stands for the first {@code end} characters of {@code key}.
  */
 final class Radix<V> {
     private static final char[] NO_EDGES = {};
     private static final Radix<?>[] NO_CHILDREN = {};
-    private static final Radix<?> EMPTY = new Radix<>("", 0, null, null, NO_EDGES, NO_CHILDREN);
+    private static final Radix<?> EMPTY = new Radix<>("", 0, null, NO_EDGES, NO_CHILDREN);
 
     final String key;
     final int end;
-    final V literal;
-    final V prefixed;
+    /** Null unless this very text is a prefix. */
+    final V value;
     private final char[] edges;
     private final Radix<?>[] children;
 
-    private Radix(String key, int end, V literal, V prefixed, char[] edges, Radix<?>[] children) {
+    private Radix(String key, int end, V value, char[] edges, Radix<?>[] children) {
         this.key = key;
         this.end = end;
-        this.literal = literal;
-        this.prefixed = prefixed;
+        this.value = value;
         this.edges = edges;
         this.children = children;
     }
@@ -41,7 +39,7 @@ final class Radix<V> {
     }
 
     boolean isEmpty() {
-        return children.length == 0 && literal == null && prefixed == null;
+        return children.length == 0 && value == null;
     }
 
     /** The child on the way to this name, if the name has all of the child's text; null if there is none. */
@@ -61,26 +59,17 @@ final class Radix<V> {
         return child;
     }
 
-    V literal(String name) {
-        Radix<V> node = node(name);
-        return node == null ? null : node.literal;
-    }
-
-    V prefixed(String prefix) {
-        Radix<V> node = node(prefix);
-        return node == null ? null : node.prefixed;
-    }
-
-    private Radix<V> node(String name) {
+    /** Null if this very text is no prefix. */
+    V get(String prefix) {
         Radix<V> node = this;
-        while (node != null && node.end < name.length()) {
-            node = node.next(name);
+        while (node != null && node.end < prefix.length()) {
+            node = node.next(prefix);
         }
-        return node;
+        return node == null ? null : node.value;
     }
 
-    /** This tree, but with another value for a name; null takes it away. */
-    Radix<V> with(String name, boolean isPrefix, V value) {
+    /** This tree, but with another value for a prefix; null takes it away. */
+    Radix<V> with(String name, V value) {
         List<Radix<V>> path = new ArrayList<>();
         Radix<V> node = this;
         while (node != null) {
@@ -90,13 +79,11 @@ final class Radix<V> {
         Radix<V> last = path.get(path.size() - 1);
         Radix<V> changed;
         if (last.end == name.length()) {
-            changed = new Radix<>(
-                last.key, last.end, isPrefix ? last.literal : value, isPrefix ? value : last.prefixed, last.edges,
-                last.children);
+            changed = new Radix<>(last.key, last.end, value, last.edges, last.children);
         } else if (value == null) {
             return this;
         } else {
-            changed = last.withLeaf(name, isPrefix, value);
+            changed = last.withLeaf(name, value);
         }
         for (int at = path.size() - 2; at >= 0; at--) {
             changed = path.get(at).withChild(name.charAt(path.get(at).end), changed.reduced());
@@ -104,9 +91,8 @@ final class Radix<V> {
         return changed;
     }
 
-    private Radix<V> withLeaf(String name, boolean isPrefix, V value) {
-        Radix<V> leaf = new Radix<>(
-            name, name.length(), isPrefix ? null : value, isPrefix ? value : null, NO_EDGES, NO_CHILDREN);
+    private Radix<V> withLeaf(String name, V value) {
+        Radix<V> leaf = new Radix<>(name, name.length(), value, NO_EDGES, NO_CHILDREN);
         int at = find(name.charAt(end));
         if (at < 0) {
             return withChild(name.charAt(end), leaf);
@@ -119,15 +105,14 @@ final class Radix<V> {
         }
         boolean ends = common == name.length();
         Radix<V> fork = new Radix<>(
-            name, common, ends ? leaf.literal : null, ends ? leaf.prefixed : null,
-            new char[] {child.key.charAt(common)}, new Radix<?>[] {child});
+            name, common, ends ? leaf.value : null, new char[] {child.key.charAt(common)}, new Radix<?>[] {child});
         return withChild(name.charAt(end), ends ? fork : fork.withChild(name.charAt(common), leaf));
     }
 
     /** The node, or what is left to stand in its place. Only the root may be without value and with one child. */
     @SuppressWarnings("unchecked")
     private Radix<V> reduced() {
-        if (literal != null || prefixed != null || children.length > 1) {
+        if (value != null || children.length > 1) {
             return this;
         }
         return children.length == 0 ? null : (Radix<V>) children[0];
@@ -158,7 +143,7 @@ final class Radix<V> {
             newEdges[to] = edge;
             newChildren[to] = child;
         }
-        return new Radix<>(key, end, literal, prefixed, newEdges, newChildren);
+        return new Radix<>(key, end, value, newEdges, newChildren);
     }
 
     private int find(char edge) {

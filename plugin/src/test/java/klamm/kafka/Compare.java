@@ -17,6 +17,7 @@ import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
+import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.authorizer.Action;
@@ -26,14 +27,22 @@ import org.apache.kafka.server.authorizer.AuthorizationResult;
  * The plugin beside Kafka's own StandardAuthorizer in one JVM, on random stores. Arguments: a folder, a number of
  * stores, of decisions on each, and a seed. Writes how many decisions were the same, then every one that was not.
  *
- * Stores have one to sixty ACLs, half of them made in a snapshot and half in transactions, some of which are removed
- * again. Names are short words of few letters, so that prefixes nest; none of them runs into what Kafka's
- * walk gets wrong (tests/vectors: authorize_quirks).
+ * Stores have one to sixty ACLs, one store in fifty up to 2,500, half of them made in a snapshot and half in
+ * transactions, some of which are removed again. Names are short words of few letters, so that prefixes nest and hashes
+ * collide; none of them runs into what Kafka's walk gets wrong (tests/vectors: authorize_quirks).
  */
 public final class Compare {
     private static final String[] PRINCIPALS = {"User:a", "User:b", "User:*", "Group:a", "User:a:b"};
     private static final String[] ASKERS = {"User:a", "User:b", "User:c", "Group:a", "User:a:b", "User:root"};
     private static final String[] HOSTS = {"*", "*", "*", "10.0.0.1", "10.0.0.2", "0:0:0:0:0:0:0:1"};
+    /** Only Kafka 4.4 knows them. */
+    private static final String[] RANGES = {
+        "10.0.0.0/30", "10.0.0.2/31", "10.0.0.0/8", "10.0.0.1/32", "10.0.0.2", "::/96", "*"};
+    private static final boolean HAS_RANGES = hasRanges();
+    /** Two of them have the same hash. */
+    private static final String[] LETTERS = {"a", "b", "Aa", "BB"};
+    private static final int MOST = 60;
+    private static final int MOST_OF_LARGE = 2_500;
     private static final String[] FROM = {"10.0.0.1", "10.0.0.2", "10.0.0.3", "::1"};
     private static final ResourceType[] TYPES = {
         ResourceType.TOPIC, ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER};
@@ -69,8 +78,9 @@ public final class Compare {
         Map<String, String> configs = new HashMap<>();
         configs.put("super.users", "User:root");
         configs.put("allow.everyone.if.no.acl.found", String.valueOf(random.nextInt(4) == 0));
+        boolean isLarge = random.nextInt(50) == 0;
         Map<Object, JsonNode> distinct = new HashMap<>();
-        for (int left = 1 + random.nextInt(60); left > 0; left--) {
+        for (int left = 1 + random.nextInt(isLarge ? MOST_OF_LARGE : MOST); left > 0; left--) {
             JsonNode acl = acl();
             distinct.put(FeedRecord.acl(acl).binding(), acl);
         }
@@ -118,7 +128,7 @@ public final class Compare {
         acl.put("resource_name", type == ResourceType.CLUSTER ? "kafka-cluster" : isWildcard ? "*" : name());
         acl.put("pattern_type", isPrefix ? PatternType.PREFIXED.name() : PatternType.LITERAL.name());
         acl.put("principal", one(PRINCIPALS));
-        acl.put("host", one(HOSTS));
+        acl.put("host", one(HAS_RANGES && random.nextInt(3) == 0 ? RANGES : HOSTS));
         acl.put("operation", one(OPERATIONS).name());
         boolean denies = random.nextInt(4) == 0;
         acl.put("permission_type", denies ? AclPermissionType.DENY.name() : AclPermissionType.ALLOW.name());
@@ -128,9 +138,14 @@ public final class Compare {
     private String name() {
         StringBuilder name = new StringBuilder();
         for (int left = 1 + random.nextInt(5); left > 0; left--) {
-            name.append((char) ('a' + random.nextInt(3)));
+            name.append(one(LETTERS));
         }
         return name.toString();
+    }
+
+    private static boolean hasRanges() {
+        String[] version = AppInfoParser.getVersion().split("\\.");
+        return Integer.parseInt(version[0]) * 100 + Integer.parseInt(version[1]) >= 404;
     }
 
     private <T> T one(T[] all) {
