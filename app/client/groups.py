@@ -1,7 +1,7 @@
 """`--group`: groups that a principal is in, as commands take them, send them and show them."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.client.words import utf_8
 from app.core.groups import GROUP_PREFIX, MAX_GROUP_NAME, MAX_GROUPS
@@ -20,15 +20,19 @@ def add_group_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def groups_given(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """In order, each once. Raises UsageError."""
-    names = tuple(sorted({utf_8(name) for name in arguments.group}))
+    return groups_named(arguments.group, "--group")
+
+
+def groups_named(texts: Iterable[str], where: str) -> tuple[str, ...]:
+    """In order, each once. Raises UsageError, which begins with `where`."""
+    names = tuple(sorted({utf_8(name) for name in texts}))
     for name in names:
         if name.startswith(GROUP_PREFIX):
-            raise UsageError(f"--group: `{name[:100]}` is a principal; leave out `{GROUP_PREFIX}`")
+            raise UsageError(f"{where}: `{name[:100]}` is a principal; leave out `{GROUP_PREFIX}`")
         if not 0 < len(name) <= MAX_GROUP_NAME:
-            raise UsageError(f"--group: a group's name has 1 to {MAX_GROUP_NAME} characters")
+            raise UsageError(f"{where}: a group's name has 1 to {MAX_GROUP_NAME} characters")
     if len(names) > MAX_GROUPS:
-        raise UsageError(f"--group: {len(names)} groups are too many; name {MAX_GROUPS} at most")
+        raise UsageError(f"{where}: {len(names)} groups are too many; name {MAX_GROUPS} at most")
     return names
 
 

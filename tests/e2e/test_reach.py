@@ -23,6 +23,7 @@ def filled(service: Service) -> Service:
         binding("reach-orders", "User:reach-a"),
         binding("reach-", "User:reach-a", "WRITE", pattern_type="PREFIXED", host="10.0.0.0/8"),
         binding("reach-orders", "User:reach-a", host="10.1.0.0/16", permission_type="DENY"),
+        binding("reach-in-group", "Group:reach"),
         *(binding("reach-orders", f"User:reach-b{number:04}") for number in range(1_200)),
     )
     return service
@@ -97,6 +98,7 @@ def test_assertions_are_refuted_by_what_authorize_answers(filled: Service, tmp_p
         "- User:reach-a may READ topic:reach-orders from 10.0.0.0/8\n"
         "- nobody but User:reach-a may WRITE topic:reach-*\n"
         "- nobody may READ topic:reach-orders\n"
+        "- nobody may READ topic:reach-in-group\n"
     )
     out = tmp_path / "report.json"
     command = [KLAMM, "test", str(path), "--output", "json", "--klamm", filled.url, "--as", ADMIN]
@@ -104,12 +106,14 @@ def test_assertions_are_refuted_by_what_authorize_answers(filled: Service, tmp_p
         done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stderr) == (1, b"")
     report = json.loads(out.read_text())
-    assert [each["holds"] for each in report["results"]] == [False, True, False]
+    assert [each["holds"] for each in report["results"]] == [False, True, False, False]
+    assert report["results"][3]["witnesses"][0]["groups"] == ["reach"]
     assert "other properties" in report["notes"][0]
     witnesses = [witness for each in report["results"] for witness in each["witnesses"]]
     assert len(witnesses) > 3
     for each in witnesses:
-        caller = context(each["principal"], each["client_address"])
+        groups = {"groups": each["groups"]} if "groups" in each else {}
+        caller = context(each["principal"], each["client_address"], **groups)
         asked = {"context": caller, "actions": [action(each["resource_name"], each["operation"])]}
         assert filled.post("/v1/authorize", asked)["results"] == [each["result"]]
 

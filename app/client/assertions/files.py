@@ -21,8 +21,8 @@ _MAX_SHOWN = 200
 _FILE_FIELDS = ("tests", "configs")
 _SUBJECTS = {"principals": True, "nobody_but": False, "everybody_but": True}
 _VERBS = {"may": True, "may_not": False}
-_TEST_FIELDS = ("name", "comment", "assert", *_SUBJECTS, *_VERBS, "resources", "from")
-_STRUCTURED = (*_SUBJECTS, *_VERBS, "resources", "from")
+_STRUCTURED = (*_SUBJECTS, "groups", *_VERBS, "resources", "from")
+_TEST_FIELDS = ("name", "comment", "assert", *_STRUCTURED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,18 +158,20 @@ class _Reader:
             raise UsageError("`resources`: the field is missing; write one such as topic:orders, or a list")
         lists = {
             name: self._texts(name, item.fields[name], may_be_empty=others and name == subject)
-            for name in (subject, verb, "resources", "from")
+            for name in (subject, "groups", verb, "resources", "from")
             if name in item.fields
         }
         words = {name: [_word(name, text) for text, _ in texts] for name, texts in lists.items()}
         allowed = _SUBJECTS[subject] if others else _VERBS[verb]
-        parts = Parts(words[subject], others, allowed, words[verb], words["resources"], words.get("from", ()))
+        hosts, groups = words.get("from", ()), words.get("groups", ())
+        parts = Parts(words[subject], others, allowed, words[verb], words["resources"], hosts, groups)
         joined = {name: ", ".join(text for text, _ in texts) for name, texts in lists.items()}
         who = (
             joined[subject]
             if not others
             else subject.replace("_but", f" but {joined[subject]}" if joined[subject] else "")
         )
+        who += f" with groups {joined['groups']}" if "groups" in joined else ""
         where = f" from {joined['from']}" if "from" in joined else ""
         return f"{who} {verb.replace('_', ' ')} {joined[verb]} {joined['resources']}{where}", assertions_of(parts)
 

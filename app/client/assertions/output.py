@@ -7,6 +7,7 @@ from typing import TextIO
 
 from app.client.assertions.files import Test
 from app.client.console import Page
+from app.client.groups import groups_body, with_groups
 from app.client.plan.output import write_json
 from app.client.why import acl_text, resource_text
 from app.client.words import counted
@@ -71,7 +72,8 @@ def sentence_of(witness: Witness) -> str:
     """`User:bob may READ topic:pii.cards from 10.1.2.3`."""
     may = "may" if witness.decision.verdict.allowed else "may not"
     resource = resource_text(witness.resource_type, witness.resource_name)
-    return f"{witness.principal} {may} {witness.operation.name} {resource} from {witness.client_address}"
+    who = with_groups(witness.principal, witness.groups)
+    return f"{who} {may} {witness.operation.name} {resource} from {witness.client_address}"
 
 
 def reason_of(witness: Witness) -> str:
@@ -117,6 +119,7 @@ def _body(outcome: Outcome) -> dict[str, object]:
         "witnesses": [
             {
                 "principal": each.principal,
+                **groups_body(each.groups),
                 "client_address": each.client_address,
                 "operation": each.operation.name,
                 "resource_type": each.resource_type.name,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from app.client.groups import groups_named
 from app.client.words import operation_named, principal_named, resource_named
 from app.core.access.assertions import Assertion
 from app.core.access.host_keys import NOBODY, address_within, host_key
@@ -21,7 +22,7 @@ from app.core.spelling import did_you_mean
 from app.formats.command_errors import UsageError
 
 NOBODY_BUT, EVERYBODY_BUT = "nobody", "everybody"
-SHAPE = "SUBJECT may [not] OPERATION TYPE:NAME [from HOST]"
+SHAPE = "SUBJECT [with groups NAME] may [not] OPERATION TYPE:NAME [from HOST]"
 MOST_TOGETHER = 10_000
 """Principals, resources and hosts of one sentence, multiplied."""
 
@@ -30,8 +31,8 @@ _WORD = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^\s"])+')
 _PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^"]+)')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _TWO_IN_ONE = re.compile(r",[A-Za-z][A-Za-z_-]*:")
-_KEYWORDS = ("may", "not", "from", "but")
-_NO_WORDS = ("and", "or", "on", "in", "to", "with")
+_KEYWORDS = ("may", "not", "from", "but", "with", "groups")
+_NO_WORDS = ("and", "or", "on", "in", "to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Parts:
     operations: Sequence[Word]
     resources: Sequence[Word]
     hosts: Sequence[Word] = ()
+    groups: Sequence[Word] = ()
 
 
 def parse_sentence(text: str) -> tuple[Assertion, ...]:
@@ -97,6 +99,7 @@ class _Reader:
 
     def parts(self) -> Parts:
         others, allowed, principals = self._subject()
+        groups = self._groups() if self._take("with") else []
         self._expect("may")
         if self._take("not"):
             if others:
@@ -108,7 +111,11 @@ class _Reader:
         hosts = self._list("a host, such as 10.1.2.3 or 10.0.0.0/8", split=True) if self._take("from") else []
         if self._at < len(self._words):
             raise self._strange("the sentence ends before it")
-        return Parts(principals, others, allowed, operations, resources, hosts)
+        return Parts(principals, others, allowed, operations, resources, hosts, groups)
+
+    def _groups(self) -> list[Word]:
+        self._expect("groups")
+        return self._list("a group, such as eng-data")
 
     def _subject(self) -> tuple[bool, bool, list[Word]]:
         if not self._words:
@@ -170,6 +177,9 @@ def assertions_of(parts: Parts) -> tuple[Assertion, ...]:
     if len(principals or "1") * len(resources) * len(hosts) > MOST_TOGETHER:
         raise UsageError(f"more than {MOST_TOGETHER} principals, resources and hosts, multiplied; say it in parts")
     operations = [operation_named(each.text) for each in parts.operations]
+    groups = groups_named((each.text for each in parts.groups), "with groups")
+    if groups and parts.others:
+        raise UsageError("groups are those of named principals; for a whole group write Group:NAME")
     return tuple(
         Assertion(
             allowed=parts.allowed,
@@ -180,6 +190,7 @@ def assertions_of(parts: Parts) -> tuple[Assertion, ...]:
             pattern_type=pattern_type,
             resource_name=name,
             host=host,
+            groups=groups,
         )
         for (resource_type, pattern_type, name), host in product(resources, hosts)
     )

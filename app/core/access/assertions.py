@@ -9,12 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, count, islice
+from typing import NamedTuple
 from uuid import UUID
 
 from app.core.access.holdings import after_denies
 from app.core.access.host_keys import NOBODY, address_within, client_key, host_key
 from app.core.access.regions import Nested, Region, key_of_name, name_key, name_within, tree
-from app.core.authorize import Authorization, Decision
+from app.core.authorize import Decision
+from app.core.grouped import authorization_of
+from app.core.groups import GROUP_PREFIX, Groups, groups_of, speaking_of
 from app.core.image import ImageBuilder
 from app.core.index.masks import DENY_SHIFT, PACKED_MASKS
 from app.core.index.table import sort_key
@@ -37,8 +40,9 @@ _Masks = Mapping[str, int]
 class Assertion:
     """Each of these principals is allowed each of the operations, on every name of the pattern, from every client.
 
-    Or, unless `allowed`, none of it. With `others` it is said of all principals but these and the super users. The
-    clients are those of an ACL's `host`.
+    Or, unless `allowed`, none of it. With `others` it is said of all principals and groups but these and the super
+    users. `Group:<name>` is whoever is in that group, a principal without ACLs of its own; `groups` are names of groups
+    that each of the principals is in. The clients are those of an ACL's `host`.
     """
 
     allowed: bool
@@ -49,6 +53,7 @@ class Assertion:
     pattern_type: PatternType
     resource_name: str
     host: str = WILDCARD
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,13 @@ class Witness:
     resource_type: ResourceType
     resource_name: str
     decision: Decision
+    groups: tuple[str, ...] = ()
+    """That the principal is in."""
+
+
+class _Caller(NamedTuple):
+    principal: str
+    groups: Groups | None = None
 
 
 class TooMuchError(Exception):
@@ -153,24 +165,28 @@ class _Check:
         self._from = host_key(assertion.host)
         self._asked = to_bit_field(assertion.operations)
         self._left = MAX_STEPS
+        taken = {*assertion.principals, *config.super_users}
+        names = (f"User:somebody-else{'' if number == 0 else number}" for number in count())
+        self._somebody_else = next(name for name in names if name not in taken and name not in acls.by_principal)
 
     def run(self) -> Iterator[Witness]:
         """Of a principal that is named all witnesses, of others one each."""
         said = self._said
         if not said.others:
             for principal in said.principals:
-                yield from self._of_principal(principal)
+                yield from self._of_caller(self._caller(principal))
             return
-        yield from islice(self._of_principal(self._somebody_else()), 1)
-        apart = {*said.principals, *self._config.super_users, WILDCARD_PRINCIPAL}
-        # INVARIANT: who has no ACL that goes beyond those of `User:*` is decided as somebody else is, or as was said.
+        yield from islice(self._of_caller(_Caller(self._somebody_else)), 1)
+        apart = {*said.principals, *filter(_is_one, self._config.super_users), WILDCARD_PRINCIPAL}
+        # INVARIANT: who has no ACL that goes beyond those of `User:*` is decided as somebody else is, or as was said;
+        # and who is in several groups, as was said unless one of them alone, or the principal alone, is not.
         for principal in sorted(self._deviating() - apart):
-            yield from islice(self._of_principal(principal, is_whole=False), 1)
+            yield from islice(self._of_caller(self._caller(principal), is_whole=False), 1)
 
-    def _somebody_else(self) -> str:
-        taken = {*self._said.principals, *self._config.super_users}
-        names = (f"User:somebody-else{'' if number == 0 else number}" for number in count())
-        return next(name for name in names if name not in taken and name not in self._acls.by_principal)
+    def _caller(self, principal: str) -> _Caller:
+        if _is_one(principal):
+            return _Caller(principal, groups_of(self._said.groups))
+        return _Caller(self._somebody_else, Groups((*self._said.groups, principal.removeprefix(GROUP_PREFIX))))
 
     def _deviating(self) -> AbstractSet[str]:
         """All that may have ACLs on these names which allow more than was said, or deny it."""
@@ -185,29 +201,29 @@ class _Check:
             if PACKED_MASKS[acl.operation, acl.permission_type] & bits
         }
 
-    def _of_principal(self, principal: str, *, is_whole: bool = True) -> Iterator[Witness]:
-        """Unless `is_whole`, only what its own ACLs bring about is looked at."""
-        if principal in self._config.super_users:
+    def _of_caller(self, caller: _Caller, *, is_whole: bool = True) -> Iterator[Witness]:
+        """Unless `is_whole`, only what ACLs of its own, or of its groups, bring about is looked at."""
+        if caller.principal in self._config.super_users:
             if not self._said.allowed:
-                yield self._witness(principal, Region(self._key), Region(self._from), self._asked)
+                yield self._witness(caller, Region(self._key), Region(self._from), self._asked)
             return
-        own, *_ = speaking = self._speaking(principal)
-        below = {key for each in (speaking if is_whole else [own]) for key in each.names.below(self._key)}
+        # Those of `User:*` come last.
+        speaking = self._speaking(caller)
+        below = {key for each in speaking[: None if is_whole else -1] for key in each.names.below(self._key)}
         is_covered = not self._is_open or any(True for _ in self._acls.everything.above(self._key))
         if is_covered:
             below.add(self._key)
         elif is_whole:
             below.discard(self._key)
             for names in islice(self._by_default(speaking), 1):
-                yield self._witness(principal, names, Region(self._from), self._asked)
+                yield self._witness(caller, names, Region(self._from), self._asked)
         for key in sorted(below):
-            for hosts, operations in self._wrong(
-                self._masks(chain.from_iterable(each.above(key) for each in speaking))
-            ):
-                yield self._witness(principal, _without(key, speaking), hosts, operations)
+            acls = chain.from_iterable(each.above(key) for each in speaking)
+            for hosts, operations in self._wrong(self._masks(acls)):
+                yield self._witness(caller, _without(key, speaking), hosts, operations)
 
-    def _speaking(self, principal: str) -> list[_Patterns]:
-        return [self._acls.of(each) for each in dict.fromkeys((principal, WILDCARD_PRINCIPAL))]
+    def _speaking(self, caller: _Caller) -> list[_Patterns]:
+        return [self._acls.of(each) for each in speaking_of(*caller)]
 
     def _by_default(self, speaking: Sequence[_Patterns]) -> Iterator[Region]:
         """Names for which it matters that no ACL, or only one of others, stands on them."""
@@ -253,23 +269,24 @@ class _Check:
         allowed, _ = after_denies(mask, self._asked)
         return self._asked & ~allowed if self._said.allowed else allowed
 
-    def _witness(self, principal: str, names: Region, hosts: Region, operations: int) -> Witness:
+    def _witness(self, caller: _Caller, names: Region, hosts: Region, operations: int) -> Witness:
         said, name, address = self._said, name_within(names), address_within(hosts)
         operation = from_bit_field(operations)[0]
         if address is None:
             raise ValueError(f"no client is at `{said.host}`")
-        decision = self._decision(principal, address, operation, name)
+        decision = self._decision(caller, address, operation, name)
         # INVARIANT: what is told not to hold does not: authorize itself says so.
         if decision.verdict.allowed is said.allowed:
             raise RuntimeError(f"{said} is not what {decision} refutes: a fault of Klamm's")
-        return Witness(principal, address.text, operation, said.resource_type, name, decision)
+        groups = () if caller.groups is None else caller.groups.names
+        return Witness(caller.principal, address.text, operation, said.resource_type, name, decision, groups)
 
-    def _decision(self, principal: str, address: ClientAddress, operation: AclOperation, name: str) -> Decision:
+    def _decision(self, caller: _Caller, address: ClientAddress, operation: AclOperation, name: str) -> Decision:
         """What authorize says of it, by all ACLs that have a part in it."""
         client, key = client_key(address), key_of_name(name)
         acls = [
             acl
-            for acl in chain.from_iterable(each.above(key) for each in self._speaking(principal))
+            for acl in chain.from_iterable(each.above(key) for each in self._speaking(caller))
             if client.startswith(host_key(acl.host))
         ]
         if self._is_open:
@@ -277,8 +294,13 @@ class _Check:
         builder = ImageBuilder(self._config)
         numbered = enumerate(sorted(set(acls), key=sort_key), 1)
         builder.add_rows([StandardAcl(UUID(int=number), acl).row for number, acl in numbered])
-        authorization = Authorization(builder.build(_HEAD), principal, address)
+        authorization = authorization_of(builder.build(_HEAD), caller.principal, address, caller.groups)
         return authorization.decision(operation, self._said.resource_type, name)
+
+
+def _is_one(principal: str) -> bool:
+    """Whether it is not a group."""
+    return not principal.startswith(GROUP_PREFIX)
 
 
 def _without(key: str, acls: Iterable[_Patterns]) -> Region:

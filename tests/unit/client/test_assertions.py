@@ -104,6 +104,9 @@ def test_several_resources_and_hosts_are_said_one_by_one() -> None:
         ("User:a,User:b may READ topic:x", "write a blank behind the comma"),
         ("User:a, may READ topic:x", "after `User:a` a principal, such as User:alice is missing"),
         ("User:* may READ topic:x", "write everybody, or nobody"),
+        ("User:a with gruops eng may READ topic:x", "did you mean groups?"),
+        ("User:a with groups Group:eng may READ topic:x", "leave out `Group:`"),
+        ("nobody but User:a with groups eng may READ topic:x", "for a whole group write Group:NAME"),
         ("nobody may not READ topic:x", "write `everybody may ...`"),
         ("everybody may not READ topic:x", "write `nobody may ...`"),
         ("User:a may READ topic:a*b", "a * stands at the end only"),
@@ -175,6 +178,34 @@ def test_fields_say_the_same_as_a_sentence(tmp_path: Path) -> None:
     }
 
 
+def test_groups_speak_of_whoever_is_in_them(tmp_path: Path) -> None:
+    row = json.loads(ACLS.splitlines()[0])
+    acls = "".join(
+        json.dumps({**row, "principal": f"Group:{name}", "permission_type": permission}) + "\n"
+        for name, permission in (("pii", "ALLOW"), ("temps", "DENY"))
+    )
+    ended = checked(
+        tmp_path,
+        "- User:bob may not READ topic:pii.*\n"
+        "- User:bob with groups pii, eng may READ topic:pii.*\n"
+        "- User:bob with groups pii, temps may not READ topic:pii.*\n"
+        "- Group:pii may READ topic:pii.*\n"
+        "- nobody but Group:pii may READ topic:*\n"
+        "- {principals: User:bob, groups: [pii], may_not: READ, resources: topic:pii.x}\n",
+        "--output",
+        "json",
+        acls=acls,
+    )
+    results = ended.json["results"]
+    assert [each["holds"] for each in results] == [True, True, True, True, True, False]
+    assert results[5]["name"] == "User:bob with groups pii may not READ topic:pii.x"
+    assert results[5]["witnesses"][0]["groups"] == ["pii"]
+    assert results[5]["reasons"][0].startswith("User:bob (in pii) may READ topic:pii.x from")
+    owner = json.dumps({**row, "principal": "User:eve"}) + "\n"
+    ended = checked(tmp_path, "- nobody but Group:pii may READ topic:pii.*\n", acls=acls + owner)
+    assert "User:eve may READ topic:pii. from" in ended.text
+
+
 def test_every_typo_is_told_with_its_line(tmp_path: Path) -> None:
     assert refused(
         tmp_path,
@@ -192,13 +223,13 @@ def test_every_typo_is_told_with_its_line(tmp_path: Path) -> None:
         "access.yaml:7: `asert`: there is no such field; did you mean assert?",
         "access.yaml:8: `nobody_but` with `may_not`: two ways to read it; write `everybody_but` with `may`",
         (
-            "access.yaml:11: none of `may`, `may_not`; write one of them, or a sentence: assert: SUBJECT may [not] "
-            "OPERATION TYPE:NAME [from HOST]"
+            "access.yaml:11: none of `may`, `may_not`; write one of them, or a sentence: assert: SUBJECT "
+            "[with groups NAME] may [not] OPERATION TYPE:NAME [from HOST]"
         ),
         "access.yaml:13: `5` is no text to YAML; write it in quotes",
         (
-            "access.yaml:16: `assert`: `READ`: `may` belongs there; write SUBJECT may [not] OPERATION TYPE:NAME "
-            "[from HOST]"
+            "access.yaml:16: `assert`: `READ`: `may` belongs there; write SUBJECT [with groups NAME] may [not] "
+            "OPERATION TYPE:NAME [from HOST]"
         ),
     ]
 
