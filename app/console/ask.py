@@ -64,10 +64,10 @@ def _ways(found: Explained) -> Mapping[str, str]:
     if found.denying_count > len(found.denying):
         return {}
     delete = tuple(found.denying)
-    create = () if smallest is None else (NewAcl(smallest, None, None),)
+    create = () if smallest is None else (NewAcl(smallest, None),)
     if delete:
         return {"Remove what denies it": Change(create, delete).to_json()}
-    for_hours = () if smallest is None else (NewAcl(smallest, in_hours(HOURS), None),)
+    for_hours = () if smallest is None else (NewAcl(smallest, in_hours(HOURS)),)
     return {f"Allow for {HOURS} hours": Change(for_hours).to_json(), "Allow for good": Change(create).to_json()}
 
 

@@ -58,7 +58,7 @@ def _change(visit: Visit) -> Change:
     """Raises UsageError."""
     change = Change.of_json(visit.form.get("change", ""))
     ends = visit.form.get("ends")
-    if ends is not None:
+    if ends:
         end = ends_at(ends)
         change = Change(tuple(NewAcl(each.binding, end, each.owner) for each in change.create), change.delete)
     if change.is_empty:

@@ -12,7 +12,7 @@ from app.client.http.replies import ServiceError, acl_body, parse_acl, parse_bin
 from app.client.plan.output import change_parts, unresolved_parts
 from app.console.api import Api, ApiRefusedError
 from app.core.access.diff import AccessDiff, access_diff
-from app.core.kafka.bindings import AclBinding, NewAcl
+from app.core.kafka.bindings import KEEP, AclBinding, NewAcl
 from app.core.kafka.codes import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
@@ -90,9 +90,10 @@ def in_hours(hours: int) -> datetime:
 
 
 def _new_acl(body: Mapping[str, str | None]) -> NewAcl:
-    expires = body.get("expires_at")
-    end = None if expires is None else datetime.fromisoformat(expires).astimezone(UTC)
-    return NewAcl(parse_binding(body), end, body.get("owner"))
+    """What is not said of its end or its owner, an ACL that is there keeps."""
+    expires, owner = body.get("expires_at", KEEP), body.get("owner", KEEP)
+    end = datetime.fromisoformat(expires).astimezone(UTC) if isinstance(expires, str) else expires
+    return NewAcl(parse_binding(body), end, owner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from app.console.difference import Change, binding_of, ends_at
 from app.console.pages import HOME, Pages, here, page
 from app.console.presets import PRESETS, acls_of
 from app.console.visits import Visit
-from app.core.kafka.bindings import NewAcl
+from app.core.kafka.bindings import KEEP, NewAcl
 from app.formats.command_errors import UsageError
 from app.rest.bodies.watch import MAX_BOOKMARK_MS
 from app.rest.http.edge import Reply
@@ -80,7 +80,7 @@ async def creation(visit: Visit) -> Reply:
     try:
         bindings = [binding_of(fields)] if preset is None else acls_of(preset, fields)
         end = ends_at(fields.get("ends", "never"))
-        owner = fields.get("owner", "").strip() or None
+        owner = fields.get("owner", "").strip() or KEEP
         change = Change(tuple(NewAcl(each, end, owner) for each in bindings)).checked()
     except UsageError as fault:
         return await _form(visit, fields.get("preset", ""), fields, str(fault))

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from tests.e2e.axe import faults
+from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.chromium import Page
 from tests.e2e.service import Service, binding, eventually
 
@@ -167,3 +168,46 @@ def test_reading_needs_no_script(service: Service, tmp_path: Path) -> None:
         page.call("Emulation.setScriptExecutionDisabled", value=False)
         page.until("document.readyState === 'complete'")
         assert "Ready" in words(page)
+
+
+def test_one_signs_in_and_the_session_ends_with_its_token(tmp_path: Path) -> None:
+    tokens = write_configuration(tmp_path, Corp())
+    arguments = ["--data-dir", "data"]
+    with (
+        Service(arguments, {"KLAMM_CONSOLE_ENABLED": "true"}, folder=tmp_path) as guarded,
+        Page(guarded.url + BOB, tmp_path / "browser", width=1400) as page,
+    ):
+        guarded.ready()
+        assert "Sign in" in words(page)
+        page.type("#token", tokens["root"])
+        click(page, "Sign in")
+        assert "Denied" in words(page), "back to the page that was asked for"
+        assert page.ask("document.cookie") == "", "no script sees the session"
+        click(page, "Allow for 8 hours")
+        click(page, "Create 1 ACL")
+        assert "Allowed" in words(page)
+        file = tmp_path / "klamm.tokens"
+        file.write_text("".join(each for each in file.read_text().splitlines(keepends=True) if "root" not in each))
+
+        def is_out() -> bool:
+            page.go(guarded.url + BOB)
+            return "Sign in" in words(page)
+
+        eventually(is_out, "the session is over")
+        page.type("#token", tokens["platform"])
+        click(page, "Sign in")
+        assert "Allow for 8 hours" not in words(page)
+
+
+def test_a_page_stays_useful_over_a_restart(tmp_path: Path) -> None:
+    arguments = ["--data-dir", "data"]
+    with Service(arguments, folder=tmp_path) as first:
+        first.ready().create(binding("orders", "User:early"))
+        with Page(f"{first.url}/console/acls", tmp_path / "browser", width=1400) as page:
+            assert "User:early" in words(page)
+            first.stop()
+            port = first.url.rpartition(":")[2]
+            # The later --port stands.
+            with Service([*arguments, "--port", port], folder=tmp_path) as second:
+                second.ready().create(binding("orders", "User:late"))
+                page.until("document.querySelector('main').innerText.includes('User:late')")

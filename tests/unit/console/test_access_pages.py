@@ -203,3 +203,17 @@ async def test_events_need_what_watch_needs(with_callers: Guarded, stranger: Bro
     await sign_in(stranger, with_callers.tokens["prometheus"])
     token = str(with_callers.service.authorizer.image.token)
     assert (await stranger.client.get("/console/events", params={"after": token})).status_code == 403
+
+
+async def test_an_acl_that_is_there_keeps_its_owner_unless_another_is_named(service: Service, browser: Browser) -> None:
+    one = {"principal": "User:bob", "resource_name": "orders"}
+    for owner, ends, shown in (("team", "never", "team"), ("", "8h", "team"), ("others", "never", "others")):
+        form = (await browser.go("/console/create")).form("Review")
+        form.fields |= {"permission_type": "ALLOW", "operation": "READ", "resource_type": "TOPIC"}
+        plan = await browser.send(form, 200, {**one, "pattern_type": "LITERAL"}, owner=owner, ends=ends)
+        again = await browser.send(plan.form("Change the end"), 200, ends="")
+        assert ("until" in again.text) is (ends == "8h"), "an end that was not touched stays"
+        await browser.send(again.form("Create 1 ACL"))
+        (row,) = [each for each in (await browser.go("/console/acls")).text.splitlines() if "User:bob" in each]
+        assert row.endswith(shown)
+    assert service.authorizer.image.acl_count == 1
