@@ -23,6 +23,8 @@ from app.pipeline.spark.errors import NoDecisionsError, PipelineError
 from tests.pipeline.ingesting import Place, decisions, line_of
 
 _ROOT = Path(__file__).parents[2]
+_PATIENCE_S = 600.0
+"""Where others work beside it, Spark takes minutes to start."""
 
 
 @pytest.fixture
@@ -170,6 +172,7 @@ ingest.run(JobContext(spark, Home(sys.argv[2]), Console("x"), RunMetrics("x")), 
 """
 
 
+@pytest.mark.timeout(2 * _PATIENCE_S)
 def test_killed_at_any_moment_and_run_again_no_line_is_lost_or_double(place: Place) -> None:
     for number in range(8):
         rows = decisions(100 * number, 100)
@@ -186,7 +189,7 @@ def test_killed_at_any_moment_and_run_again_no_line_is_lost_or_double(place: Pla
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         manifests = Path(place.home.root) / "decisions" / "manifests"
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + _PATIENCE_S
         while len(list(manifests.glob("batch=*/_SUCCESS"))) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(Random().uniform(0, 1.5))
