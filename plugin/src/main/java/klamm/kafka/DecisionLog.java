@@ -50,6 +50,7 @@ final class DecisionLog implements AutoCloseable {
     private static final class Minute {
         final Map<Key, Line> lines = new ConcurrentHashMap<>();
         final AtomicLong bytes = new AtomicLong();
+        final LongAdder lost = new LongAdder();
     }
 
     /** @param caller what the lines say of where the question was asked */
@@ -94,6 +95,7 @@ final class DecisionLog implements AutoCloseable {
         if (line == null) {
             if (now.bytes.get() > MOST_BYTES) {
                 lost.increment();
+                now.lost.increment();
                 return;
             }
             line = new Line(DecisionLine.of(context, action, verdict, acl, image, caller), new LongAdder());
@@ -124,6 +126,9 @@ final class DecisionLog implements AutoCloseable {
         minute = new Minute();
         Thread.sleep(UNDER_WAY_MS);
         retry();
+        if (done.lost.sum() > 0) {
+            LOG.warn("{} decisions are not in the decision log: too many different ones in a minute", done.lost.sum());
+        }
         List<String> lines = new ArrayList<>(done.lines.size());
         done.lines.values().forEach(each -> lines.add(DecisionLine.ended(each.line, each.count.sum())));
         try {
