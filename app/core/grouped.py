@@ -36,25 +36,26 @@ class _Speaking:
         return mask
 
 
-class _SpeakingTypes(dict[int, _Speaking]):
+class _SpeakingTypes(dict[int, TypeNode | _Speaking]):
+    """By resource type, as they are asked for."""
+
     __slots__ = ("_own", "_union")
 
     def __init__(self, own: PrincipalNode | None, union: Union) -> None:
         self._own = own
         self._union = union
 
-    def __missing__(self, resource_type: int) -> _Speaking:
+    @property
+    def types(self) -> "_SpeakingTypes":
+        return self
+
+    def __missing__(self, resource_type: int) -> TypeNode | _Speaking:
         own = None if self._own is None else self._own.types[resource_type]
         nodes = self._union.parts(resource_type)
-        found = self[resource_type] = _Speaking(nodes if own is None else (own, *nodes))
+        if own is not None:
+            nodes = (own, *nodes)
+        found = self[resource_type] = nodes[0] if len(nodes) == 1 else _Speaking(nodes)
         return found
-
-
-class _SpeakingNode:
-    __slots__ = ("types",)
-
-    def __init__(self, own: PrincipalNode | None, union: Union) -> None:
-        self.types = _SpeakingTypes(own, union)
 
 
 class GroupedAuthorization(Authorization):
@@ -71,9 +72,9 @@ class GroupedAuthorization(Authorization):
     ) -> None:
         """Raises what Authorization does."""
         super().__init__(image, principal, address, unrestricted=unrestricted)
-        self._union = image.union(groups)
-        self._own_alone = image.index.principal(principal)
-        self._own = _SpeakingNode(self._own_alone, self._union)
+        self._union = union = image.union(groups)
+        self._own_alone = own = super()._own_node()
+        self._own = _SpeakingTypes(own, union)
 
     def _own_node(self) -> PrincipalNode | None:
         return self._own_alone

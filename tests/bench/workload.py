@@ -64,6 +64,26 @@ def realistic(size: int) -> Workload:
     return Workload(f"realistic {size:,}", rows, ask)
 
 
+MEMBER, ALONE = "User:member", "User:alone"
+GROUPS = tuple(f"group-{at:03d}" for at in range(200))
+
+
+def grouped(size: int) -> Workload:
+    """`realistic`, and the ACLs of 200 of its principals once more: for as many groups, and all of them for `ALONE`."""
+    rows = realistic(size).rows
+    copied = {f"User:svc-{at:05d}": f"Group:{name}" for at, name in enumerate(GROUPS)}
+    keys: set[_Key] = {row[1:] for row in rows}
+    own = [row for row in rows if row[6] in copied]
+    for row in own:
+        keys |= {(*row[1:6], principal, row[7]) for principal in (copied[row[6]], ALONE)}
+    on_topics = [row for row in own if row[1] == _TOPIC]
+
+    def ask(draw: random.Random) -> Question:
+        return _about(draw, draw.choice(on_topics), MEMBER)
+
+    return Workload(f"200 groups among {size:,}", _in_list_order(keys), ask)
+
+
 def batches(workload: Workload, count: int, size: int) -> list[list[Question]]:
     """As a broker asks for a Metadata request: each batch is one caller's, half of it on what the caller may see."""
     draw = random.Random(11)
