@@ -108,6 +108,7 @@ def _decisions(spark: SparkSession, size: int, resources: int, *, skewed: bool) 
         "rule": sf.lit("DefaultDeny"),
         "acl_id": sf.lit(None).cast("string"),
         "sampled": sf.lit(1.0),
+        "groups": sf.lit(None).cast("array<string>"),
     }
     rows = spark.range(10 * size).select(*[column.alias(name) for name, column in columns.items()])
     return _checked(rows, DECISIONS.fieldNames()).withColumn("day", sf.to_date("time"))

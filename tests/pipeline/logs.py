@@ -81,6 +81,7 @@ def logged(image: AuthorizerImage, questions: Iterable[Question]) -> list[dict[s
                 "rule": rule,
                 "acl_id": acl_id,
                 "sampled": 1.0,
+                "groups": None,
             }
         )
     return rows

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 
 from app.client.plan.output import (
     CONFIG_UNKNOWN,
+    GROUPS_CHANGE,
     MAX_LINES,
     acl_parts,
     change_parts,
+    changes_groups,
+    nobody_text,
     summary_text,
     terms_changes,
     unresolved_parts,
@@ -40,12 +43,14 @@ def plan_page(plan: Plan, access: AccessDiff, refusal: str | None, *, config_kno
         return page.whole()
     if not config_known:
         page.text(f"> {CONFIG_UNKNOWN}")
+    if changes_groups(plan):
+        page.text(f"> {GROUPS_CHANGE}")
     for title, gained in (("Access lost", False), ("Access gained", True)):
         page.table(title, _CHANGES, [change_parts(each) for each in access.changes if each.gained is gained])
     unknown = "Too much to be worked out; this may be gained and lost as well"
     page.table(unknown, ("Who", "What"), [unresolved_parts(each) for each in access.unresolved])
     if not access.changes and not access.unresolved:
-        page.text("Nobody gains or loses any access.")
+        page.text(nobody_text(plan))
     page.table("ACLs to delete", *_acls(plan.delete))
     changed = [(*_row(each.binding), terms_changes(each)) for each in plan.change]
     page.table("ACLs to change", (*_ACLS, _TERMS), changed)

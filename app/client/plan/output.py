@@ -9,6 +9,7 @@ from app.client.console import coloured
 from app.client.plan.planning import Plan, Prune, TermsChange, changes_body
 from app.client.words import counted
 from app.core.access.diff import AccessChange, AccessDiff, Hosts, Names, Principals, Unresolved
+from app.core.groups import GROUP_PREFIX
 from app.core.kafka.bindings import AclBinding, rfc3339
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
@@ -25,6 +26,10 @@ _MAX_EXCEPTIONS = 8
 CONFIG_UNKNOWN = (
     "The caller may not read the service's configuration: super users and allow.everyone.if.no.acl.found are not "
     "considered in what follows."
+)
+GROUPS_CHANGE = (
+    "ACLs of groups change. Rows about `Group:NAME` are what the group has by itself: its members keep what other ACLs "
+    "give them, and a DENY of a group takes from its members what their own ACLs give."
 )
 _QUOTED = " ,'\"`()"
 
@@ -64,6 +69,8 @@ def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: boo
         return
     if not config_known:
         console.print(CONFIG_UNKNOWN, style="yellow")
+    if changes_groups(plan):
+        console.print(GROUPS_CHANGE, style="yellow")
     for title, style, gained in (("Access lost:", "red", False), ("Access gained:", "green", True)):
         lines = [f"  {_sentence(': ', change_parts(each))}" for each in access.changes if each.gained is gained]
         if lines:
@@ -73,7 +80,17 @@ def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: boo
         console.print("\nToo much to be worked out; this may be gained and lost as well:")
         _print_some(console, "yellow", [f"  {': '.join(unresolved_parts(each))}" for each in access.unresolved])
     if not access.changes and not access.unresolved:
-        console.print("\nNobody gains or loses any access.")
+        console.print(f"\n{nobody_text(plan)}")
+
+
+def changes_groups(plan: Plan) -> bool:
+    """Whether an ACL changes that speaks of all who are in a group."""
+    changed = [each.binding for each in (*plan.create, *plan.delete)] + [each.binding for each in plan.change]
+    return any(each.principal.startswith(GROUP_PREFIX) for each in changed)
+
+
+def nobody_text(plan: Plan) -> str:
+    return f"Nobody gains or loses any access{' without groups' if changes_groups(plan) else ''}."
 
 
 def _print_some(console: "Console", style: str, lines: Sequence[str]) -> None:

@@ -9,6 +9,8 @@ from typing import Final
 from uuid import UUID
 
 from app.core.authorize import Authorization, Verdict
+from app.core.grouped import authorization_of
+from app.core.groups import GROUP_PREFIX, Groups, groups_of
 from app.core.image import AuthorizerImage, ImageBuilder
 from app.core.kafka.bindings import AclRow
 from app.core.kafka.codes import (
@@ -39,8 +41,8 @@ BEFORE, AFTER, BOTH = 1, 2, 3
 Answer = tuple[str, str, str | None]
 """Result, rule and the id of the deciding ACL, if any."""
 
-Question = tuple[str, str, int, int, str]
-"""Principal, host, operation, resource type, resource name."""
+Question = tuple[str, str, int, int, str, Sequence[str] | None]
+"""Principal, host, operation, resource type, resource name, names of groups."""
 
 SUPER_USER: Answer = (Verdict.SUPER_USER.result.value, Verdict.SUPER_USER.rule_word, None)
 DEFAULT_ALLOW: Answer = (Verdict.DEFAULT_ALLOW.result.value, Verdict.DEFAULT_ALLOW.rule_word, None)
@@ -54,9 +56,9 @@ class Side:
     def __init__(self) -> None:
         self._builder = ImageBuilder(AuthorizerConfig())
         self._with_hosts: set[str] = set()
-        self._last: tuple[str, int, int, str] | None = None
+        self._last: tuple[str, int, int, str, Groups | None] | None = None
         self._last_answer: Answer = SUPER_USER
-        self._callers: dict[str, Authorization] = {}
+        self._callers: dict[tuple[str, Groups | None], Authorization] = {}
         self._ids: dict[int, str] = {}
         self._caller: str | None = None
         self._by_host = False
@@ -68,17 +70,20 @@ class Side:
 
     def answer(self, question: Question) -> Answer:
         """Fast where questions with the same principal, resource and operation follow each other."""
-        principal, host, operation, resource_type, name = question
+        principal, host, operation, resource_type, name, names = question
+        groups = groups_of(names) if names else None
         if principal != self._caller or len(self._callers) > _KEPT_CALLERS:
             self._caller, self._callers = principal, {}
             self._by_host = principal in self._with_hosts or WILDCARD_PRINCIPAL in self._with_hosts
-        # INVARIANT: a host matters only through an ACL of the caller or of `User:*` with another host than `*`.
-        key = (principal, operation, resource_type, name)
-        if key == self._last and not self._by_host:
+        # INVARIANT: a host matters only through an ACL that speaks of the caller with another host than `*`.
+        by_host = self._by_host or (groups is not None and not self._with_hosts.isdisjoint(groups.principals))
+        key = (principal, operation, resource_type, name, groups)
+        if key == self._last and not by_host:
             return self._last_answer
-        caller = self._callers.get(host)
+        caller = self._callers.get((host, groups))
         if caller is None:
-            caller = self._callers[host] = Authorization(self._image, principal, parse_address(host))
+            caller = authorization_of(self._image, principal, parse_address(host), groups)
+            self._callers[host, groups] = caller
         verdict = caller.decide(operation, resource_type, name)
         row = caller.deciding_row(verdict, operation, resource_type, name)
         answer = _PLAIN[verdict]
@@ -110,19 +115,25 @@ class Bucket:
 
     def add(self, rows: Sequence[AclRow]) -> None:
         self.before.add(rows)
-        # A principal whose ACLs do not change, nor those of `User:*`, gets the answer from before: no second image.
-        if WILDCARD_PRINCIPAL in self._changed:
+        # A principal whose ACLs do not change, nor those of groups or `User:*`, gets the answer from before: no second
+        # image.
+        if self._changes_for_many:
             self.after.add(rows)
         elif self._changed:
             wanted = self._changed | {WILDCARD_PRINCIPAL}
-            self.after.add([row for row in rows if row[6] in wanted])
+            self.after.add([row for row in rows if row[6] in wanted or row[6].startswith(GROUP_PREFIX)])
 
     def answers(self, questions: Iterable[Question]) -> tuple[list[Answer], list[Answer]]:
         ask_before, ask_after, changed = self.before.answer, self.after.answer, self._changed
         before, after = [], []
-        everybody = WILDCARD_PRINCIPAL in changed
+        many = self._changes_for_many
         for question in questions:
             answer = ask_before(question)
             before.append(answer)
-            after.append(ask_after(question) if everybody or question[0] in changed else answer)
+            after.append(ask_after(question) if many or question[0] in changed else answer)
         return before, after
+
+    @property
+    def _changes_for_many(self) -> bool:
+        """Whether ACLs change that speak of more than one principal."""
+        return any(each == WILDCARD_PRINCIPAL or each.startswith(GROUP_PREFIX) for each in self._changed)

@@ -1,7 +1,8 @@
 """Core is asked again everything that the decision log was asked.
 
-A decision needs the ACLs of its principal and of `User:*`, so principals are split into buckets, and every bucket gets
-the ACLs of `User:*` (those on a literal name only where it is asked about). A principal with more questions than a
+A decision needs the ACLs of its principal, of its groups and of `User:*`, so principals are split into buckets, and
+every bucket gets the ACLs of groups, if any are named, and of `User:*` (those on a literal name only where it is asked
+about). A principal with more questions than a
 bucket should have is split by resource into several. A bucket's ACLs come first, in the order in which an image is
 loaded fastest, and its questions follow. Only allow.everyone.if.no.acl.found needs more: whether anyone has an ACL on
 the resource. A join finds that beforehand.
@@ -18,6 +19,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from app.core.authorize import AuthorizationResult, Rule
+from app.core.groups import GROUP_PREFIX
 from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
 from app.core.kafka.configs import ALLOW_EVERYONE
 from app.pipeline.access.answers import AFTER, BEFORE, BOTH, CODES, DEFAULT_ALLOW, SUPER_USER, Answer, Bucket
@@ -27,7 +29,7 @@ from app.pipeline.history.schemas import columns
 from app.pipeline.history.snapshot import Snapshot
 from app.pipeline.spark.arrow import rows_in
 
-QUESTION = ("principal", "host", "operation", "resource_type", "resource_name", "is_super_user")
+QUESTION = ("principal", "host", "operation", "resource_type", "resource_name", "is_super_user", "groups")
 DEFAULT_BUCKETS = 16
 
 LEAST_SPLIT = 100_000
@@ -41,11 +43,11 @@ _ROW = columns(
     """part int, kind int, sides int, acl_id binary, resource_type int, pattern_type int, operation int,
     permission_type int, resource_name string, principal string, host string, is_super_user boolean,
     open_before boolean, open_after boolean, decisions bigint, allowed bigint, first_time timestamp,
-    last_time timestamp"""
+    last_time timestamp, groups array<string>"""
 )
 """ACLs and questions in one table. `open_...`: no ACL is on the resource, and that lets everyone in."""
 
-_CARRIED = ("principal", "host", "operation", *RESOURCE, "is_super_user", *_MEASURES)
+_CARRIED = ("principal", "host", "operation", *RESOURCE, "is_super_user", "groups", *_MEASURES)
 _ANSWERED = StructType(
     [
         *(_ROW[name] for name in _CARRIED),
@@ -125,6 +127,7 @@ class _Dealing:
 
     buckets: int
     spread: Mapping[str, int]
+    has_groups: bool
 
     def of_question(self) -> Column:
         """The bucket of a question, or of an ACL on a literal name. All resources of most principals are in one."""
@@ -135,7 +138,10 @@ class _Dealing:
         of_many = sf.transform(sf.sequence(sf.lit(0), self._spread() - 1), self._bucket)
         everywhere = sf.sequence(sf.lit(0), sf.lit(self.buckets - 1))
         own = sf.when(_is_on_one_name(), sf.array(self.of_question())).otherwise(of_many)
-        return sf.when(sf.col("principal") == WILDCARD_PRINCIPAL, everywhere).otherwise(own)
+        speaks_of_many = sf.col("principal") == WILDCARD_PRINCIPAL
+        if self.has_groups:
+            speaks_of_many |= sf.col("principal").startswith(GROUP_PREFIX)
+        return sf.when(speaks_of_many, everywhere).otherwise(own)
 
     def _spread(self) -> Column:
         if not self.spread:
@@ -148,12 +154,13 @@ class _Dealing:
 
 
 def _dealing(questions: DataFrame, buckets: int) -> _Dealing:
+    has_groups = not questions.where(sf.col("groups").isNotNull()).isEmpty()
     total = questions.count() if buckets > 1 else 0
     if total < LEAST_SPLIT:
-        return _Dealing(buckets, {})
+        return _Dealing(buckets, {}, has_groups)
     by_principal = questions.groupBy("principal").count()
     heavy = by_principal.where(sf.col("count") > total / buckets).orderBy(sf.desc("count")).limit(_MOST_SPLIT)
-    return _Dealing(buckets, {name: -(-count * buckets // total) for name, count in heavy.collect()})
+    return _Dealing(buckets, {name: -(-count * buckets // total) for name, count in heavy.collect()}, has_groups)
 
 
 def _is_on_one_name() -> Column:
@@ -239,7 +246,8 @@ def _acls(rows: pa.RecordBatch) -> list[Any]:
 
 
 def _answered(bucket: Bucket, rows: pa.RecordBatch) -> pa.RecordBatch:
-    before, after = bucket.answers(rows_in(rows, ("principal", "host", "operation", "resource_type", "resource_name")))
+    asked = rows_in(rows, ("principal", "host", "operation", "resource_type", "resource_name", "groups"))
+    before, after = bucket.answers(asked)
     _settle(rows, "open_before", before)
     _settle(rows, "open_after", after)
     columns = [rows.column(name) for name in _CARRIED]

@@ -47,8 +47,9 @@ def asked_of(decisions: DataFrame) -> DataFrame:
 
 
 def answered(acls: DataFrame, asked: DataFrame, buckets: int = DEFAULT_BUCKETS) -> DataFrame:
-    """Core's answers to all that was asked, by these ACLs alone: `result`, `rule`."""
-    nobody = asked.withColumn("is_super_user", sf.lit(col=False))
+    """Core's answers to all that was asked, by these ACLs alone and without groups: `result`, `rule`."""
+    no_groups = sf.lit(None).cast("array<string>")
+    nobody = asked.withColumns({"is_super_user": sf.lit(col=False), "groups": no_groups})
     return replay(acls, nobody, allow_everyone=False, buckets=buckets)
 
 

@@ -18,12 +18,14 @@ from app.core.kafka.hosts import parse_address
 MAX_LINE_BYTES = 1024 * 1024
 _MAX_SHOWN = 100
 
-Value = datetime | str | int | float | None
+Value = datetime | str | int | float | list[str] | None
 DecisionRow = tuple[Value, ...]
 """The values of a line in the order of `schemas.DECISIONS`."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z\Z", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
+_GROUPS = "groups"
+"""The one column that a line may lack: the context named none."""
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 _RESULT_OF_RULE = {(each.result.value, each.rule_word) for each in Verdict}
 
@@ -76,10 +78,10 @@ def _fields_of(raw: bytes) -> dict[str, object]:
 def _decision(fields: Mapping[str, object], latest: datetime | None) -> DecisionRow:
     values = {}
     for column, (what, check) in _CHECKS.items():
-        if column not in fields:
+        if column not in fields and column != _GROUPS:
             raise _WrongLineError(column, f"`{column}` is missing")
         try:
-            values[column] = check(fields[column])
+            values[column] = check(fields.get(column))
         except (ValueError, InvalidRequestException) as wrong:
             of_what = " without halves of surrogate pairs" if isinstance(wrong, UnicodeEncodeError) else ""
             shown = json.dumps(fields[column])
@@ -140,6 +142,12 @@ def _share(value: object) -> float:
     raise ValueError
 
 
+def _groups(value: object) -> list[str] | None:
+    if isinstance(value, list):
+        return sorted({_text(each) for each in value}) or None
+    raise ValueError
+
+
 def _whole(least: int, most: int) -> Callable[[object], int]:
     def check(value: object) -> int:
         if type(value) is int and least <= value <= most:
@@ -182,4 +190,5 @@ _CHECKS: dict[str, tuple[str, Callable[[object], Value]]] = {
     "rule": _word_of(rule for _, rule in _RESULT_OF_RULE),
     "acl_id": ("a UUID", _or(None, _uuid)),
     "sampled": ("a number above 0 and up to 1", _share),
+    _GROUPS: ("a list of texts", _or(None, _groups)),
 }

@@ -17,7 +17,18 @@ from app.pipeline.spark.storage import Home
 _BATCH = StructField("batch", LongType())
 _STORED = StructType([*DECISIONS.fields, DAY, _BATCH])
 _STORED_USES = StructType([*USES.fields, DAY, _BATCH])
-_USE = ("principal", "host", "operation", "resource_type", "resource_name", "result", "rule", "acl_id", "epoch")
+_USE = (
+    "principal",
+    "host",
+    "operation",
+    "resource_type",
+    "resource_name",
+    "result",
+    "rule",
+    "acl_id",
+    "epoch",
+    "groups",
+)
 
 
 @dataclass(frozen=True, slots=True)

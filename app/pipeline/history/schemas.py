@@ -63,11 +63,12 @@ DECISIONS = columns(
     """time timestamp not null, epoch string not null, offset bigint not null, principal string not null,
     host string not null, listener_name string, request_type int, client_id string, caller string,
     operation string not null, resource_type string not null, resource_name string not null,
-    result string not null, rule string not null, acl_id string, sampled double not null"""
+    result string not null, rule string not null, acl_id string, sampled double not null, groups array<string>"""
 )
 """The decision log: one row for each action of authorize. `result` is ALLOWED or DENIED, `rule` one of SuperUser,
 MatchingAcl, DefaultAllow, DefaultDeny, `acl_id` the deciding ACL (null unless MatchingAcl), `host` the client address
-as Java prints it, `sampled` the share of requests that were logged (1.0: all). Parquet also has `day`."""
+as Java prints it, `sampled` the share of requests that were logged (1.0: all), `groups` those that the principal was
+in, in order (null: none were named). Parquet also has `day`."""
 
 FILES = columns(
     """path string not null, bytes bigint not null, modified bigint not null, stream string not null,
@@ -80,7 +81,7 @@ USES = columns(
     """principal string not null, host string not null, operation string not null, resource_type string not null,
     resource_name string not null, result string not null, rule string not null, acl_id string,
     epoch string not null, sampled double not null, decisions bigint not null, first_time timestamp not null,
-    last_time timestamp not null, first_offset bigint not null, last_offset bigint not null"""
+    last_time timestamp not null, first_offset bigint not null, last_offset bigint not null, groups array<string>"""
 )
 """What decisions amount to: one row for all that are alike, with how many they are, and their first and last time and
 offset. Parquet also has `day`."""

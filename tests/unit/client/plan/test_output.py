@@ -88,6 +88,17 @@ def test_a_plan_that_changes_nobodys_access_says_so() -> None:
     assert text.endswith("Nobody gains or loses any access.\n")
 
 
+@pytest.mark.parametrize("there", [[], ["TOPIC|a|LITERAL|Group:pii|*|READ|DENY"]])
+def test_a_change_of_a_groups_acls_says_what_the_rows_leave_to_its_members(there: list[str]) -> None:
+    """A DENY of a group that has nothing itself is in no row, and takes from members what their own ACLs give."""
+    desired = [] if there else ["TOPIC|a|LITERAL|Group:pii|*|READ|DENY"]
+    text = shown([*desired, "TOPIC|a|LITERAL|User:a|*|READ|ALLOW"], [*there, "TOPIC|a|LITERAL|User:a|*|READ|ALLOW"])
+    assert "a DENY of a group takes from its members what their own ACLs give" in " ".join(text.split())
+    assert text.endswith("Nobody gains or loses any access without groups.\n")
+    same = ["TOPIC|a|LITERAL|Group:pii|*|READ|DENY"]
+    assert "of groups change" not in shown([*same, "TOPIC|a|LITERAL|User:a|*|READ|ALLOW"], same)
+
+
 @pytest.mark.parametrize(
     ("count", "all_of_them"),
     [

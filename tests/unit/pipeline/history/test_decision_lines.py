@@ -41,8 +41,16 @@ def test_a_line_becomes_a_row_in_the_order_of_the_schema() -> None:
     assert dict(zip(DECISIONS.fieldNames(), row, strict=True)) == {
         **LINE,
         "time": datetime(2026, 11, 22, 0, 14, 3, 123456, tzinfo=UTC),
+        "groups": None,
     }
     assert [row] == parse_line(json.dumps(LINE, ensure_ascii=False).encode() + b"\r")
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"), [(["b", "a", "b"], ["a", "b"]), ([], None), (None, None), (['é"\n'], ['é"\n'])]
+)
+def test_groups_are_in_order_and_each_once(groups: list[str] | None, expected: list[str] | None) -> None:
+    assert dict(zip(DECISIONS.fieldNames(), _parsed(groups=groups), strict=True))["groups"] == expected
 
 
 @pytest.mark.parametrize(
@@ -80,6 +88,9 @@ def test_a_line_becomes_a_row_in_the_order_of_the_schema() -> None:
         ({"acl_id": None}, "acl_id"),
         ({"acl_id": "1234"}, "acl_id"),
         ({"sampled": 0}, "sampled"),
+        ({"groups": "a"}, "groups"),
+        ({"groups": ["a", 7]}, "groups"),
+        ({"groups": {"a": 1}}, "groups"),
         ({"sampled": "1"}, "sampled"),
         ({"sampled": True}, "sampled"),
         ({"sampled": 1.5}, "sampled"),
