@@ -176,6 +176,7 @@ class Authorizer:
         self, image: AuthorizerImage, principal: str, address: ClientAddress, groups: Groups | None
     ) -> Authorization:
         unrestricted = not self.enabled
+        # Not by `authorization_of`: this is on the hot path.
         if groups is None:
             caller = Authorization(image, principal, address, unrestricted=unrestricted)
         else:

@@ -23,7 +23,7 @@ _MOST_MERGED = 50_000
 """Entries merged for one set and type. Groups that would go beyond it stay apart, the largest ones first."""
 _MOST_KEPT = 200_000
 """Entries merged in all: so many are freed in a few milliseconds."""
-_MOST_SETS = 4_096
+_MOST_SETS = 1_024
 
 
 class _JoinedMasks(HostMasks):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.rest.callers.jwt_tokens import MAX_TOKEN_BYTES, REASONS, Issuer, JwtVerifier, VerifiedToken
 from app.rest.callers.key_sets import KeySet
-from app.rest.callers.roles import TokenRefusedError
+from app.rest.callers.roles import Caller, Role, TokenRefusedError
 from app.rest.callers.signing_keys import ALGORITHMS, read_key_set
 from tests.issuers import AUDIENCE, ISSUER, SUBJECT, Json, Key, claims, key_set
 from tests.key_server import KeyServer
@@ -71,6 +71,12 @@ def raw(header: object, payload: object, signature: bytes = b"signature") -> str
 async def test_a_good_token_says_whose_it_is_and_until_when(verifier: JwtVerifier, key: Key) -> None:
     ends_at = int(time.time()) + 300
     assert await verifier.verify(key.token(exp=ends_at)) == VerifiedToken("main", SUBJECT, ends_at + LEEWAY_S)
+
+
+async def test_a_verified_token_has_its_claims_by_which_groups_are_asserted(verifier: JwtVerifier) -> None:
+    verified = await verifier.verify(EC.token(teams=["pii", "eng"], groups="x"))
+    caller = Caller("broker", Role.DECIDE, patterns=("User:*",), groups_claim="teams").proven_by(verified.claims)
+    assert caller.proven_groups == {"pii", "eng"}
 
 
 @pytest.mark.parametrize(

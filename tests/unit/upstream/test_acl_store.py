@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.core.continuity import KnownHistory
+from app.core.groups import groups_of
 from app.core.kafka.errors import (
     ApiException,
     InvalidUpdateVersionException,
@@ -60,6 +62,14 @@ async def test_each_update_is_asked_for_in_its_callers_words() -> None:
     assert made.body["bindings"][0]["resource_name"] == "orders"
     assert removed.body["filters"][0] == {**removed.body["filters"][0], "resource_name": "orders", "principal": None}
     assert changed.body["configs"] == [{"name": "super.users", "value": "User:root"}]
+
+
+async def test_the_groups_that_an_update_was_asked_for_with_are_handed_on() -> None:
+    with ScriptedServer() as server:
+        async with store_on(server, reply(results=[CREATED], token=TOKEN)) as store:
+            await written(store, replace(create(topic("orders")), groups=groups_of(["pii", "eng"])))
+        made = server.seen[1]
+    assert made.body["context"]["groups"] == ["eng", "pii"]
 
 
 @pytest.mark.parametrize(
