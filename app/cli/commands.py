@@ -56,6 +56,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         ),
         Command("who", "show who has access to a resource, from where and by which ACLs", "app.client.reach.who"),
         Command("what", "show what a principal has access to, and what DENYs cut out", "app.client.reach.what"),
+        Command("log", "show who changed which ACLs and properties, and when", "app.client.log"),
         Command("export", "write the ACLs of a running service in another tool's format", "app.client.export"),
         Command(
             "plan",
@@ -88,6 +89,7 @@ MEANT: Final[Mapping[str, str]] = {
     "explain": "why",
     "start": "serve",
     "authorize": "why",
+    "history": "log",
 }
 """What is meant by a word: a command's own name, or one that other tools have for it."""
 

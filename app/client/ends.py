@@ -14,6 +14,17 @@ _NEVER = "never"
 _MAX_SHOWN = 100
 
 
+def span_of(text: str) -> tuple[datetime, timedelta] | None:
+    """Now by this machine's clock, in whole seconds, and how long `8h` is; None if the text is no span.
+
+    Raises OverflowError.
+    """
+    span = _SPAN.fullmatch(text)
+    if span is None:
+        return None
+    return datetime.fromtimestamp(int(time.time()), UTC), timedelta(**{_UNITS[span[2]]: int(span[1])})
+
+
 def end_of(text: str, option: str) -> datetime | None:
     """In UTC and whole seconds; None: it never ends. A span counts from now by this machine's clock.
 

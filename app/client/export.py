@@ -13,6 +13,7 @@ from typing import TextIO
 from app.client.acl_filters import add_filter_arguments, filter_of
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
+from app.client.moments import add_at_argument, at_body
 from app.client.watch.snapshot import write_snapshot
 from app.client.words import counted
 from app.core.kafka.bindings import NO_TERMS, NewAcl
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", metavar="FILE", help="file to write, all or nothing (standard output)")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    add_at_argument(parser)
     add_filter_arguments(parser)
     add_access_arguments(parser)
 
@@ -54,9 +56,12 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     if arguments.force and target is None:
         raise UsageError("--force replaces a file; name the file with --output")
     if chosen is FEED:
+        if arguments.at is not None:
+            raise UsageError("--format feed is what stands now, with its proof; leave --at out, or choose jsonl")
         return _export_feed(arguments, acl_filter, target, out)
+    at = at_body(arguments).get("at")
     with Service(access_of(arguments)) as service:
-        listing = service.acls(acl_filter)
+        listing = service.acls(acl_filter, at=at)
     acls = [NewAcl(each.binding, *each.terms) for each in listing.acls]
     if target is None and out.isatty() and not chosen.has_escapes:
         _check_for_terminal(chosen, acls)

@@ -21,6 +21,7 @@ from app.client.http.replies import (
     strange_reply,
 )
 from app.client.http.service import Service
+from app.client.moments import add_at_argument, at_body
 from app.client.words import operation_named, principal_named, resource_named, utf_8
 from app.core.kafka.acl_command import beyond_kafka_acls, kafka_acls_flags
 from app.core.kafka.bindings import AclBinding, StandardAcl, rfc3339
@@ -252,6 +253,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exit-code", action="store_true", help=f"exit with {_DENIED} if it is denied, 0 if it is allowed"
     )
+    add_at_argument(parser)
     add_access_arguments(parser)
 
 
@@ -262,8 +264,11 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         end_of(utf_8(allow_for), _ALLOW_FOR)
         if arguments.output == "json":
             raise UsageError(f"--{_ALLOW_FOR} prints a command, which is no JSON; leave it or --output out")
+        if arguments.at is not None:
+            raise UsageError(f"--{_ALLOW_FOR} is about now; leave it or --at out")
+    at = at_body(arguments)
     with Service(access_of(arguments)) as service:
-        reply = _reply(service, asked)
+        reply = _reply(service, asked, at)
     results = parse_list(reply, "results")
     if len(results) != 1:
         raise strange_reply(f"{len(results)} results for 1 action")
@@ -278,8 +283,9 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     return _DENIED if arguments.exit_code and not explanation.is_allowed else 0
 
 
-def _reply(service: Service, asked: Asked) -> Mapping[str, object]:
-    body = {
+def _reply(service: Service, asked: Asked, at: Mapping[str, str]) -> Mapping[str, object]:
+    body: dict[str, object] = {
+        **at,
         "about": {"principal": asked.principal, "client_address": asked.host, **groups_body(asked.groups)},
         "actions": [
             {

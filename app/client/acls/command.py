@@ -31,6 +31,7 @@ from app.client.http import access
 from app.client.http.access import AccessFlags
 from app.client.http.replies import CreateResult, DeleteResult, ServiceError
 from app.client.http.service import Service
+from app.client.moments import moment_given
 from app.client.words import comment_of, harmless, utf_8
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import KEEP, NO_TERMS, Keep, NewAcl, StandardAcl
@@ -68,7 +69,7 @@ Work = Callable[[Service, Console], list[NewAcl]]
 
 
 def _list(
-    service: Service, console: Console, *, patterns: Sequence[Pattern], principals: Sequence[str]
+    service: Service, console: Console, *, patterns: Sequence[Pattern], principals: Sequence[str], at: str | None
 ) -> list[NewAcl]:
     """No patterns, or no principals, mean all."""
 
@@ -77,7 +78,7 @@ def _list(
         found = {
             acl.binding: _shown(acl)
             for each in filters or [AclBindingFilter(principal=principal)]
-            for acl in service.acls(each).acls
+            for acl in service.acls(each, at=at).acls
         }
         return _sorted(found.values())
 
@@ -211,7 +212,9 @@ def _work(given: Given) -> tuple[Work, Meant]:
     comment = None if text is None else comment_of(text)
     match action:
         case "list":
-            return partial(_list, patterns=patterns_to_list(given), principals=principals_to_list(given)), {}
+            moment = given.value("at")
+            at = None if moment is None else moment_given(moment, "at")
+            return partial(_list, patterns=patterns_to_list(given), principals=principals_to_list(given), at=at), {}
         case "add":
             meant, ends, owner = acls_to_add(given), given.value("expires"), given.value("owner")
             expires_at = KEEP if ends is None else end_of(utf_8(ends), "expires")

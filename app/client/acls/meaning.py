@@ -50,6 +50,7 @@ _EXCLUDED = (
         ["list"], ["comment", "producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal"]
     ),
     *product(["list", "remove"], ["expires", "owner"]),
+    *product(["add", "remove"], ["at"]),
     *product(["producer", "consumer"], ["operation", "deny-principal", "deny-host"]),
 )
 _PRODUCER = {

@@ -72,6 +72,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Listing and asking",
         (
             ("principal", "[PRINCIPAL]", "with --list: of this principal only; as often as needed"),
+            ("at", "TIME", "with --list: as they stood then: 2026-11-30T18:00:00Z, a token, or 8h or 7d ago"),
             ("force", "", "with --remove: do not ask"),
             ("comment", "TEXT", "with --add and --remove: why, such as a ticket, kept in the records of the change"),
             (

@@ -114,10 +114,14 @@ class Service:
         reply = self._update("/v1/acls/delete", _remarked(body, if_unchanged_since, comment))
         return [parse_deleted(each) for each in _results(reply, len(filters))], parse_text(reply, "token")
 
-    def acls(self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS) -> AclListing:
-        """`limit` is the size of a page (1 to 1,000). Raises ServiceError if the ACLs change too fast."""
+    def acls(self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS, at: str | None = None) -> AclListing:
+        """`limit` is the size of a page (1 to 1,000); `at` a token or a time of the past.
+
+        Raises ServiceError if the ACLs change too fast.
+        """
         for attempt in range(1, _MAX_LISTINGS + 1):
-            listing = self._listed(filter_body(acl_filter), limit)
+            wanted = {"filter": filter_body(acl_filter), **({} if at is None else {"at": at})}
+            listing = self._listed(wanted, limit)
             if listing is not None:
                 return listing
             pause(attempt)
@@ -162,7 +166,7 @@ class Service:
         self, wanted: Mapping[str, object], limit: int, cursor: str | None, found: list[StandardAcl]
     ) -> tuple[str, str | None]:
         """Adds the page's ACLs to `found`. Returns its token and the cursor of the next page."""
-        body = {"filter": wanted, "limit": limit, **({} if cursor is None else {"cursor": cursor})}
+        body = {**wanted, "limit": limit, **({} if cursor is None else {"cursor": cursor})}
         reply = self.post("/v1/acls/search", body, idempotent=True)
         found += [parse_acl(each) for each in parse_list(reply, "acls")]
         following = reply.get("next_cursor")

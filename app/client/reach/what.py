@@ -9,6 +9,7 @@ from app.client.groups import add_group_argument, groups_body, groups_given, wit
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import parse_text
 from app.client.http.service import Service
+from app.client.moments import add_at_argument, at_body
 from app.client.plan.markdown import code
 from app.client.reach import output
 from app.client.why import resource_text
@@ -32,14 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("principal", metavar="PRINCIPAL", help="such as User:bob; type and name")
     add_group_argument(parser)
     output.add_arguments(parser)
+    add_at_argument(parser)
     add_access_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     principal, host = principal_named(arguments.principal), output.host_given(arguments)
-    groups = groups_given(arguments)
+    groups, at = groups_given(arguments), at_body(arguments)
     with Service(access_of(arguments)) as service:
-        reply = service.all_rows("/v1/what-can", {"principal": principal, **groups_body(groups), **host})
+        reply = service.all_rows("/v1/what-can", {"principal": principal, **groups_body(groups), **host, **at})
     print_holdings(reply, with_groups(principal, groups), arguments.output, out)
     return 0
 

@@ -8,6 +8,7 @@ from app.client.console import Page
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import parse_list, parse_text
 from app.client.http.service import Service
+from app.client.moments import add_at_argument, at_body
 from app.client.plan.markdown import code
 from app.client.reach import output
 from app.client.why import resource_text
@@ -39,16 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only about this operation, such as READ; may be given more than once (all that the resource has)",
     )
     output.add_arguments(parser)
+    add_at_argument(parser)
     add_access_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     resource_type, name = resource_named(arguments.resource)
     operations = [_operation(each) for each in arguments.operation]
-    host = output.host_given(arguments)
+    host, at = output.host_given(arguments), at_body(arguments)
     resource = {"resource_type": resource_type.name, "resource_name": name}
     with Service(access_of(arguments)) as service:
-        reply = service.all_rows("/v1/who-can", {"resource": resource, "operations": operations, **host})
+        reply = service.all_rows("/v1/who-can", {"resource": resource, "operations": operations, **host, **at})
     print_holders(reply, (resource_type, name), operations, arguments.output, out)
     return 0
 

@@ -1,0 +1,168 @@
+"""`klamm log`: who changed what, and when."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TextIO
+
+from app.client.acl_filters import add_filter_arguments, filter_of
+from app.client.console import Page
+from app.client.http.access import access_of, add_access_arguments
+from app.client.http.replies import filter_body, parse_acl, parse_list, parse_object, parse_text, strange_reply
+from app.client.http.service import Service
+from app.client.moments import moment_given
+from app.client.plan.output import plainly
+from app.client.reach import output
+from app.client.why import stored_acl_text
+from app.client.words import utf_8
+from app.core.kafka.bindings import rfc3339
+from app.core.kafka.filters import AclBindingFilter
+from app.formats.acl_entries import quoted
+from app.formats.arguments import whole_number
+
+DESCRIPTION = (
+    "Shows what changed, newest first, with time and actor: + an ACL was created, ~ it got another end or owner, - it "
+    "was deleted; = a property got another value. Needs Describe on the cluster, and for properties DescribeConfigs."
+)
+_EPILOG = f"Example:\n  klamm log --since 7d --topic orders --as User:admin\n\n{output.EPILOG}"
+_COLUMNS = ("token", "recorded_at", "change", "actor", "comment", "what", "before")
+_SIGNS = {"CREATED": "+", "CHANGED": "~", "DELETED": "-", "CONFIGURED": "="}
+_DEFAULT_LIMIT = 100
+_PAGE = 1_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s [OPTIONS]"
+    parser.epilog = _EPILOG
+    parser.add_argument("--since", metavar="TIME", help="from then on: 7d ago, 2026-11-30T18:00:00Z, or a token")
+    parser.add_argument("--until", metavar="TIME", help="up to then, said in the same ways")
+    parser.add_argument(
+        "--actor", metavar="PRINCIPAL", help="what this principal changed; klamm:expiry removes the ended"
+    )
+    parser.add_argument("--comment", metavar="TEXT", help="changes whose comment has this in it, such as a ticket")
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=whole_number(1, 1_000_000),
+        default=_DEFAULT_LIMIT,
+        help="the newest so many (%(default)s)",
+    )
+    parser.add_argument(
+        "--output",
+        choices=output.OUTPUTS,
+        default="text",
+        help="text to read, or json, csv or markdown for programs and pages (text)",
+    )
+    add_filter_arguments(parser)
+    add_access_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    body: dict[str, object] = {
+        name: moment_given(given, name)
+        for name in ("since", "until")
+        if (given := getattr(arguments, name)) is not None
+    }
+    body |= {name: utf_8(given) for name in ("actor", "comment") if (given := getattr(arguments, name)) is not None}
+    wanted = filter_of(arguments)
+    if wanted != AclBindingFilter():
+        body["filter"] = filter_body(wanted)
+    with Service(access_of(arguments)) as service:
+        reply = _all(service, body, arguments.limit)
+    changes = [parse_object(each) for each in parse_list(reply, "changes")]
+    if arguments.output == "json":
+        output.write_json(reply, out)
+    elif arguments.output == "csv":
+        output.write_csv(_COLUMNS, map(_cells, changes), out)
+    elif arguments.output == "markdown":
+        output.write_markdown("What changed", _COLUMNS, map(_cells, changes), out)
+    else:
+        _print(reply, changes, out)
+    return 0
+
+
+def _all(service: Service, body: Mapping[str, object], limit: int) -> Mapping[str, object]:
+    """The newest changes, and whether there are more. Pages go back in time, so that new ones change nothing."""
+    changes: list[object] = []
+    asked = {**body, "limit": min(limit, _PAGE)}
+    first = page = service.post("/v1/history", asked, idempotent=True)
+    while True:
+        changes += parse_list(page, "changes")
+        cursor = page.get("next_cursor")
+        if cursor is None or len(changes) >= limit:
+            return {**first, "changes": changes[:limit], "next_cursor": cursor}
+        asked["limit"] = min(limit - len(changes), _PAGE)
+        page = service.post("/v1/history", {**asked, "cursor": cursor}, idempotent=True)
+
+
+def _print(reply: Mapping[str, object], changes: list[Mapping[str, object]], out: TextIO) -> None:
+    page, heading = Page(out, wrapped=True), ""
+    for each in changes:
+        token, _, what, before = (_cells(each)[at] for at in (0, 1, 5, 6))
+        comment = each.get("comment")
+        title = f"{rfc3339(_time(each))} {plainly(parse_text(each, 'actor'))}"
+        title += f" {quoted(comment)}" if isinstance(comment, str) else ""
+        if title != heading:
+            page.line(title)
+            heading = title
+        page.line(f"{_SIGNS.get(parse_text(each, 'change'), '?')} {what}{before and f', before: {before}'}", indent=1)
+        page.line(token, indent=2)
+    notes = list(_notes(reply, changes))
+    if notes:
+        page.heading("Note")
+        for note in notes:
+            page.line(note, indent=1)
+    page.line("")
+    page.line(f"As of {reply.get('token')}")
+
+
+def _notes(reply: Mapping[str, object], changes: list[Mapping[str, object]]) -> Iterator[str]:
+    if not changes:
+        yield "nothing has changed that this asks about"
+    if reply.get("next_cursor") is not None:
+        yield "there are older changes; --limit shows more"
+    if reply.get("shows_configs") is False:
+        yield "changes of properties are left out: they take DescribeConfigs on the cluster"
+    known = parse_object(reply.get("known_since"))
+    if known.get("recorded_at") is not None:
+        yield f"older records are not kept: all is known since {known['recorded_at']}"
+
+
+def _cells(change: Mapping[str, object]) -> tuple[str, ...]:
+    comment = change.get("comment")
+    return (
+        parse_text(change, "token"),
+        parse_text(change, "recorded_at"),
+        parse_text(change, "change"),
+        parse_text(change, "actor"),
+        comment if isinstance(comment, str) else "",
+        *_what(change),
+    )
+
+
+def _what(change: Mapping[str, object]) -> tuple[str, str]:
+    """What it is now, and what it was before."""
+    if change.get("config") is not None:
+        config = parse_object(change["config"])
+        return f"{plainly(parse_text(config, 'name'))}: {_value(config.get('value'))}", _value(
+            config.get("prior_value")
+        )
+    before = ""
+    if change.get("prior") is not None:
+        prior = parse_object(change["prior"])
+        ends, owner = prior.get("expires_at"), prior.get("owner")
+        ended = "for ever" if ends is None else f"until {ends}"
+        before = f"{ended}, owner {'nobody' if owner is None else quoted(str(owner))}"
+    return stored_acl_text(parse_acl(change.get("acl"))), before
+
+
+def _value(value: object) -> str:
+    return quoted(value) if isinstance(value, str) else "its start-up value"
+
+
+def _time(change: Mapping[str, object]) -> datetime:
+    text = parse_text(change, "recorded_at")
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise strange_reply(f"`{text[:100]}` is no time") from None
