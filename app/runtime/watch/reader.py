@@ -104,7 +104,8 @@ class _Reader:
             await self._check_reach()
         while True:
             image, before = self._image_to_follow(), self._offset
-            lines = [*await self._next_lines(image), *self._bookmark(image)]
+            lines = [] if before == image.offset else await self._next_lines(image)
+            lines += self._bookmark(image)
             if lines:
                 asked_at = self._clock()
                 yield lines
@@ -164,7 +165,7 @@ class _Reader:
         """Where the reader stands, when it is due; no line if that is not certain to be a state of the image."""
         if self._offset == image.offset:
             self._state = image.hash, image.digest
-        if self._state is None or self.token is None or self._clock() < self._bookmark_at:
+        if self._state is None or self._clock() < self._bookmark_at or self.token is None:
             return []
         self._bookmark_at = self._clock() + self._request.bookmark_s
         (chained, digest), age_ms = self._state, round(self._watchers.readiness.age_s * 1000)
