@@ -28,6 +28,8 @@ _SNAPSHOTS_WAITING = 16
 _SNAPSHOT_TURN_S = 2.0
 _CATCHING_UP = 4
 _OLDER_RECORDS = 500
+_OLDER_S = 10.0
+"""A page is at least one whole transaction, which may be long; a reader that does not get it asks for it for ever."""
 _TOO_MANY_SNAPSHOTS = "too many snapshots are being sent; nothing was done, try again shortly"
 
 _log = logging.getLogger(__name__)
@@ -117,7 +119,7 @@ class Watchers:
 
     async def history(self, offset: int) -> FeedPoll:
         """A page of the store's records behind the offset. Raises TimeoutError, StoreUnavailableException."""
-        return await bounded(self._feed.history(offset, _OLDER_RECORDS), self.options.poll_timeout_s)
+        return await bounded(self._feed.history(offset, _OLDER_RECORDS), _OLDER_S)
 
     @contextmanager
     def counted(self) -> Iterator[None]:

@@ -232,6 +232,22 @@ async def test_a_stream_that_is_over_before_its_first_event_ends_in_words() -> N
 
 
 @in_virtual_time
+async def test_a_page_of_older_records_may_take_longer_than_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+    store.commit([create("a")])
+    read = store.feed.history
+
+    async def slow(offset: int, limit: int) -> FeedPoll:
+        await asyncio.sleep(OPTIONS.poll_timeout_s + 2.0)
+        return await read(offset, limit)
+
+    async with serving(store) as authorizer:
+        monkeypatch.setattr(authorizer.watchers._feed, "history", slow)
+        async with reading(authorizer, behind(store, 0)) as it:
+            await until(lambda: it.offset == 1)
+
+
+@in_virtual_time
 async def test_records_that_can_not_be_read_are_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     store = FakeStore()
 
