@@ -3,7 +3,6 @@
 import logging
 import os
 import random
-import shutil
 import signal
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ from functools import partial
 
 import httpx
 
+from tests.e2e.clusters import copy
 from tests.e2e.outside import Outside
 from tests.e2e.postgres import OwnPostgres
 from tests.e2e.service import action, binding, context, eventually
@@ -77,17 +77,17 @@ def put_back(scene: Scene) -> None:
     """The store's folder is restored under running services: all go on in another epoch, and none answers of both."""
     first = scene.members[0].service
     first.create(binding("kept"))
+    cluster, backup = (scene.server.folder / name for name in ("postgres", "backup"))
     scene.server.stop()
-    backup = scene.server.folder.with_name("backup")
-    shutil.copytree(scene.server.folder, backup)
+    copy(cluster, backup)
     scene.server.start()
     lost: list[str] = []
     eventually(lambda: _created(scene.members[-1], "lost", lost), "an update behind the backup", _BACK_S)
     for member in scene.members:
         assert member.service.authorize("User:alice", action("lost"), at_least=lost[0]) == ["ALLOWED"]
     scene.server.stop()
-    shutil.rmtree(scene.server.folder)
-    backup.rename(scene.server.folder)
+    cluster.rename(scene.server.folder / "lost")
+    backup.rename(cluster)
     scene.server.start()
     for member in scene.members:
         _restored(member, lost[0])
