@@ -1,6 +1,7 @@
 """Services of a story that are killed and started again on the port that they had, and readers of their feeds."""
 
 import contextlib
+import random
 import signal
 import socket
 import threading
@@ -26,9 +27,7 @@ class Member:
     def __init__(self, name: str, environment: Mapping[str, str]) -> None:
         self.name = name
         self.lives = 0
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._environment = environment
         self._service: Service | None = None
@@ -118,6 +117,15 @@ class Reader:
             self.streams += 1
             for line in reply.iter_lines():
                 yield line.encode()
+
+
+def _free_port() -> int:
+    """Below those that connections get, one of which could be given away while a member is dead."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", random.randint(20_000, 32_000)))
+            port: int = probe.getsockname()[1]
+            return port
 
 
 def now() -> float:
