@@ -9,6 +9,7 @@ import pytest
 
 from app.client.assertions import command
 from app.client.assertions.sentences import parse_sentence
+from app.core.access import assertions
 from app.core.kafka.codes import ResourceType
 from app.formats.command_errors import UsageError
 from tests.client_runs import Run, run
@@ -285,6 +286,14 @@ def test_ci_reads_junit(tmp_path: Path) -> None:
 def test_lines_fit_80_columns(tmp_path: Path) -> None:
     ended = checked(tmp_path, "- nobody may READ, WRITE topic:*\n- User:pii may READ topic:pii.*\n", "--all")
     assert max(map(len, ended.text.replace(str(tmp_path), "").splitlines())) <= 80
+
+
+def test_what_is_too_much_to_be_looked_at_never_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assertions, "MAX_STEPS", 0)
+    ended = checked(tmp_path, "- nobody but User:pii, User:bob may READ topic:pii.*\n- nobody may READ topic:x\n")
+    assert ended.code == 1
+    assert "narrow it down" in ended.text
+    assert "1 of 2 tests failed" in ended.text
 
 
 def test_a_principal_that_no_acl_speaks_of_is_told(tmp_path: Path) -> None:
