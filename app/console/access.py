@@ -36,9 +36,9 @@ async def resource(visit: Visit) -> Reply:
         known = await _names(visit, "resource_type", "resource_name") if visit.reads else []
         return await page(visit, "resource", **shown, rows=None, known=known)
     question = {"resource": {"resource_type": resource_type.name, "resource_name": name}, **_paged(visit)}
-    found = await visit.api.post("/v1/who-can", question)
+    found = await visit.api.post("/v1/who-can", visit.then(question))
     covering = {"resource_type": resource_type.name, "resource_name": name, "pattern_type": "MATCH"}
-    patterns = await visit.api.post("/v1/acls/search", {"filter": covering, "limit": _ROWS})
+    patterns = await visit.api.post("/v1/acls/search", visit.then({"filter": covering, "limit": _ROWS}))
     shown["changes"] = await recent(visit, covering)
     operations = [each.name for each in supported_operations(resource_type)]
     rows = [{**each, "cells": _cells(each, operations)} for each in found["rows"]]
@@ -65,8 +65,8 @@ async def principal(visit: Visit) -> Reply:
     if not visit.reads or not asked:
         known = await _names(visit, "principal") if visit.reads else []
         return await page(visit, "principal", **{**shown, "known": known})
-    found = await visit.api.post("/v1/what-can", {"principal": asked, **_paged(visit)})
-    own = await visit.api.post("/v1/acls/search", {"filter": {"principal": asked}, "limit": MAX_CHANGES})
+    found = await visit.api.post("/v1/what-can", visit.then({"principal": asked, **_paged(visit)}))
+    own = await visit.api.post("/v1/acls/search", visit.then({"filter": {"principal": asked}, "limit": MAX_CHANGES}))
     shown["changes"] = await recent(visit, {"principal": asked})
     is_whole = own["next_cursor"] is None
     away = Change(delete=tuple(parse_acl(each).binding for each in own["acls"])) if is_whole else Change()

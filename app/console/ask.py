@@ -53,7 +53,7 @@ async def _explained(visit: Visit, question: Asked) -> Any:  # noqa: ANN401 - JS
     fields = question.fields
     action = {name: fields[name] for name in ("operation", "resource_type", "resource_name")}
     about = {name: fields[name] for name in ("principal", "client_address")}
-    return await visit.api.post("/v1/explain", {"actions": [action], "about": about})
+    return await visit.api.post("/v1/explain", visit.then({"actions": [action], "about": about}))
 
 
 def _ways(found: Explained) -> Mapping[str, str]:

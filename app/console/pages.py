@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope
 from app import __version__
 from app.console.api import ApiRefusedError
 from app.console.sessions import COOKIE, LIFETIME_S, MAX_COOKIE_BYTES, Seal, Session
-from app.console.shown import FILTERS
+from app.console.shown import FILTERS, query
 from app.console.visits import Visit, check_form, find_rights, visit_of
 from app.core.kafka.errors import ApiException, InvalidRequestException
 from app.rest.bodies.reading import MAX_BODY_BYTES, read_body
@@ -187,7 +187,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= FILTERS
-    environment.globals |= {"version": __version__, "asset": _asset, "pages_of": _pages_of, "here": here}
+    environment.globals |= {
+        "version": __version__,
+        "asset": _asset,
+        "pages_of": _pages_of,
+        "here": here,
+        "frozen": frozen,
+    }
     return environment
 
 
@@ -206,8 +212,15 @@ def here(visit: Visit) -> str:
     """The address of this very page, for forms that come back to it."""
     if visit.scope["method"] != "GET":
         return HOME
-    query = visit.scope["query_string"].decode("latin-1")
-    return f"{visit.scope['path']}?{query}" if query else str(visit.scope["path"])
+    asked = visit.scope["query_string"].decode("latin-1")
+    return f"{visit.scope['path']}?{asked}" if asked else str(visit.scope["path"])
+
+
+def frozen(visit: Visit, token: str | None) -> str:
+    """The address of this page as of a state; None: as of now."""
+    kept = {name: value for name, value in visit.query.items() if name not in ("at", "at_least", "cursor")}
+    address = query({**kept, "at": token})
+    return f"{visit.scope['path']}?{address}" if address else str(visit.scope["path"])
 
 
 def _asset(name: str) -> str:

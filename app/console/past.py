@@ -53,8 +53,10 @@ async def history(visit: Visit) -> Reply:
 
 async def recent(visit: Visit, acl_filter: Mapping[str, str]) -> Sequence[Json]:
     """The last changes of these ACLs; none where they can't be had: the rest of the page is shown all the same."""
+    until = {} if visit.at is None else {"until": visit.at}
     try:
-        return list((await visit.api.post("/v1/history", {"filter": acl_filter, "limit": _RECENT}))["changes"])
+        found = await visit.api.post("/v1/history", {"filter": acl_filter, "limit": _RECENT, **until})
+        return list(found["changes"])
     except ApiRefusedError:
         return []
 

@@ -11,6 +11,7 @@ from app.console.changes import check_may_change, show_plan
 from app.console.difference import Change, binding_of, ends_at
 from app.console.pages import HOME, Pages, here, page
 from app.console.presets import PRESETS, acls_of
+from app.console.shown import query
 from app.console.visits import Visit
 from app.core.kafka.bindings import KEEP, NewAcl
 from app.formats.command_errors import UsageError
@@ -36,14 +37,14 @@ async def acls(visit: Visit) -> Reply:
         if visit.query.get("cursor"):
             body["cursor"] = visit.query["cursor"]
         try:
-            found = await visit.api.post("/v1/acls/search", body)
+            found = await visit.api.post("/v1/acls/search", visit.then(body))
             shown["count"] = (await visit.api.get("/v1/acls/count"))["acl_count"]
         except ApiRefusedError as refusal:
             shown["fault"], status = refusal.detail, refusal.status
         else:
             shown |= {"rows": [(each, _removal(each)) for each in found["acls"]], "token": found["token"]}
             cursor = found["next_cursor"]
-            shown["next"] = cursor and f"{HOME}/acls?{urlencode({**asked, 'cursor': cursor})}"
+            shown["next"] = cursor and f"{HOME}/acls?{query({**asked, 'at': visit.at, 'cursor': cursor})}"
     if visit.is_fragment:
         return await page(visit, "acl_rows", **shown)
     return await page(visit, "acls", status, **shown)
@@ -57,10 +58,10 @@ def _removal(acl: Mapping[str, str]) -> str:
 async def events(visit: Visit) -> Reply:
     """The feed as watch streams it, for htmx; it passes watch's own edge with the visitor's credentials."""
     route = watch.routes.named("watch")
-    query = {"after": visit.query.get("after", ""), "bookmark_ms": str(MAX_BOOKMARK_MS)}
+    wanted = {"after": visit.query.get("after", ""), "bookmark_ms": str(MAX_BOOKMARK_MS)}
     last_id = dict(visit.scope["headers"]).get(b"last-event-id")
     headers = {b"accept": b"text/event-stream", **({} if last_id is None else {b"last-event-id": last_id})}
-    scope = visit.api.scope_of("/v1/watch", urlencode(query).encode(), headers)
+    scope = visit.api.scope_of("/v1/watch", urlencode(wanted).encode(), headers)
     return await route.answer(visit.services, scope, visit.receive)
 
 

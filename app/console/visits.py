@@ -59,7 +59,17 @@ class Visit:
 
     @property
     def changes(self) -> bool:
-        return AclOperation.ALTER.name in self.operations
+        """Whether it may change ACLs, and looks at them as they are."""
+        return AclOperation.ALTER.name in self.operations and self.at is None
+
+    @cached_property
+    def at(self) -> str | None:
+        """The token or the time as of which the page is asked for; None: now."""
+        return self.query.get("at", "").strip() or None
+
+    def then(self, body: Mapping[str, object]) -> Mapping[str, object]:
+        """The body of a question, as of that time."""
+        return body if self.at is None else {**body, "at": self.at}
 
     @property
     def observes(self) -> bool:

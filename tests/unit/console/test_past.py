@@ -77,3 +77,26 @@ async def test_a_resource_and_a_principal_show_their_last_changes(service: Servi
 async def test_hostile_names_are_text_in_the_history(service: Service, browser: Browser, odd: str) -> None:
     await service.grant([allow("READ", odd, principal=f"User:{odd}"[:32_767])])
     check_harmless((await browser.go("/console/history")).reply.text)
+
+
+async def test_pages_have_addresses_of_a_state(service: Service, browser: Browser) -> None:
+    await service.grant([allow("READ", "orders", principal="User:bob")])
+    then = str(service.authorizer.image.token)
+    await service.grant([allow("READ", "orders", principal="User:late")])
+    for path in ("/console/acls?", "/console/resource?type=TOPIC&name=orders&"):
+        now = await browser.go(path)
+        assert "User:late" in now.text
+        frozen = await browser.go(f"{path}at={then}")
+        assert "User:bob" in frozen.text
+        assert "User:late" not in frozen.text
+        assert "As things stood at" in frozen.text
+        assert not {"Remove", "Undo"} & set(frozen.buttons)
+        links = [each["href"] for _, each in now.elements if "at=" in each.get("href", "")]
+        assert any(str(service.authorizer.image.token).replace(":", "%3A") in each for each in links)
+    asked = "q=User:late+READ+topic:orders+from+10.1.2.3"
+    assert "Allowed" in (await browser.go(f"/console?{asked}")).text
+    page = await browser.go(f"/console?{asked}&at={then}")
+    assert "Denied" in page.text
+    assert "Allow for good" not in page.buttons
+    assert "Nothing: no ACL" in (await browser.go(f"/console/principal?principal=User:late&at={then}")).text
+    assert (await browser.client.get("/console/acls?at=yesterday")).status_code == 400
