@@ -138,9 +138,9 @@ test-kafka-own: $(STAMP) ## All of Kafka's own tests of authorizers, under its o
 	@$(BIN)/python -m tests.kafka.own.run $(CLASSES)
 
 .PHONY: bench-plugin
-bench-plugin: ## Measure the plugin beside Kafka's own authorizer by JMH (a quarter of an hour); ALL=1 for all of Kafka's grid
+bench-plugin: ## Measure the plugin beside Kafka's own authorizer by JMH (a quarter of an hour)
 	mvn --batch-mode --quiet --file plugin/bench/pom.xml package
-	@java -cp "build/bench-plugin/klamm-kafka-bench.jar:build/bench-plugin/jars/*" klamm.kafka.Bench $(if $(filter 1,$(ALL)),,short)
+	@java -cp "build/bench-plugin/klamm-kafka-bench.jar:build/bench-plugin/jars/*" klamm.kafka.Bench
 
 .PHONY: plugin
 plugin: ## Build build/plugin/klamm-kafka-authorizer.jar, a Kafka broker's own authorizer (needs a JDK 17 or newer, and Maven)

@@ -121,7 +121,7 @@ record Scenario(List<Acl> acls, List<Request> requests) {
         for (int number = 0; number < 1_000_000; number++) {
             int principal = number % principals.length;
             if (principals[principal] == null) {
-                principals[principal] = "User:CN=service-" + principal + ",OU=department-" + principal % 97 + ",O=company";
+                principals[principal] = "User:CN=service-" + principal + ",OU=department-" + principal % 97 + ",O=co";
             }
             int topic = (principal * 31 + number / principals.length * 1_999) % names.length;
             AclOperation operation = number % 2 == 0 ? AclOperation.READ : AclOperation.WRITE;

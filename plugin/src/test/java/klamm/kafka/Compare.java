@@ -12,12 +12,13 @@ import java.util.Random;
 import java.util.UUID;
 import klamm.kafka.Index.Principal;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
-import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.authorizer.Action;
@@ -144,8 +145,18 @@ public final class Compare {
     }
 
     private static boolean hasRanges() {
-        String[] version = AppInfoParser.getVersion().split("\\.");
-        return Integer.parseInt(version[0]) * 100 + Integer.parseInt(version[1]) >= 404;
+        AclBinding range = new AclBinding(
+            new ResourcePattern(ResourceType.TOPIC, "a", PatternType.LITERAL),
+            new AccessControlEntry("User:a", "10.0.0.0/8", AclOperation.READ, AclPermissionType.ALLOW));
+        try (StandardAuthorizer peer = Peer.of(Map.of())) {
+            peer.addAcl(Uuid.randomUuid(), StandardAcl.fromAclBinding(range));
+            peer.completeInitialLoad();
+            Action read = new Action(AclOperation.READ, range.pattern(), 1, false, false);
+            return peer.authorize(Stores.Context.of("User:a", "10.0.0.1"), List.of(read)).get(0)
+                == AuthorizationResult.ALLOWED;
+        } catch (Exception fault) {
+            throw new IllegalStateException(fault);
+        }
     }
 
     private <T> T one(T[] all) {
