@@ -89,6 +89,8 @@ def _tell(scene: Scene, broker: Broker, authorizer: Authorizer, folder: Path) ->
         away_added = acls.run("--add", *_READ)
         scene.restart()
         eventually(lambda: acls.run("--add", *_READ).exit == 0, "Klamm is heard of again")
+        # The change is done when the controller has it; the broker may still wait for its next attempt to follow.
+        eventually(lambda: "User:alice" in acls.run("--list", "--topic", "orders").out, "the broker has it, too")
         back = acls.run("--list", "--topic", "orders")
         count = len(scene.service.acls())
     return _Told(before, added, read, removed, revoked, away_bob, away_alice, away_added, back, count, comments)
