@@ -76,6 +76,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
             "show all that a principal has, as a plan that removes it",
             "app.client.plan.offboard",
         ),
+        Command(
+            "undo", "take back what a transaction has changed, after showing what that means", "app.client.undo.command"
+        ),
         Command("apply", "make the ACLs those of files, after showing what that means", "app.client.plan.apply"),
     )
 }
@@ -90,6 +93,8 @@ MEANT: Final[Mapping[str, str]] = {
     "start": "serve",
     "authorize": "why",
     "history": "log",
+    "revert": "undo",
+    "rollback": "undo",
 }
 """What is meant by a word: a command's own name, or one that other tools have for it."""
 

@@ -7,13 +7,13 @@ from typing import TextIO
 
 from app.client.acl_filters import add_filter_arguments, filter_of
 from app.client.console import Page
+from app.client.history import pages, sign_of, what_changed
 from app.client.http.access import access_of, add_access_arguments
-from app.client.http.replies import filter_body, parse_acl, parse_list, parse_object, parse_text, strange_reply
+from app.client.http.replies import filter_body, parse_list, parse_object, parse_text, strange_reply
 from app.client.http.service import Service
 from app.client.moments import moment_given
 from app.client.plan.output import plainly
 from app.client.reach import output
-from app.client.why import stored_acl_text
 from app.client.words import utf_8
 from app.core.kafka.bindings import rfc3339
 from app.core.kafka.filters import AclBindingFilter
@@ -26,9 +26,7 @@ DESCRIPTION = (
 )
 _EPILOG = f"Example:\n  klamm log --since 7d --topic orders --as User:admin\n\n{output.EPILOG}"
 _COLUMNS = ("token", "recorded_at", "change", "actor", "comment", "what", "before")
-_SIGNS = {"CREATED": "+", "CHANGED": "~", "DELETED": "-", "CONFIGURED": "="}
 _DEFAULT_LIMIT = 100
-_PAGE = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,17 +80,10 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _all(service: Service, body: Mapping[str, object], limit: int) -> Mapping[str, object]:
-    """The newest changes, and whether there are more. Pages go back in time, so that new ones change nothing."""
-    changes: list[object] = []
-    asked = {**body, "limit": min(limit, _PAGE)}
-    first = page = service.post("/v1/history", asked, idempotent=True)
-    while True:
-        changes += parse_list(page, "changes")
-        cursor = page.get("next_cursor")
-        if cursor is None or len(changes) >= limit:
-            return {**first, "changes": changes[:limit], "next_cursor": cursor}
-        asked["limit"] = min(limit - len(changes), _PAGE)
-        page = service.post("/v1/history", {**asked, "cursor": cursor}, idempotent=True)
+    """The newest changes, and whether there are more."""
+    every = list(pages(service, body, limit))
+    changes = [each for page in every for each in parse_list(page, "changes")]
+    return {**every[0], "changes": changes, "next_cursor": every[-1].get("next_cursor")}
 
 
 def _print(reply: Mapping[str, object], changes: list[Mapping[str, object]], out: TextIO) -> None:
@@ -105,7 +96,7 @@ def _print(reply: Mapping[str, object], changes: list[Mapping[str, object]], out
         if title != heading:
             page.line(title)
             heading = title
-        page.line(f"{_SIGNS.get(parse_text(each, 'change'), '?')} {what}{before and f', before: {before}'}", indent=1)
+        page.line(f"{sign_of(each)} {what}{before and f', before: {before}'}", indent=1)
         page.line(token, indent=2)
     notes = list(_notes(reply, changes))
     if notes:
@@ -136,28 +127,8 @@ def _cells(change: Mapping[str, object]) -> tuple[str, ...]:
         parse_text(change, "change"),
         parse_text(change, "actor"),
         comment if isinstance(comment, str) else "",
-        *_what(change),
+        *what_changed(change),
     )
-
-
-def _what(change: Mapping[str, object]) -> tuple[str, str]:
-    """What it is now, and what it was before."""
-    if change.get("config") is not None:
-        config = parse_object(change["config"])
-        return f"{plainly(parse_text(config, 'name'))}: {_value(config.get('value'))}", _value(
-            config.get("prior_value")
-        )
-    before = ""
-    if change.get("prior") is not None:
-        prior = parse_object(change["prior"])
-        ends, owner = prior.get("expires_at"), prior.get("owner")
-        ended = "for ever" if ends is None else f"until {ends}"
-        before = f"{ended}, owner {'nobody' if owner is None else quoted(str(owner))}"
-    return stored_acl_text(parse_acl(change.get("acl"))), before
-
-
-def _value(value: object) -> str:
-    return quoted(value) if isinstance(value, str) else "its start-up value"
 
 
 def _time(change: Mapping[str, object]) -> datetime:

@@ -1,10 +1,10 @@
 """What changed, by whom and why; and a plan that takes a change back."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.client.http.replies import parse_acl
+from app.client.undo.inverse import terms_before
 from app.console.api import ApiRefusedError
 from app.console.difference import Change
 from app.console.pages import HOME, Pages, here, page
@@ -68,12 +68,7 @@ def _shown(changes: Sequence[Json]) -> list[Shown]:
 def _undo(change: Json) -> str | None:
     if change["acl"] is None:
         return None
-    acl = parse_acl(change["acl"])
-    if change["change"] == "CREATED":
-        return Change(delete=(acl.binding,)).to_json()
-    if change["change"] == "DELETED":
-        return Change((NewAcl(acl.binding, acl.expires_at, acl.owner),)).to_json()
-    prior = change["prior"] or {}
-    ends = prior.get("expires_at")
-    end = None if ends is None else datetime.fromisoformat(ends)
-    return Change((NewAcl(acl.binding, end, prior.get("owner")),)).to_json()
+    binding, terms = parse_acl(change["acl"]).binding, terms_before(change)
+    if terms is None:
+        return Change(delete=(binding,)).to_json()
+    return Change((NewAcl(binding, *terms),)).to_json()

@@ -92,7 +92,12 @@ def filter_body(acl_filter: AclBindingFilter) -> dict[str, str | None]:
 def parse_acl(body: object) -> StandardAcl:
     """Words that this version doesn't know become UNKNOWN. Raises ServiceError if it is no ACL."""
     fields = parse_object(body)
-    return StandardAcl(_id(fields), parse_binding(body), _expires_at(fields), _owner(fields))
+    return StandardAcl(_id(fields), parse_binding(body), *parse_terms(body))
+
+
+def parse_terms(body: object) -> AclTerms:
+    fields = parse_object(body)
+    return AclTerms(_expires_at(fields), _owner(fields))
 
 
 def parse_binding(body: object) -> AclBinding:
@@ -126,6 +131,10 @@ def parse_deleted(body: object) -> DeleteResult:
             matches.append(parse_acl(each))
         refusal = refusal or own
     return DeleteResult(tuple(matches), refusal)
+
+
+def parse_refusal(body: object) -> Refusal | None:
+    return _refusal(parse_object(body))
 
 
 def parse_object(body: object) -> Mapping[str, object]:

@@ -18,6 +18,7 @@ from app.client.http.replies import (
     parse_created,
     parse_deleted,
     parse_list,
+    parse_refusal,
     parse_text,
     strange_reply,
 )
@@ -113,6 +114,22 @@ class Service:
         body = {"filters": [filter_body(each) for each in filters]}
         reply = self._update("/v1/acls/delete", _remarked(body, if_unchanged_since, comment))
         return [parse_deleted(each) for each in _results(reply, len(filters))], parse_text(reply, "token")
+
+    def alter_configs(self, values: Mapping[str, str | None], *, comment: str | None = None) -> str:
+        """Sets properties, or puts them back to their start-up values (None), and returns the token of the state after.
+
+        Raises ServiceError also if a property is refused.
+        """
+        body = {"configs": [{"name": name, "value": value} for name, value in values.items()]}
+        reply = self._update("/v1/configs", _remarked(body, None, comment))
+        refusals = [
+            f"`{name}` ({each})"
+            for name, each in zip(values, map(parse_refusal, _results(reply, len(values))), strict=True)
+            if each is not None
+        ]
+        if refusals:
+            raise ServiceError(f"the service refused to change {'; '.join(refusals)}")
+        return parse_text(reply, "token")
 
     def acls(self, acl_filter: AclBindingFilter, *, limit: int = PAGE_ACLS, at: str | None = None) -> AclListing:
         """`limit` is the size of a page (1 to 1,000); `at` a token or a time of the past.

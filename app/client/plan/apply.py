@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         refusal = limits.refusal(plan)
         if refusal is not None:
             raise ServiceError(refusal)
-        if not (plan.is_empty or arguments.yes or _confirmed(out)):
+        if not (plan.is_empty or arguments.yes or confirmed(out)):
             out.write("Nothing was changed.\n")
             return 1
 
@@ -106,12 +106,16 @@ def _check(arguments: argparse.Namespace, out: TextIO) -> None:
     about_files = (arguments.format, arguments.prune, arguments.prune_principal, arguments.prune_prefix)
     if arguments.plan is not None and any(about_files):
         raise UsageError("--plan says itself what is created and deleted; leave out --format and --prune...")
-    if arguments.yes:
-        return
-    if arguments.output == "json":
+    if not arguments.yes:
+        check_can_ask(arguments.output, out, "use klamm plan", is_read=STANDARD_INPUT in arguments.files)
+
+
+def check_can_ask(output: str, out: TextIO, look: str, *, is_read: bool = False) -> None:
+    """Raises UsageError unless somebody can confirm; `look` is how to see the plan only, `is_read` standard input."""
+    if output == "json":
         raise UsageError("--output json asks nobody; add --yes")
-    if STANDARD_INPUT in arguments.files or not (sys.stdin.isatty() and out.isatty()):
-        raise UsageError("there is no terminal to ask on; add --yes to do it anyway, or use klamm plan to look at it")
+    if is_read or not (sys.stdin.isatty() and out.isatty()):
+        raise UsageError(f"there is no terminal to ask on; add --yes to do it anyway, or {look} to look at it")
 
 
 def _saved(path: str, service: Service) -> Proposal:
@@ -126,7 +130,7 @@ def _saved(path: str, service: Service) -> Proposal:
     return proposal_of(plan, state)
 
 
-def _confirmed(out: TextIO) -> bool:
+def confirmed(out: TextIO) -> bool:
     out.write("\nDo this? [y/N] ")
     out.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -2,8 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from app.client.console import warn_of
@@ -48,6 +48,7 @@ _CHANGES = 3
 _MOST_DELETES = 999_999_999
 _TRIES = 8
 _FORBIDDEN = (401, 403)
+_STORED = "STORE"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +84,8 @@ class StoreState:
     token: str
     config: AuthorizerConfig | None
     """None if the caller may not read it."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Those that are stored, and so override the start-up's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,30 +176,37 @@ def proposal_of(plan: Plan, state: StoreState, *, files: int = 1) -> Proposal:
 def read_state(service: Service) -> StoreState:
     """All as of one token. Raises ServiceError, also if it changes too fast."""
     for attempt in range(1, _TRIES + 1):
-        config, config_token = _read_config(service)
+        config, properties, config_token = _read_config(service)
         listing = service.acls(AclBindingFilter())
         if config_token in (None, listing.token):
             acls = {each.binding: each.terms for each in listing.acls}
-            if any(0 in (each.resource_type, each.pattern_type, each.operation, each.permission_type) for each in acls):
-                raise ServiceError(
-                    "the service has ACLs with words that this klamm does not know; use the service's own version"
-                )
-            return StoreState(acls, listing.token, config)
+            check_words(acls)
+            return StoreState(acls, listing.token, config, properties)
         pause(attempt)
     raise ServiceError(f"`{service.url}` changes faster than it can be read; try again later")
 
 
-def _read_config(service: Service) -> tuple[AuthorizerConfig | None, str | None]:
-    """The configuration and its token; None for both if the caller may not read them."""
+def check_words(acls: Iterable[AclBinding]) -> None:
+    """Raises ServiceError."""
+    if any(0 in (each.resource_type, each.pattern_type, each.operation, each.permission_type) for each in acls):
+        raise ServiceError(
+            "the service has ACLs with words that this klamm does not know; use the service's own version"
+        )
+
+
+def _read_config(service: Service) -> tuple[AuthorizerConfig | None, Mapping[str, str], str | None]:
+    """The configuration, what of it is stored, and its token; none of them if the caller may not read them."""
     try:
         reply = service.get("/v1/configs")
     except ServiceError as error:
         if error.status in _FORBIDDEN:
-            return None, None
+            return None, {}, None
         raise
-    values = {parse_text(each, "name"): each.get("value") for each in map(parse_object, parse_list(reply, "configs"))}
-    known = {name: value for name, value in values.items() if name in CONFIG_NAMES and isinstance(value, str)}
+    entries = {parse_text(each, "name"): each for each in map(parse_object, parse_list(reply, "configs"))}
+    values = {name: value for name, each in entries.items() if isinstance(value := each.get("value"), str)}
+    stored = {name: value for name, value in values.items() if entries[name].get("source") == _STORED}
     try:
-        return parse_configs(known), parse_text(reply, "token")
+        config = parse_configs({name: value for name, value in values.items() if name in CONFIG_NAMES})
+        return config, stored, parse_text(reply, "token")
     except InvalidRequestException as error:
         raise ServiceError(f"the configuration of `{service.url}` can't be understood ({error.message})") from None

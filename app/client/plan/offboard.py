@@ -11,15 +11,14 @@ from app.client.console import Page
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.service import Service
 from app.client.plan.command import Proposal, StoreState, proposal_of, read_state
-from app.client.plan.output import MAX_LINES, acl_line, write_json
-from app.client.plan.planning import DEFAULT_MAX_DELETES, Prune, make_plan, save_plan
-from app.client.words import counted, harmless, principal_named
+from app.client.plan.output import MAX_LINES, acl_line, print_way, write_json
+from app.client.plan.planning import Prune, make_plan, save_plan
+from app.client.words import harmless, principal_named
 from app.core.index.table import sort_key
 from app.core.kafka.bindings import AclBinding, AclTerms, NewAcl
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, ResourceType
 from app.core.spelling import did_you_mean
 from app.formats.command_errors import UsageError
-from app.formats.quoting import shell_line
 
 DESCRIPTION = (
     "Shows every ACL of a principal, DENYs among them, as a plan that removes them all, and exactly who would lose and "
@@ -80,7 +79,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     if proposal.plan.is_empty and arguments.save is not None:
         sys.stderr.write("klamm offboard: there is nothing to do, so no plan was saved\n")
     elif not proposal.plan.is_empty:
-        _print_way(arguments.save, len(proposal.plan.delete), out)
+        print_way(arguments.save, proposal.plan, out)
     return 0
 
 
@@ -126,14 +125,3 @@ def _print_rest(principal: str, rest: Rest, page: Page) -> None:
             page.lines(acl_line(each.binding) for each in acls[:MAX_LINES])
             if len(acls) > MAX_LINES:
                 page.line(f"... and {len(acls) - MAX_LINES} more; --output json tells all", indent=1)
-
-
-def _print_way(saved: str | None, count: int, out: TextIO) -> None:
-    if saved is None:
-        out.write("\nTo do this: save it with --save PLAN, review it, and give it to klamm apply --plan PLAN.\n")
-        return
-    most = ["--max-deletes", str(count)] if count > DEFAULT_MAX_DELETES else []
-    command = shell_line(["klamm", "apply", "--plan", saved, *most, "--max-delete-percent", "100"])
-    command = command or "klamm apply --plan with that file, and --max-delete-percent 100"
-    removed = f"removes {counted(count)}, unless anything has changed since"
-    out.write(f"\nTo do this, with the same options for the service ({removed}):\n  {command}\n")

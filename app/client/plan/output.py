@@ -15,6 +15,7 @@ from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclOperation, Pat
 from app.core.kafka.operations import supported_operations
 from app.formats.acl_entries import quoted, terms_note
 from app.formats.arguments import one_line
+from app.formats.quoting import shell_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,6 +82,20 @@ def print_plan(plan: Plan, access: AccessDiff, out: TextIO, *, config_known: boo
         _print_some(console, "yellow", [f"  {': '.join(unresolved_parts(each))}" for each in access.unresolved])
     if not access.changes and not access.unresolved:
         console.print(f"\n{nobody_text(plan)}")
+
+
+def print_way(saved: str | None, plan: Plan, out: TextIO) -> None:
+    """How to carry out a plan that was only shown."""
+    if saved is None:
+        out.write("\nTo do this: save it with --save PLAN, review it, and give it to klamm apply --plan PLAN.\n")
+        return
+    limits = plan.limits_words
+    command = shell_line(["klamm", "apply", "--plan", saved, *limits])
+    command = command or " ".join(["klamm apply --plan with that file", *(limits and ["and", *limits])])
+    counts = ((plan.create, "creates"), (plan.change, "changes"), (plan.delete, "removes"))
+    does = ", ".join(f"{word} {counted(len(acls))}" for acls, word in counts if acls)
+    out.write(f"\nTo do this, with the same options for the service ({does}, unless anything has changed since):\n")
+    out.write(f"  {command}\n")
 
 
 def changes_groups(plan: Plan) -> bool:

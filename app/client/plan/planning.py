@@ -82,6 +82,13 @@ class Plan:
         """ALLOW first, for the same reason."""
         return sorted(self.delete, key=_denies)
 
+    @property
+    def limits_words(self) -> list[str]:
+        """What `klamm apply` has to be told besides, so that it deletes as much."""
+        count, percent = len(self.delete), -(-len(self.delete) * 100 // max(self.prunable, 1))
+        most = ["--max-deletes", str(count)] if count > DEFAULT_MAX_DELETES else []
+        return [*most, *(["--max-delete-percent", str(percent)] if percent > DEFAULT_MAX_DELETE_PERCENT else [])]
+
     def after(self, acls: Mapping[AclBinding, AclTerms]) -> frozenset[AclBinding]:
         return frozenset(acls) - {each.binding for each in self.delete} | {each.binding for each in self.create}
 

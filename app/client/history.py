@@ -1,0 +1,51 @@
+"""The changes that a service has recorded: its pages of them, and each as a line."""
+
+from collections.abc import Iterator, Mapping
+
+from app.client.http.replies import parse_acl, parse_list, parse_object, parse_text
+from app.client.http.service import PAGE_ACLS, Service
+from app.client.plan.output import plainly
+from app.client.why import stored_acl_text
+from app.formats.acl_entries import quoted
+
+_SIGNS = {"CREATED": "+", "CHANGED": "~", "DELETED": "-", "CONFIGURED": "="}
+
+
+def pages(service: Service, body: Mapping[str, object], limit: int) -> Iterator[Mapping[str, object]]:
+    """Pages of at most `limit` changes together, newest first. They go back in time, so that new ones change nothing.
+
+    A page may be empty and yet not be the last. Raises ServiceError.
+    """
+    cursor: dict[str, object] = {}
+    while True:
+        asked = {**body, **cursor, "limit": min(limit, PAGE_ACLS)}
+        page = service.post("/v1/history", asked, idempotent=True)
+        yield page
+        limit -= len(parse_list(page, "changes"))
+        if page.get("next_cursor") is None or limit <= 0:
+            return
+        cursor = {"cursor": page["next_cursor"]}
+
+
+def sign_of(change: Mapping[str, object]) -> str:
+    return _SIGNS.get(parse_text(change, "change"), "?")
+
+
+def what_changed(change: Mapping[str, object]) -> tuple[str, str]:
+    """What it is now, and what it was before."""
+    if change.get("config") is not None:
+        config = parse_object(change["config"])
+        return f"{plainly(parse_text(config, 'name'))}: {value_text(config.get('value'))}", value_text(
+            config.get("prior_value")
+        )
+    before = ""
+    if change.get("prior") is not None:
+        prior = parse_object(change["prior"])
+        ends, owner = prior.get("expires_at"), prior.get("owner")
+        ended = "for ever" if ends is None else f"until {ends}"
+        before = f"{ended}, owner {'nobody' if owner is None else quoted(str(owner))}"
+    return stored_acl_text(parse_acl(change.get("acl"))), before
+
+
+def value_text(value: object) -> str:
+    return quoted(value) if isinstance(value, str) else "its start-up value"

@@ -1,0 +1,245 @@
+"""`klamm undo`: takes back what transactions have changed."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TextIO
+
+from app.client.console import Page, warn_of
+from app.client.history import sign_of, value_text, what_changed
+from app.client.http.access import access_of, add_access_arguments
+from app.client.http.replies import ServiceError, parse_text
+from app.client.http.service import Service
+from app.client.plan.apply import Done, carry_out, check_can_ask, confirmed
+from app.client.plan.command import Proposal, StoreState, check_words, proposal_of, read_state
+from app.client.plan.output import MAX_LINES, acl_line, plainly, print_way, write_json
+from app.client.plan.planning import Prune, make_plan, save_plan
+from app.client.undo.inverse import Inverse, Json, inverse_of, subject_of
+from app.client.undo.transactions import changed_since, changes_of
+from app.client.words import add_comment_argument, counted
+from app.core.kafka.bindings import AclBinding, NewAcl
+from app.core.kafka.errors import InvalidRequestException
+from app.core.token import Token
+from app.formats.acl_entries import quoted
+from app.formats.command_errors import UsageError
+
+DESCRIPTION = (
+    "Takes back what a transaction, or all of a range, has changed: deletes the ACLs that it created, creates those "
+    "that it deleted, and gives ends, owners and properties their former values. Shows first what is done and who "
+    "gains and loses access, and asks. What was changed again since is shown, and left as it is."
+)
+_EPILOG = (
+    "Example:\n  klamm undo 0199f0c2-5d1e-7c3a-9a41-3f6f0b8a2c17:412 --as User:admin\n\n"
+    "Exit codes: 0 done, saved, or nothing to do; 1 refused, failed, or the answer was no; 2 asked for wrongly; 130 "
+    "Ctrl-C; 141 the reader of a pipe has gone."
+)
+_BETWEEN = ".."
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    changes: Sequence[Json]
+    """What is undone, newest first."""
+    inverse: Inverse
+    proposal: Proposal
+    properties: Mapping[str, str]
+    """As they are stored now."""
+    shows_configs: bool
+
+    @property
+    def is_empty(self) -> bool:
+        return self.proposal.plan.is_empty and not self.inverse.properties
+
+    def body(self) -> dict[str, object]:
+        inverse = self.inverse
+        return {
+            "undone": self.changes,
+            **self.proposal.body(),
+            "properties": [
+                {"name": name, "value": value, "before": self.properties.get(name)}
+                for name, value in inverse.properties.items()
+            ],
+            "changed_since": inverse.changed_since,
+            "ended": [acl_line(each) for each in inverse.ended],
+            "shows_configs": self.shows_configs,
+        }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s TOKEN[..TOKEN] [OPTIONS]"
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "tokens",
+        metavar="TOKEN[..TOKEN]",
+        help="any token of the transaction, as klamm log shows them; FIRST..LAST for all from one to another",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--save", metavar="PLAN", help="change nothing; write the plan to this file, for apply --plan")
+    add_comment_argument(parser)
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="how to print (%(default)s)")
+    add_access_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Returns 0, also if there is nothing to do; 1 if the answer was no."""
+    first, last = _range(arguments.tokens)
+    if arguments.save is None and not arguments.yes:
+        check_can_ask(arguments.output, out, "--save")
+    if arguments.save is not None and arguments.yes:
+        raise UsageError("--save changes nothing, so there is nothing that --yes could answer; leave one of them out")
+    with Service(access_of(arguments)) as service:
+        undo = _undo(service, first, last)
+        plan = undo.proposal.plan
+        if arguments.output == "text":
+            _print(undo, out)
+        if arguments.save is not None:
+            return _save(undo, arguments, service.url, out)
+        warn_of(plan.create, "klamm undo", sys.stderr)
+        if not (undo.is_empty or arguments.yes or confirmed(out)):
+            out.write("Nothing was changed.\n")
+            return 1
+        done = _carry_out(service, undo, arguments.comment or f"undo of {arguments.tokens}")
+    if arguments.output == "json":
+        counts = {"created": done.created, "changed": done.changed, "deleted": done.deleted}
+        write_json({**undo.body(), **counts, "token": done.token}, out)
+    elif not undo.is_empty:
+        out.write(f"Undone: {_text(done, undo.inverse.properties)}. Token: {done.token}\n")
+    return 0
+
+
+def _range(text: str) -> tuple[Token, Token]:
+    """Raises UsageError."""
+    before, between, behind = text.partition(_BETWEEN)
+    try:
+        first = Token.parse(before)
+        last = Token.parse(behind) if between else first
+    except InvalidRequestException:
+        raise UsageError(
+            f"`{text[:200]}` is neither TOKEN nor TOKEN..TOKEN; klamm log shows the tokens of changes"
+        ) from None
+    if first.epoch != last.epoch:
+        raise UsageError("the two tokens are of different epochs of the store; undo each side by itself")
+    if first.offset > last.offset:
+        raise UsageError(f"the range is the wrong way round; the older token comes first: {last}..{first}")
+    if first.offset == 0:
+        raise UsageError(f"`{first}` is the empty store, which no change has led to; name a change's token")
+    return first, last
+
+
+def _undo(service: Service, first: Token, last: Token) -> Undo:
+    """Raises ServiceError."""
+    state = read_state(service)
+    now = Token.parse(state.token)
+    if last.epoch != now.epoch:
+        raise ServiceError(
+            f"`{last}` is of another epoch of the store than `{now}`: it was restored, or failed over, since; what was "
+            "changed before that can't be undone by its tokens (klamm log shows those of now)"
+        )
+    if last.offset > now.offset:
+        raise ServiceError(f"there is no change `{last}`: `{service.url}` stands at `{now}`")
+    changes, upto, shows_configs = changes_of(service, first, last)
+    subjects = dict.fromkeys(map(subject_of, changes))
+    check_words(each for each in subjects if isinstance(each, AclBinding))
+    since = changed_since(service, subjects, upto, now)
+    inverse = inverse_of(changes, since, state.acls, state.properties, datetime.fromtimestamp(time.time(), UTC))
+    return Undo(changes, inverse, _proposal(state, inverse), state.properties, shows_configs)
+
+
+def _proposal(state: StoreState, inverse: Inverse) -> Proposal:
+    desired = {acl: NewAcl(acl) for acl in state.acls if acl not in inverse.acls}
+    desired |= {acl: NewAcl(acl, *terms) for acl, terms in inverse.acls.items() if terms is not None}
+    principals = frozenset(acl.principal for acl, terms in inverse.acls.items() if terms is None)
+    plan = make_plan(desired, state.acls, state.token, Prune(wanted=bool(principals), principals=principals))
+    return proposal_of(plan, state)
+
+
+def _print(undo: Undo, out: TextIO) -> None:
+    page, inverse = Page(out), undo.inverse
+    by = dict.fromkeys((parse_text(each, "recorded_at"), *_said(each)) for each in undo.changes)
+    page.line(f"Undoes {counted(len(undo.changes), 'change')}:")
+    _print_some(page, [" ".join(each).strip() for each in by])
+    if not undo.proposal.plan.is_empty:
+        page.line("")
+        undo.proposal.show(out, "text")
+    elif undo.is_empty:
+        page.line("Nothing to do.")
+    if inverse.properties:
+        page.heading("Properties to set; who gains and loses access is worked out with the values of now")
+        _print_some(
+            page,
+            [
+                f"= {plainly(name)}: {value_text(value)} instead of {value_text(undo.properties.get(name))}"
+                for name, value in inverse.properties.items()
+            ],
+        )
+    if inverse.changed_since:
+        page.heading(f"Changed again since, and left as it is now ({len(inverse.changed_since)})")
+        _print_some(page, [_later(each) for each in inverse.changed_since])
+    if inverse.ended:
+        page.heading(f"Would have ended by now, and so is not made again ({len(inverse.ended)})")
+        _print_some(page, [acl_line(each) for each in inverse.ended])
+    if not undo.shows_configs:
+        page.heading("Note")
+        page.line("changes of properties are left out: they take DescribeConfigs on the cluster", indent=1)
+
+
+def _later(change: Json) -> str:
+    actor, comment = _said(change)
+    when = f"{parse_text(change, 'recorded_at')} {actor} {comment}".strip()
+    return f"{sign_of(change)} {what_changed(change)[0]} ({when})"
+
+
+def _said(change: Json) -> tuple[str, str]:
+    comment = change.get("comment")
+    return plainly(parse_text(change, "actor")), quoted(comment) if isinstance(comment, str) else ""
+
+
+def _print_some(page: Page, lines: Sequence[str]) -> None:
+    page.lines(lines[:MAX_LINES])
+    if len(lines) > MAX_LINES:
+        page.line(f"... and {len(lines) - MAX_LINES} more; --output json tells all", indent=1)
+
+
+def _save(undo: Undo, arguments: argparse.Namespace, url: str, out: TextIO) -> int:
+    if undo.inverse.properties:
+        raise UsageError("--save: a plan holds ACLs and no properties; leave it out to undo both")
+    if undo.is_empty:
+        sys.stderr.write("klamm undo: there is nothing to do, so no plan was saved\n")
+    else:
+        save_plan(arguments.save, url, undo.proposal.plan)
+    if arguments.output == "json":
+        write_json(undo.body(), out)
+    elif not undo.is_empty:
+        print_way(arguments.save, undo.proposal.plan, out)
+    return 0
+
+
+def _carry_out(service: Service, undo: Undo, comment: str) -> Done:
+    """ACLs first, as they are guarded. Raises ServiceError, which says how far it came."""
+    done = carry_out(service, undo.proposal.plan, lambda _: None, comment)
+    values = undo.inverse.properties
+    if not values:
+        return done
+    try:
+        done.token = _set(service, values, done.token, comment)
+    except ServiceError as error:
+        raise ServiceError(
+            f"{error}; {_text(done)}; not put back: {', '.join(values)}; run the same again for the rest",
+            outcome_unknown=error.outcome_unknown,
+        ) from None
+    return done
+
+
+def _text(done: Done, properties: Iterable[str] = ()) -> str:
+    set_back = f"{', '.join(properties)} set" if properties else ""
+    return "; ".join(filter(None, ("" if done.plan.is_empty else str(done), set_back))) or "no ACL had to be changed"
+
+
+def _set(service: Service, values: Mapping[str, str | None], token: str, comment: str) -> str:
+    reached = service.get(f"/v1/configs?at_least={token}").get("token")
+    if reached != token:
+        raise ServiceError(f"somebody else has changed something meanwhile: the store stands at `{reached}`")
+    return service.alter_configs(values, comment=comment)

@@ -1,0 +1,95 @@
+"""What transactions have changed, and what of it was changed again since, from the records of a service."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple
+
+from app.client.history import pages
+from app.client.http.replies import ServiceError, filter_body, parse_list, parse_object, parse_text
+from app.client.http.service import PAGE_ACLS, Service
+from app.client.undo.inverse import Json, Subject, subject_of
+from app.core.kafka.bindings import AclBinding
+from app.core.kafka.filters import AclBindingFilter
+from app.core.token import Token
+
+_MOST_CHANGES = 100_000
+"""That are undone at once."""
+_MOST_SINCE = 1_000_000
+"""Later changes that are looked through for those of properties, which no filter finds."""
+
+
+def changes_of(service: Service, first: Token, last: Token) -> tuple[list[Json], Token, bool]:
+    """The changes of all transactions from that of `first` to that of `last`, newest first; also the state after them.
+
+    And whether they have those of properties.
+    """
+    newest = _change_at(service, last)
+    oldest = newest if first == last else _change_at(service, first)
+    upto, of_first = parse_text(newest, "transaction"), parse_text(oldest, "transaction")
+    changes: list[Json] = []
+    for page in pages(service, {"until": upto}, _MOST_CHANGES + 1):
+        for each in map(parse_object, parse_list(page, "changes")):
+            if parse_text(each, "transaction") != of_first and _offset(each) < first.offset:
+                return changes, Token.parse(upto), page.get("shows_configs") is True
+            changes.append(each)
+        if len(changes) > _MOST_CHANGES:
+            raise ServiceError(f"more than {_MOST_CHANGES} changes can't be undone at once; name a shorter range")
+        known = parse_object(page.get("known_since"))
+    if known.get("recorded_at") is not None and _offset(changes[-1]) <= Token.parse(parse_text(known, "token")).offset:
+        raise _too_old(first, known)
+    return changes, Token.parse(upto), page.get("shows_configs") is True
+
+
+def _change_at(service: Service, token: Token) -> Json:
+    """Raises ServiceError."""
+    around = {"since": str(Token(token.epoch, token.offset - 1)), "until": str(token)}
+    (page,) = pages(service, around, 1)
+    found = parse_list(page, "changes")
+    if found:
+        return parse_object(found[0])
+    known = parse_object(page.get("known_since"))
+    if token.offset <= Token.parse(parse_text(known, "token")).offset:
+        raise _too_old(token, known)
+    if page.get("shows_configs") is False:
+        raise ServiceError(f"`{token}` is a change of a property, which takes DescribeConfigs on the cluster to see")
+    raise ServiceError(f"there is no change `{token}`; klamm log shows the tokens of changes")
+
+
+def _too_old(token: Token, known: Json) -> ServiceError:
+    return ServiceError(
+        f"`{token}` is older than the records that are kept (all is known since `{known.get('token')}`, "
+        f"{known.get('recorded_at')}), so what was before it is not known; klamm plan with files puts ACLs back"
+    )
+
+
+def changed_since(
+    service: Service, subjects: Mapping[Subject, None], upto: Token, now: Token
+) -> Mapping[Subject, Json]:
+    """The last change of each of them behind `upto`."""
+    acls = [each for each in subjects if isinstance(each, AclBinding)]
+    behind = {"since": str(upto), "until": str(now)}
+    later: dict[Subject, Json] = {}
+    if len(acls) == len(subjects) and len(acls) * PAGE_ACLS < now.offset - upto.offset:
+        for acl in acls:
+            wanted = {"filter": filter_body(AclBindingFilter(*astuple(acl)))}
+            for each in _listed(service, {**behind, **wanted}, 1):
+                later[acl] = each
+        return later
+    if now.offset - upto.offset > _MOST_SINCE:
+        raise ServiceError(
+            f"more than {_MOST_SINCE} changes were made since, too many to look through for those of properties; undo "
+            "the transactions of ACLs by themselves, and set the properties"
+        )
+    for each in _listed(service, behind, _MOST_SINCE):
+        subject = subject_of(each)
+        if subject in subjects:
+            later.setdefault(subject, each)
+    return later
+
+
+def _listed(service: Service, body: Json, limit: int) -> Iterator[Json]:
+    for page in pages(service, body, limit):
+        yield from map(parse_object, parse_list(page, "changes"))
+
+
+def _offset(change: Json) -> int:
+    return Token.parse(parse_text(change, "token")).offset

@@ -1,0 +1,178 @@
+"""`klamm undo` against a real service: the ACLs, their terms and the properties are those of before."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.client.http.replies import ServiceError
+from app.client.plan import apply
+from app.client.undo import command as undo
+from app.core.kafka.bindings import rfc3339
+from app.formats.command_errors import UsageError
+from tests.client_runs import Run, run
+from tests.e2e.service import ADMIN, Json, Service, action, binding, context, eventually
+
+
+def store_time() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+NEXT_YEAR = rfc3339(store_time().replace(microsecond=0) + timedelta(days=365))
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("undo")
+    with Service(["--data-dir", str(folder / "data")]) as running:
+        yield running.ready()
+
+
+@pytest.fixture
+def company(own: Service) -> Service:
+    own.delete({})
+    set_properties(own, **{"super.users": None, "audit.level": None})
+    own.create(
+        binding("orders", owner="orders team", expires_at=NEXT_YEAR),
+        binding("orders", "User:*", "WRITE", permission_type="DENY"),
+        binding("pay", "User:bob", pattern_type="PREFIXED", host="10.0.0.0/8", owner="pay team"),
+    )
+    return own
+
+
+def set_properties(service: Service, **values: str | None) -> str:
+    configs = [{"name": name, "value": value} for name, value in values.items()]
+    return str(service.post("/v1/configs", {"context": context(), "configs": configs})["token"])
+
+
+def everything(service: Service) -> Any:  # noqa: ANN401 - JSON
+    """All but the UUIDs: an ACL that is created again is another one."""
+    acls = [sorted((name, value) for name, value in each.items() if name != "id") for each in service.acls()]
+    return sorted(acls, key=str), service.http.get("/v1/configs").json()["configs"]
+
+
+def last_change(service: Service) -> Json:
+    (change,) = service.post("/v1/history", {"context": context(), "limit": 1})["changes"]
+    return dict(change)
+
+
+def klamm(service: Service, *words: str) -> Run:
+    return run(undo, [*words, "--klamm", service.url, "--as", ADMIN])
+
+
+def undone(service: Service, tokens: str, *words: str) -> str:
+    done = klamm(service, tokens, "--yes", *words)
+    assert done.code == 0
+    return done.text
+
+
+def test_each_kind_of_change_is_taken_back_to_the_letter(company: Service) -> None:
+    before = everything(company)
+    changes: list[Callable[[], Json]] = [
+        lambda: company.create(binding("orders", "User:new", owner="x"), binding("new", permission_type="DENY")),
+        lambda: company.delete({}),
+        lambda: company.create(binding("orders", owner="others", expires_at=None), binding("pay", "User:carol")),
+        lambda: company.create(binding("pay", "User:bob", pattern_type="PREFIXED", host="10.0.0.0/8", owner=None)),
+    ]
+    for change in changes:
+        token = change()["token"]
+        assert everything(company) != before
+        text = undone(company, token)
+        assert everything(company) == before, text
+        assert "Undoes" in text
+    text = undone(company, set_properties(company, **{"super.users": f"{ADMIN};User:eve", "audit.level": "INFO"}))
+    assert "Undone: " in text
+    assert '= super.users: its start-up value instead of "User:admin;User:eve"' in text
+    assert everything(company) == before
+
+
+def test_an_undo_can_be_undone_and_says_what_it_was(company: Service) -> None:
+    token = company.delete({"principal": "User:bob"})["token"]
+    deleted = everything(company)
+    undone(company, token)
+    newest = last_change(company)
+    assert newest["comment"] == f"undo of {token}"
+    undone(company, newest["token"], "--comment", "OPS-9")
+    assert everything(company) == deleted
+    assert "Nothing to do." in undone(company, newest["token"])
+    assert last_change(company)["comment"] == "OPS-9"
+
+
+def test_of_a_range_what_was_changed_again_stays(company: Service) -> None:
+    first = company.create(binding("a", "User:one"), binding("b", "User:one"))["token"]
+    set_properties(company, **{"super.users": f"{ADMIN};User:eve"})
+    company.delete({"resource_name": "orders"})
+    last = company.create(binding("b", "User:one", owner="second thoughts"), binding("c", "User:one"))["token"]
+    company.create(binding("b", "User:one", owner="later"), comment="OPS-later")
+    company.create(binding("d", "User:one"))
+    company.create(binding("orders", owner="mine now"))
+    done = klamm(company, f"{first}..{last}", "--yes", "--output", "json").json
+    assert {each["acl"]["resource_name"] for each in done["changed_since"]} == {"b", "orders"}
+    assert [each["name"] for each in done["properties"]] == ["super.users"]
+    owners = {(each["resource_name"], each["principal"]): each["owner"] for each in company.acls()}
+    assert owners == {
+        ("b", "User:one"): "later",
+        ("d", "User:one"): None,
+        ("orders", "User:alice"): "mine now",
+        ("orders", "User:*"): None,
+        ("pay", "User:bob"): "pay team",
+    }
+    assert company.authorize("User:eve", action("zzz")) == ["DENIED"]
+    assert "OPS-later" in undone(company, f"{first}..{last}")
+
+
+def test_a_property_that_was_set_again_stays(company: Service) -> None:
+    first = set_properties(company, **{"super.users": f"{ADMIN};User:eve"})
+    set_properties(company, **{"super.users": f"{ADMIN};User:late"})
+    text = undone(company, first)
+    assert "Changed again since, and left as it is now (1)" in text
+    assert company.authorize("User:late", action("zzz")) == ["ALLOWED"]
+
+
+def test_what_has_ended_meanwhile_is_not_made_again(company: Service) -> None:
+    soon = store_time().replace(microsecond=0) + timedelta(seconds=2)
+    company.create(binding("brief", "User:dan", expires_at=rfc3339(soon)))
+    token = company.delete({"principal": "User:dan"}, {"principal": "User:bob"})["token"]
+    eventually(lambda: store_time() > soon, "the end passes")
+    text = undone(company, token)
+    assert "Would have ended by now, and so is not made again (1)\n  ALLOW User:dan READ on TOPIC brief" in text
+    assert {each["principal"] for each in company.acls()} == {"User:alice", "User:*", "User:bob"}
+
+
+def test_a_plan_of_it_can_be_reviewed(company: Service, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    before = everything(company)
+    token = company.create(*(binding(f"t{each}") for each in range(5)))["token"]
+    text = klamm(company, token, "--save", str(path)).text
+    assert "Access lost:\n  User:alice: READ, DESCRIBE on TOPIC t0" in text
+    assert f"klamm apply --plan {path} --max-delete-percent 84" in text
+    words = ["--plan", str(path), "--yes", "--klamm", company.url, "--as", ADMIN, "--max-delete-percent", "84"]
+    assert run(apply, words).code == 0
+    assert everything(company) == before
+    token = set_properties(company, **{"audit.level": "INFO"})
+    with pytest.raises(UsageError, match="no properties"):
+        klamm(company, token, "--save", str(path))
+
+
+def test_what_is_no_change_of_now_is_refused_with_the_way_out(company: Service) -> None:
+    token = company.create(binding("z"))["token"]
+    epoch, _, offset = token.partition(":")
+    other = f"00000000-0000-4000-8000-000000000000:{offset}"
+    before = everything(company)
+    for tokens, kind, words in (
+        ("yesterday", UsageError, "klamm log shows"),
+        (f"{token}..", UsageError, "neither TOKEN nor"),
+        (f"{token}..{epoch}:1", UsageError, f"wrong way round; the older token comes first: {epoch}:1..{token}"),
+        (f"{epoch}:0", UsageError, "empty store"),
+        (f"{other}..{token}", UsageError, "different epochs"),
+        (other, ServiceError, "another epoch"),
+        (f"{epoch}:999999999", ServiceError, "there is no change"),
+    ):
+        with pytest.raises(kind, match=words):
+            klamm(company, tokens, "--yes")
+    with pytest.raises(UsageError, match="no terminal"):
+        klamm(company, token)
+    assert everything(company) == before
