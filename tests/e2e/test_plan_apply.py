@@ -358,7 +358,12 @@ def test_killed_in_the_middle_and_run_again_it_is_finished(empty: Service, tmp_p
     assert wanted & old <= middle <= wanted | old
     # Nothing goes before all that is new is there.
     assert wanted <= middle or old <= middle
-    text = applied(empty, file, *WHOLE).text
+    try:
+        text = applied(empty, file, *WHOLE).text
+    except ServiceError as stopped:
+        # The last call of the killed one was still under way, and came in between: then it says to plan again.
+        assert "somebody else has changed" in str(stopped)  # noqa: PT017 - it may also not come
+        text = applied(empty, file, *WHOLE).text
     assert there(empty) == wanted
     assert "Done:" in text or "Nothing to do" in text
 
