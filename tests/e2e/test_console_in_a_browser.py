@@ -96,7 +96,7 @@ def test_one_changes_and_the_other_sees_it(service: Service, page: Page, tmp_pat
         service.create(binding("seen-at-once", "User:live"))
         for each in (page, other):
             each.until("document.querySelector('main').innerText.includes('seen-at-once')")
-        assert page.ask("document.querySelector('tr[data-acl]').classList.contains('new')")
+        page.until("document.querySelector('tr[data-acl].new') !== null")
         service.delete({"principal": "User:live"})
         page.until("!document.querySelector('main').innerText.includes('seen-at-once')")
         assert (page.said, other.said) == ([], [])

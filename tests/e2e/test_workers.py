@@ -98,31 +98,31 @@ def test_the_last_worker_takes_connections_even_if_it_can_not_load(closed: Store
 
 
 def test_all_have_to_be_ready_and_they_load_one_after_the_other(store: Store) -> None:
-    """A lock makes their loads wait in PostgreSQL, where they can be counted."""
-    with LockedTable(store.dsn, "acl") as acl, service_of(3, store.dsn) as service:
-        never_two_wait(store, acl)
+    """A lock makes their loads wait in PostgreSQL, where they can be counted; polls do not read this table."""
+    with LockedTable(store.dsn, "config") as table, service_of(3, store.dsn) as service:
+        never_two_wait(store, table)
         assert service.http.get("/readyz").status_code == 503
         assert "[-]worker/" in verbose(service)
         assert verbose(service).count("not loaded") == 1
         with connections(service, 8) as clients:
             assert {asked(client, QUESTION) for client in clients} == {"503"}
-        acl.release()
+        table.release()
         ready(service, 3).create(binding("orders"))
         with connections(service, 8) as clients:
-            acl.lock()
+            table.lock()
             sql(store.dsn, "UPDATE acl_head SET epoch = gen_random_uuid()")
-            never_two_wait(store, acl)
+            never_two_wait(store, table)
             eventually(lambda: {asked(client, QUESTION) for client in clients} == {ANSWER}, "all answer as before")
-            acl.release()
+            table.release()
             eventually(lambda: metrics(service)["klamm_image_loads_total"] == 6, "all have loaded again")
         assert service.create(binding("payments"))["results"][0]["created"]
 
 
-def never_two_wait(store: Store, acl: LockedTable) -> None:
-    eventually(lambda: acl.waiting() == 1, "one load waits for the lock")
+def never_two_wait(store: Store, table: LockedTable) -> None:
+    eventually(lambda: table.waiting() == 1, "one load waits for the lock")
     until = time.monotonic() + 1
     while time.monotonic() < until:
-        assert acl.waiting() <= 1, store.dsn
+        assert table.waiting() <= 1, store.dsn
 
 
 def test_metrics_are_sums_over_the_workers_that_never_fall_and_gauges_of_each(store: Store) -> None:

@@ -41,7 +41,7 @@ class AclTerms(Reply):
     owner: Annotated[str | None, doc("Whom the ACL belonged to; null: nobody said.")]
 
 
-class ConfigChange(Reply):
+class AlteredConfig(Reply):
     """A property, and its values."""
 
     name: Annotated[str, doc("As in describeConfigs.")]
@@ -60,7 +60,7 @@ class Change(Reply):
     comment: Annotated[str | None, doc("What the actor said about it.")]
     acl: Annotated[Acl | None, doc("The ACL after it, or as it was deleted; null if a property changed.")]
     prior: Annotated[AclTerms | None, doc("What was CHANGED, as it was before; else null.")]
-    config: Annotated[ConfigChange | None, doc("The property; null if an ACL changed.")]
+    config: Annotated[AlteredConfig | None, doc("The property; null if an ACL changed.")]
 
 
 class KnownSince(Reply):

@@ -62,7 +62,7 @@ def _change(found: HistoryPage, change: Change) -> bodies.Change:
     word, config, acl, terms = "DELETED", None, None, None
     if isinstance(record, ConfigRecord):
         word = "CONFIGURED"
-        config = bodies.ConfigChange(record.name, record.value, None if prior is None else prior.value)
+        config = bodies.AlteredConfig(record.name, record.value, None if prior is None else prior.value)
     else:
         acl = acl_reply(record.acl)
     if isinstance(record, AccessControlEntryRecord):

@@ -83,6 +83,7 @@ def test_groups_are_decided_on_as_a_plain_scan_does(
         assert_equals_plain_scan(acls, config, caller, groups)
 
 
+@pytest.mark.slow
 @pytest.mark.full("long draws")
 @THOROUGH
 @given(_bindings, configs, _callers, _groups)

@@ -38,6 +38,11 @@ def test_the_committed_document_is_the_one_that_the_code_makes() -> None:
     assert COMMITTED.read_text(encoding="utf-8") == json.dumps(DOCUMENT, indent=2) + "\n", "run `make openapi`"
 
 
+def test_no_two_schemas_have_one_name() -> None:
+    """They would be told apart by their modules, and generators for Python refuse such names."""
+    assert [name for name in SCHEMAS if not name.isalnum()] == []
+
+
 def test_the_operations_have_kafkas_names() -> None:
     pages = {"index", "openapi", "docs", "console"}
     assert set(operations()) == set(OPERATIONS) - {"other", "opaAuthorize"} - pages
