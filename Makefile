@@ -114,6 +114,12 @@ clients: $(STAMP) ## Generate and build clients in Python, Java, Go and TypeScri
 check-deploy: $(STAMP) ## Check all in deploy/ by the tools of those who run it (hadolint, kustomize, promtool, ...); they are fetched
 	@$(BIN)/python .ci/check_deploy.py
 
+PROMETHEUS_RULE := deploy/kubernetes/components/prometheus-operator/prometheusrule.yaml
+
+.PHONY: prometheus-rule
+prometheus-rule: ## Write the alerts of deploy/prometheus as the Prometheus Operator reads them, deploy/kubernetes
+	@{ sed '/^spec:/q' $(PROMETHEUS_RULE); sed '/^\#/d; s/^./  &/' deploy/prometheus/klamm.rules.yaml; } > $(PROMETHEUS_RULE).new && mv $(PROMETHEUS_RULE).new $(PROMETHEUS_RULE)
+
 .PHONY: migrate
 migrate: $(SERVES) ## Bring the database of KLAMM_DATABASE_URL to this version
 	$(BIN)/klamm migrate

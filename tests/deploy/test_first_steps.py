@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import httpx
-import yaml
 
 from tests.certificates import Authority
 from tests.deploy.manifests import CENTRAL, DEPLOY, ROOT, containers_of, environment, manifests, pods_of
@@ -73,13 +72,6 @@ def test_the_namespace_is_applied_and_first_so_that_nothing_in_it_is_unguarded_o
     commands = [line.strip() for line in PAGE.splitlines() if line.startswith("    kubectl ")]
     assert commands[0] == "kubectl apply -f deploy/kubernetes/base/namespace.yaml"
     assert not [line for line in commands if "create namespace" in line]
-
-
-def test_the_page_s_rule_for_the_operator_holds_every_alert() -> None:
-    (command,) = re.findall(r"^    (\{ printf .*?\}) \| kubectl apply -f -$", PAGE, re.MULTILINE | re.DOTALL)
-    made = yaml.safe_load(shell(command, ROOT))
-    assert made["kind"] == "PrometheusRule"
-    assert made["spec"] == yaml.safe_load((DEPLOY / "prometheus" / "klamm.rules.yaml").read_text())
 
 
 def test_every_path_and_object_that_the_page_names_exists() -> None:
