@@ -22,7 +22,6 @@ from app.core.kafka.errors import (
 )
 from app.core.mutations import (
     MAX_RECORDS_PER_USER_OP,
-    AlterConfigs,
     AlterConfigsOutcome,
     BatchOutcome,
     BulkAcl,
@@ -318,7 +317,7 @@ class FakeStore:
         drafts: list[Record] = []
         outcomes: list[Outcome | ApiException] = []
         for mutation in mutations:
-            guard = None if isinstance(mutation, AlterConfigs) else mutation.guard
+            guard = mutation.guard
             refusal = None if guard is None else guard_refusal(guard, Token(self.epoch, within.last_offset))
             if refusal is not None:
                 outcomes.append(refusal)
@@ -327,7 +326,7 @@ class FakeStore:
             for draft in some:
                 within.replay(draft)
             drafts += some
-            if guard is not None and isinstance(outcome, CreateAclsOutcome | DeleteAclsOutcome):
+            if guard is not None and not isinstance(outcome, ApiException | ExpireAclsOutcome):
                 outcome = replace(outcome, token=Token(self.epoch, within.last_offset))
             outcomes.append(outcome)
         if self.commit_unknown != "lost":

@@ -49,7 +49,7 @@ def some_mutation(draw: Random) -> Mutation:
     if kind < 0.1:
         value = draw.choice(("true", "false", None))
         changes = [("super.users", draw.choice(SUPER_USERS)), ("allow.everyone.if.no.acl.found", value)]
-        return AlterConfigs(changes, actor, comment)
+        return AlterConfigs(changes, actor, None, comment)
     if kind < 0.3:
         return DeleteAcls([some_filter(draw)], actor, None, comment)
     terms = [(draw.choice((KEEP, None, draw.choice(ENDS))), draw.choice((KEEP, KEEP, None, "team"))) for _ in range(3)]

@@ -53,6 +53,7 @@ class AlterConfigs:
 
     changes: Sequence[tuple[str, str | None]]
     actor: str
+    guard: Token | None = None
     comment: str | None = None
     client_address: ClientAddress | None = None
     timeout_s: float | None = None

@@ -252,9 +252,8 @@ class Authorizer:
     ) -> tuple[list[CreatedAcl | ApiException], Token]:
         """Kafka's createAcls (KIP-140); returns when the ACLs are durable and visible here. ApiExceptions pass through.
 
-        `if_unchanged_since` is a token: nothing is written unless the store is at it. Raises
-        SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and before
-        any look-up; InvalidRequestException for a malformed token or comment; then as `Updates` says.
+        Raises SecurityDisabledException, AuthorizerNotReadyException, ClusterAuthorizationException, in this order and
+        before any look-up; InvalidRequestException for a malformed token or comment; then as `Updates` says.
         """
         self.check_cluster_right(context, AclOperation.ALTER)
         timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
@@ -279,12 +278,14 @@ class Authorizer:
         context: RequestContext,
         changes: Sequence[ConfigChange],
         timeout_s: float | None,
+        if_unchanged_since: str | None = None,
         comment: str | None = None,
     ) -> tuple[list[ApiException | None], Token]:
         self.check_loaded()
         self._check_right(context, AclOperation.ALTER_CONFIGS)
+        timeout_s, guard = self._timeout(timeout_s), _guard(if_unchanged_since)
         check_comment(comment)
-        return await self._updates.alter_configs(changes, context, self._timeout(timeout_s), comment)
+        return await self._updates.alter_configs(changes, context, timeout_s, guard, comment)
 
     async def acls(
         self,
@@ -322,8 +323,7 @@ class Authorizer:
     def get_acl(self, reader: Reader, acl_id: UUID) -> StandardAcl:
         if not isinstance(reader, RoleGrant):
             self.check_cluster_right(reader, AclOperation.DESCRIBE)
-        self._check_enabled()
-        self.check_loaded()
+        self.check_described()
         acl = self._loader.image.index.get(acl_id.bytes)
         if acl is None:
             raise ResourceNotFoundException(f"there is no ACL `{acl_id}`")

@@ -99,13 +99,20 @@ class Updates:
         return _merged(checked, found), token
 
     async def alter_configs(
-        self, changes: Sequence[ConfigChange], context: RequestContext, timeout_s: float, comment: str | None = None
+        self,
+        changes: Sequence[ConfigChange],
+        context: RequestContext,
+        timeout_s: float,
+        guard: Token | None = None,
+        comment: str | None = None,
     ) -> tuple[list[ApiException | None], Token]:
         checked = await _checked(changes, _config_refusal)
         valid = _valid(checked)
-        if not valid:
+        if not valid and guard is None:
             return _merged(checked, ()), self._token()
-        mutation = AlterConfigs(valid, context.principal, comment, context.client_address, timeout_s, context.groups)
+        mutation = AlterConfigs(
+            valid, context.principal, guard, comment, context.client_address, timeout_s, context.groups
+        )
         outcome, token = await self._write(mutation, AlterConfigsOutcome, timeout_s)
         return _merged(checked, outcome.refusals or [None] * len(valid)), token
 

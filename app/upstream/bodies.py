@@ -78,11 +78,11 @@ async def body_of(mutation: Update, timeout_ms: int) -> tuple[str, bytes]:
         "comment": UNSET if mutation.comment is None else mutation.comment,
         "timeout_ms": timeout_ms,
     }
+    if mutation.guard is not None:
+        frame["if_unchanged_since"] = str(mutation.guard)
     if isinstance(mutation, AlterConfigs):
         changes = [{"name": name, "value": value} for name, value in mutation.changes]
         return "/v1/configs", _to_json({**_said(frame), "configs": changes})
-    if mutation.guard is not None:
-        frame["if_unchanged_since"] = str(mutation.guard)
     if isinstance(mutation, CreateAcls):
         return "/v1/acls", _with_list(frame, "bindings", await _each(mutation.acls, _acl_json))
     return "/v1/acls/delete", _with_list(frame, "filters", await _each(mutation.filters, _filter_json))

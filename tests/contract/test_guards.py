@@ -9,13 +9,13 @@ import pytest
 from app.core.continuity import KnownHistory
 from app.core.kafka.errors import InvalidUpdateVersionException, PolicyViolationException, TokenEpochMismatchException
 from app.core.kafka.filters import AclBindingFilter
-from app.core.mutations import CreateAcls, DeleteAcls
+from app.core.mutations import AlterConfigs, CreateAcls, DeleteAcls
 from app.core.token import Token
 from tests.contract.subject import Subject
 from tests.updates import alter, create, created, delete, matches, topic
 
 EVERYTHING = AclBindingFilter()
-Guarded = Callable[[Token], CreateAcls | DeleteAcls]
+Guarded = Callable[[Token], CreateAcls | DeleteAcls | AlterConfigs]
 
 
 def creates(*names: str) -> Guarded:
@@ -26,6 +26,10 @@ def deletes(*names: str) -> Guarded:
     return lambda guard: replace(delete(*[AclBindingFilter(resource_name=name) for name in names]), guard=guard)
 
 
+def alters(value: str | None) -> Guarded:
+    return lambda guard: replace(alter(("audit.level", value)), guard=guard)
+
+
 async def at(subject: Subject, offset: int) -> Token:
     return Token((await subject.head()).epoch, offset)
 
@@ -34,22 +38,30 @@ async def names_in(subject: Subject) -> list[str]:
     return [acl.binding.resource_name for acl in await subject.acls()]
 
 
+async def configs_in(subject: Subject) -> dict[str, str]:
+    async with subject.feed.snapshot() as reader:
+        return dict(reader.configs)
+
+
 @pytest.mark.upstream
 async def test_a_guarded_mutation_is_written_at_its_offset_and_tells_the_state_it_has_left(subject: Subject) -> None:
     await subject.write(create(topic("old")))
 
     (made,) = await subject.write(creates("a", "b", "old")(await at(subject, 1)))
     (gone,) = await subject.write(deletes("old", "a", "none")(await at(subject, 3)))
+    (set_once,) = await subject.write(alters("DEBUG")(await at(subject, 5)))
+    (set_again,) = await subject.write(alters("DEBUG")(await at(subject, 6)))
 
     assert [each.created for each in created(made)] == [True, True, False]
     assert [len(found) for found in matches(gone)] == [1, 1, 0]
     assert getattr(made, "token", None) == await at(subject, 3)
     assert getattr(gone, "token", None) == await at(subject, 5)
+    assert getattr(set_once, "token", None) == getattr(set_again, "token", None) == await at(subject, 6)
     assert await names_in(subject) == ["b"]
 
 
 @pytest.mark.upstream
-@pytest.mark.parametrize("guarded", [creates("new"), deletes("old")])
+@pytest.mark.parametrize("guarded", [creates("new"), deletes("old"), alters("DEBUG")])
 @pytest.mark.parametrize("offset", [0, 1, 3, 1 << 62])
 async def test_nothing_is_written_at_any_other_offset(subject: Subject, guarded: Guarded, offset: int) -> None:
     await subject.write(create(topic("old"), topic("other")))
@@ -67,7 +79,7 @@ async def test_nothing_is_written_at_any_other_offset(subject: Subject, guarded:
 
 
 @pytest.mark.upstream
-@pytest.mark.parametrize("guarded", [creates("new"), deletes("old")])
+@pytest.mark.parametrize("guarded", [creates("new"), deletes("old"), alters("DEBUG")])
 async def test_another_epochs_guard_is_refused_as_such(subject: Subject, guarded: Guarded) -> None:
     await subject.write(create(topic("old")))
 
@@ -116,10 +128,12 @@ async def test_what_an_acl_is_worth_for_the_guard_is_what_it_writes(subject: Sub
     """Nothing new is no change, so neighbours' guards hold; and an unguarded one tells no token."""
     start = await at(subject, 0)
 
-    nothing, noop, made = await subject.write(delete(EVERYTHING), deletes("none")(start), creates()(start))
+    nothing, unset, noop, made, altered = await subject.write(
+        delete(EVERYTHING), alter(("audit.level", None)), deletes("none")(start), creates()(start), alters(None)(start)
+    )
 
-    assert getattr(nothing, "token", start) is None
-    assert getattr(noop, "token", None) == getattr(made, "token", None) == start
+    assert getattr(nothing, "token", start) is getattr(unset, "token", start) is None
+    assert getattr(noop, "token", None) == getattr(made, "token", None) == getattr(altered, "token", None) == start
 
 
 async def test_a_refused_duplicate_leaves_its_acl_to_the_next(subject: Subject) -> None:
@@ -132,9 +146,23 @@ async def test_a_refused_duplicate_leaves_its_acl_to_the_next(subject: Subject) 
 
 
 async def test_a_change_of_the_configuration_is_a_change(subject: Subject) -> None:
-    _, refused = await subject.write(alter(("super.users", "User:root")), creates("a")(await at(subject, 0)))
+    start = await at(subject, 0)
+    _, *refused = await subject.write(alter(("super.users", "User:root")), creates("a")(start), alters("DEBUG")(start))
 
-    assert isinstance(refused, InvalidUpdateVersionException)
+    assert all(isinstance(each, InvalidUpdateVersionException) for each in refused)
+    assert await configs_in(subject) == {"super.users": "User:root"}
+
+
+async def test_of_two_guarded_changes_of_one_property_the_first_wins(subject: Subject) -> None:
+    start = await at(subject, 0)
+    won, lost, other = await subject.write(
+        alters("DEBUG")(start), alters("INFO")(start), alters("WARN")(Token(start.epoch, 1))
+    )
+
+    assert getattr(won, "token", None) == await at(subject, 1)
+    assert isinstance(lost, InvalidUpdateVersionException)
+    assert getattr(other, "token", None) == await at(subject, 2)
+    assert await configs_in(subject) == {"audit.level": "WARN"}
 
 
 @pytest.mark.upstream

@@ -117,7 +117,7 @@ async def test_a_comment_stands_in_every_record_of_its_call_and_in_no_other(subj
     await subject.write(
         make(NewAcl(topic("a")), NewAcl(topic("b")), comment=ODD),
         create(topic("c")),
-        AlterConfigs([("super.users", "User:a")], ACTOR, "why"),
+        AlterConfigs([("super.users", "User:a")], ACTOR, comment="why"),
         DeleteAcls([AclBindingFilter(resource_name="a")], ACTOR, comment="gone"),
     )
 

@@ -1,7 +1,9 @@
 """`klamm undo` against a real service: the ACLs, their terms and the properties are those of before."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from app.client.http.replies import ServiceError
 from app.client.plan import apply
+from app.client.plan.command import read_state
 from app.client.undo import command as undo
 from app.core.kafka.bindings import rfc3339
 from app.formats.command_errors import UsageError
@@ -130,6 +133,34 @@ def test_a_property_that_was_set_again_stays(company: Service) -> None:
     text = undone(company, first)
     assert "Changed again since, and left as it is now (1)" in text
     assert company.authorize("User:late", action("zzz")) == ["ALLOWED"]
+
+
+def test_of_two_undos_at_once_one_wins_and_the_other_says_what_to_do(company: Service) -> None:
+    before = everything(company)
+    first = set_properties(company, **{"super.users": f"{ADMIN};User:eve"})
+    company.create(binding("late", "User:one"))
+
+    def undo_it(number: int) -> Run | ServiceError:
+        try:
+            return klamm(company, first, "--yes", "--comment", f"undo {number}")
+        except ServiceError as refused:
+            return refused
+
+    state, both = threading.Barrier(2), read_state
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as threads:
+        patch.setattr("app.client.undo.command.read_state", lambda service: (both(service), state.wait(60))[0])
+        won, lost = sorted(threads.map(undo_it, range(2)), key=lambda each: isinstance(each, ServiceError))
+    assert isinstance(won, Run), won
+    assert "Undone: " in won.text
+    assert isinstance(lost, ServiceError), lost
+    assert lost.code == "INVALID_UPDATE_VERSION"
+    assert str(lost) == (
+        "somebody else has changed the ACLs or the configuration since the plan, so nothing more was done; no ACL had "
+        "to be changed; not put back: super.users; run the same again for the rest"
+    )
+    assert "Nothing to do." in undone(company, first)
+    company.delete({"resource_name": "late"})
+    assert everything(company) == before
 
 
 def test_what_has_ended_meanwhile_is_not_made_again(company: Service) -> None:

@@ -115,13 +115,15 @@ class Service:
         reply = self._update("/v1/acls/delete", _remarked(body, if_unchanged_since, comment))
         return [parse_deleted(each) for each in _results(reply, len(filters))], parse_text(reply, "token")
 
-    def alter_configs(self, values: Mapping[str, str | None], *, comment: str | None = None) -> str:
+    def alter_configs(
+        self, values: Mapping[str, str | None], *, if_unchanged_since: str | None = None, comment: str | None = None
+    ) -> str:
         """Sets properties, or puts them back to their start-up values (None), and returns the token of the state after.
 
-        Raises ServiceError also if a property is refused.
+        Guarded as `create_acls` is. Raises ServiceError also if a property is refused.
         """
         body = {"configs": [{"name": name, "value": value} for name, value in values.items()]}
-        reply = self._update("/v1/configs", _remarked(body, None, comment))
+        reply = self._update("/v1/configs", _remarked(body, if_unchanged_since, comment))
         refusals = [
             f"`{name}` ({each})"
             for name, each in zip(values, map(parse_refusal, _results(reply, len(values))), strict=True)

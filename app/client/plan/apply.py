@@ -136,11 +136,17 @@ def confirmed(out: TextIO) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def carry_out(service: Service, plan: Plan, report: Callable[[Done], None], comment: str | None = None) -> Done:
+def carry_out(
+    service: Service,
+    plan: Plan,
+    report: Callable[[Done], None],
+    comment: str | None = None,
+    way_out: str = "plan again to see what is left",
+) -> Done:
     """Creates, then changes, then deletes. `report` is called after each call, if there are many.
 
     Each call is guarded by the token that the one before has left. As soon as anything is refused, or somebody else has
-    changed anything, it stops with a ServiceError that says how far it came.
+    changed anything, it stops with a ServiceError that says how far it came, and `way_out`.
     """
     done = Done(plan, plan.token)
     parts = (
@@ -157,7 +163,7 @@ def carry_out(service: Service, plan: Plan, report: Callable[[Done], None], comm
             if len(calls) > sum(bool(acls) for *_, acls in parts):
                 report(done)
     except ServiceError as error:
-        raise _stopped(error, under_way, done) from None
+        raise stopped(error, under_way, f"{done}; {way_out}") from None
     except KeyboardInterrupt:
         sys.stderr.write(
             f"interrupted with {under_way} under way; {done} for certain; plan again to see what is left\n"
@@ -205,14 +211,15 @@ def _raise_refused(refused: Sequence[tuple[AclBinding, object]], what: str) -> N
         raise ServiceError(f"the service refused to {what} {counted(len(refused))}: {named}{more}")
 
 
-def _stopped(error: ServiceError, under_way: str, done: Done) -> ServiceError:
+def stopped(error: ServiceError, under_way: str, rest: str) -> ServiceError:
+    """The error as an operator is told it; `rest` is how far the work came, and what to do now."""
     why = str(error)
     if error.code in _CHANGED_SINCE:
         why = "somebody else has changed the ACLs or the configuration since the plan, so nothing more was done"
     elif error.outcome_unknown:
         why = f"{why} (under way: {under_way})"
     return ServiceError(
-        f"{why}; {done}; plan again to see what is left",
+        f"{why}; {rest}",
         code=error.code,
         status=error.status,
         outcome_unknown=error.outcome_unknown,

@@ -13,7 +13,7 @@ from app.client.history import sign_of, value_text, what_changed
 from app.client.http.access import access_of, add_access_arguments
 from app.client.http.replies import ServiceError, parse_text
 from app.client.http.service import Service
-from app.client.plan.apply import Done, carry_out, check_can_ask, confirmed
+from app.client.plan.apply import Done, carry_out, check_can_ask, confirmed, stopped
 from app.client.plan.command import Proposal, StoreState, check_words, proposal_of, read_state
 from app.client.plan.output import MAX_LINES, acl_line, plainly, print_way, write_json
 from app.client.plan.planning import Prune, make_plan, save_plan
@@ -37,6 +37,7 @@ _EPILOG = (
     "Ctrl-C; 141 the reader of a pipe has gone."
 )
 _BETWEEN = ".."
+_WAY_OUT = "run the same again for the rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,28 +219,19 @@ def _save(undo: Undo, arguments: argparse.Namespace, url: str, out: TextIO) -> i
 
 
 def _carry_out(service: Service, undo: Undo, comment: str) -> Done:
-    """ACLs first, as they are guarded. Raises ServiceError, which says how far it came."""
-    done = carry_out(service, undo.proposal.plan, lambda _: None, comment)
+    """ACLs, then properties. Raises ServiceError, which says how far it came."""
+    done = carry_out(service, undo.proposal.plan, lambda _: None, comment, _WAY_OUT)
     values = undo.inverse.properties
     if not values:
         return done
     try:
-        done.token = _set(service, values, done.token, comment)
+        done.token = service.alter_configs(values, if_unchanged_since=done.token, comment=comment)
     except ServiceError as error:
-        raise ServiceError(
-            f"{error}; {_text(done)}; not put back: {', '.join(values)}; run the same again for the rest",
-            outcome_unknown=error.outcome_unknown,
-        ) from None
+        names = ", ".join(values)
+        raise stopped(error, names, f"{_text(done)}; not put back: {names}; {_WAY_OUT}") from None
     return done
 
 
 def _text(done: Done, properties: Iterable[str] = ()) -> str:
     set_back = f"{', '.join(properties)} set" if properties else ""
     return "; ".join(filter(None, ("" if done.plan.is_empty else str(done), set_back))) or "no ACL had to be changed"
-
-
-def _set(service: Service, values: Mapping[str, str | None], token: str, comment: str) -> str:
-    reached = service.get(f"/v1/configs?at_least={token}").get("token")
-    if reached != token:
-        raise ServiceError(f"somebody else has changed something meanwhile: the store stands at `{reached}`")
-    return service.alter_configs(values, comment=comment)

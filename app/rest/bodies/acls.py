@@ -20,6 +20,7 @@ from app.rest.bodies.fields import (
     Code,
     Comment,
     ErrorCode,
+    IfUnchangedSince,
     Outcome,
     PatternTypeWord,
     Reply,
@@ -38,14 +39,6 @@ PatternName = Annotated[
 AclPrincipal = Annotated[str, doc(f"`type:name`, for example `User:alice`; `User:*` is everybody. {BYTES}")]
 _HOST = f"An IP address, a CIDR range, or `*`. {BYTES}"
 AclHost = Annotated[str, doc(_HOST)]
-IfUnchangedSince = Annotated[
-    Text,
-    doc(
-        "A token: nothing is written unless the store stands exactly there (else 412). The reply's token "
-        "is then the state that this very call has left, to be sent with the next one. Absent or null is no guard: "
-        "the change is written whatever the store holds, so who means to guard has to see that there is a token."
-    ),
-]
 
 UtcTime = Annotated[datetime, Meta(tz=True)]
 _EXPIRES_AT = "When the ACL ends: a time that lies ahead, with its offset from UTC, in whole seconds; null: never."

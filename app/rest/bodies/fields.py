@@ -62,6 +62,14 @@ Comment = Annotated[
     Text,
     doc(f"Why: a ticket, a reason. Kept in the records of this change; one line of 1 to {MAX_COMMENT} characters."),
 ]
+IfUnchangedSince = Annotated[
+    Text,
+    doc(
+        "A token: nothing is written unless the store stands exactly there (else 412). The reply's token "
+        "is then the state that this very call has left, to be sent with the next one. Absent or null is no guard: "
+        "the change is written whatever the store holds, so who means to guard has to see that there is a token."
+    ),
+]
 TimeoutMs = Annotated[WaitMs | UnsetType | None, doc("How long to wait until this replica shows the change.")]
 Token = Annotated[
     str | None, doc("The state of the store that this answer stands on; null before the first load. Send it back.")

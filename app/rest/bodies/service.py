@@ -10,6 +10,7 @@ from app.rest.bodies.fields import (
     AtLeast,
     AuthorizableRequestContext,
     Comment,
+    IfUnchangedSince,
     Int32,
     Outcome,
     Reply,
@@ -84,6 +85,7 @@ class AlterConfigsRequest(Request):
     context: AuthorizableRequestContext
     configs: Annotated[list[ConfigChange], Meta(max_length=MAX_ITEMS)]
     timeout_ms: TimeoutMs = UNSET
+    if_unchanged_since: IfUnchangedSince = UNSET
     comment: Comment = UNSET
     at_least: AtLeast = UNSET
 

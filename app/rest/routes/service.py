@@ -82,7 +82,7 @@ async def describe_configs(authorizer: CurrentAuthorizer, reader: CurrentReader)
     name="alterConfigs",
     open_to=FOLLOWERS,
     pool="updates",
-    may_refuse=(409, 504),
+    may_refuse=(409, 412, 504),
     example=bodies.ALTER_CONFIGS_EXAMPLE,
 )
 async def alter_configs(
@@ -90,10 +90,13 @@ async def alter_configs(
 ) -> bodies.AlterConfigsResponse:
     """Change properties on every replica, at one offset; needs ALTER_CONFIGS on the cluster.
 
-    A change that is refused does not hinder the others.
+    A change that is refused does not hinder the others. With `if_unchanged_since` nothing is written if anything, an
+    ACL or a property, has changed since.
     """
     changes = [(each.name, each.value) for each in body.configs]
-    results, token = await authorizer.alter_configs(context, changes, seconds(body.timeout_ms), given(body.comment))
+    results, token = await authorizer.alter_configs(
+        context, changes, seconds(body.timeout_ms), given(body.if_unchanged_since), given(body.comment)
+    )
     return bodies.AlterConfigsResponse(
         results=[bodies.AlterConfigsResult(**item_outcome(each)) for each in results], token=str(token)
     )

@@ -211,7 +211,10 @@ class Group:
                 self.drafts.append(RemoveAccessControlEntryRecord(*frame))
                 self.digest_change -= acl_digest(acl)
 
-    async def _alter(self, mutation: AlterConfigs) -> AlterConfigsOutcome:
+    async def _alter(self, mutation: AlterConfigs) -> AlterConfigsOutcome | ApiException:
+        refusal = self._refusal(mutation)
+        if refusal is not None:
+            return refusal
         # As in Kafka's controller, a property that has the value already makes no record.
         for name, value in mutation.changes:
             before = await self._connection.fetchval(_CONFIG_VALUE, name)
@@ -226,9 +229,9 @@ class Group:
             frame = (self._head.recorded_at, mutation.actor, b"", mutation.comment)
             self.drafts.append(ConfigRecord(offset, 0, name, value, *frame))
             self.digest_change += config_digest(name, value) - config_digest(name, before)
-        return AlterConfigsOutcome()
+        return AlterConfigsOutcome(token=None if mutation.guard is None else self._token())
 
-    def _refusal(self, mutation: CreateAcls | DeleteAcls) -> ApiException | None:
+    def _refusal(self, mutation: CreateAcls | DeleteAcls | AlterConfigs) -> ApiException | None:
         return None if mutation.guard is None else guard_refusal(mutation.guard, self._token())
 
     def _frame(self, offset: int, acl: StandardAcl, mutation: CreateAcls | DeleteAcls | ExpireAcls) -> _Frame:

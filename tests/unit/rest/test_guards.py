@@ -1,4 +1,4 @@
-"""`if_unchanged_since` on createAcls and deleteAcls over HTTP."""
+"""`if_unchanged_since` on createAcls, deleteAcls and alterConfigs over HTTP."""
 
 from uuid import UUID
 
@@ -13,7 +13,11 @@ BINDING = {
     "operation": "READ",
     "permission_type": "ALLOW",
 }
-CALLS = [("/v1/acls", {"bindings": [BINDING]}), ("/v1/acls/delete", {"filters": [{}]})]
+CALLS = [
+    ("/v1/acls", {"bindings": [BINDING]}),
+    ("/v1/acls/delete", {"filters": [{}]}),
+    ("/v1/configs", {"configs": [{"name": "audit.level", "value": "DEBUG"}]}),
+]
 
 
 @pytest.mark.parametrize(("path", "body"), CALLS)

@@ -1,4 +1,4 @@
-"""`if_unchanged_since` on createAcls and deleteAcls, as the runtime passes it on."""
+"""`if_unchanged_since` on createAcls, deleteAcls and alterConfigs, as the runtime passes it on."""
 
 import asyncio
 from uuid import UUID
@@ -28,6 +28,8 @@ async def test_a_chain_of_guarded_calls_is_written_and_visible() -> None:
         assert (first, may_read(authorizer, "a")) == (Token(store.epoch, 2), True)
         _, second = await authorizer.delete_acls(ROOT, [named("a")], None, str(first))
         assert (second, may_read(authorizer, "a")) == (Token(store.epoch, 3), False)
+        _, third = await authorizer.alter_configs(ROOT, [("super.users", "User:alice")], None, str(second))
+        assert (third, may_read(authorizer, "a")) == (Token(store.epoch, 4), True)
 
 
 @in_virtual_time
@@ -40,6 +42,8 @@ async def test_a_foreign_change_between_is_noticed_and_nothing_is_written() -> N
             await authorizer.create_acls(ROOT, new([acl("b")]), None, str(token))
         with pytest.raises(InvalidUpdateVersionException):
             await authorizer.delete_acls(ROOT, [named("a")], None, str(token))
+        with pytest.raises(InvalidUpdateVersionException):
+            await authorizer.alter_configs(ROOT, [("super.users", None)], None, str(token))
     assert store.tables.last_offset == 2
 
 
@@ -70,6 +74,8 @@ async def test_a_guard_holds_for_calls_that_write_nothing_as_well() -> None:
                 await authorizer.create_acls(ROOT, new(entries), None, str(Token(store.epoch, 0)))
             with pytest.raises(InvalidUpdateVersionException):
                 await authorizer.delete_acls(ROOT, [], None, str(Token(store.epoch, 0)))
+            with pytest.raises(InvalidUpdateVersionException):
+                await authorizer.alter_configs(ROOT, [("nonsense", "x")], None, str(Token(store.epoch, 0)))
             results, token = await authorizer.create_acls(ROOT, new(entries), None, str(Token(store.epoch, 1)))
             assert (len(results), token) == (len(entries), Token(store.epoch, 1))
 
@@ -85,3 +91,7 @@ async def test_what_is_no_token_or_of_another_epoch_is_refused_after_the_right_w
             await authorizer.create_acls(ROOT, new([acl("a")]), None, f"{UUID(int=1)}:0")
         with pytest.raises(ClusterAuthorizationException):
             await authorizer.create_acls(ALICE, new([acl("a")]), None, "garbage")
+        with pytest.raises(InvalidRequestException, match="`if_unchanged_since` is not a token"):
+            await authorizer.alter_configs(ROOT, [("super.users", None)], None, "garbage")
+        with pytest.raises(ClusterAuthorizationException):
+            await authorizer.alter_configs(ALICE, [("super.users", None)], None, "garbage")

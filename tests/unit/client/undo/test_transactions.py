@@ -5,7 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from app.client.http import service as service_module
 from app.client.http.access import Access
 from app.client.http.replies import ServiceError, acl_body
 from app.client.http.service import Service
@@ -123,21 +122,26 @@ def configs(offset: int, value: str | None) -> Answer:
     return reply(configs=[entry], token=str(at(offset)))
 
 
-def undone(*last: Answer) -> str:
+def undone(last: Answer) -> str:
     acls = reply(acls=[], next_cursor=None, token=str(at(5)))
     script = [configs(5, "User:a"), acls, page(config(5)), page(config(5)), page()]
-    with ScriptedServer(*script, *last) as server, pytest.raises(ServiceError) as stopped:
+    with ScriptedServer(*script, last) as server, pytest.raises(ServiceError) as stopped:
         run(command, [str(at(5)), "--yes", "--klamm", server.url, "--as", "User:admin"])
+    assert server.seen[-1].body["configs"] == [{"name": "super.users", "value": None}]
+    assert server.seen[-1].body["if_unchanged_since"] == str(at(5))
     return str(stopped.value)
 
 
-def test_properties_are_left_alone_if_anything_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "_PAUSE_S", 0.0)
+def test_properties_are_left_alone_if_anything_has_changed() -> None:
     ok = {"error_code": 0, "code": "NONE", "error_message": None}
-    assert "stands at" in undone(configs(6, "User:a"))
-    refused = undone(configs(5, "User:a"), reply(results=[ok | {"code": "INVALID_CONFIG", "error_code": 40}], token=""))
-    assert "refused to change `super.users` (INVALID_CONFIG" in refused
-    assert "not put back: super.users; run the same again for the rest" in refused
-    assert "CLUSTER_AUTHORIZATION" in undone(
-        configs(5, "User:a"), problem(403, "CLUSTER_AUTHORIZATION_FAILED", "needs ALTER_CONFIGS")
-    )
+    for last, why in (
+        (problem(412, "INVALID_UPDATE_VERSION", "the store stands elsewhere"), "somebody else has changed the ACLs"),
+        (
+            reply(results=[ok | {"code": "INVALID_CONFIG", "error_code": 40}], token=""),
+            "refused to change `super.users` (INVALID_CONFIG",
+        ),
+        (problem(403, "CLUSTER_AUTHORIZATION_FAILED", "needs ALTER_CONFIGS"), "CLUSTER_AUTHORIZATION"),
+    ):
+        refused = undone(last)
+        assert why in refused
+        assert refused.endswith("not put back: super.users; run the same again for the rest")
