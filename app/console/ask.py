@@ -1,16 +1,21 @@
 """The front page: may somebody do something, why, and what would change it."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.client.http.replies import parse_acl
 from app.client.why import Asked, Explained, explained
 from app.console.api import ApiRefusedError
 from app.console.difference import Change, in_hours
 from app.console.pages import Pages, here, page
-from app.console.questions import asked, line_of
+from app.console.past import recent
+from app.console.questions import asked, line_of, resource_of
 from app.console.visits import Visit
 from app.core.kafka.bindings import AclBinding, NewAcl
-from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL, AclPermissionType, PatternType
+from app.core.kafka.operations import ALLOW_MASK
+from app.core.mutations import EXPIRY_ACTOR
 from app.core.spelling import printable
 from app.formats.command_errors import UsageError
 from app.formats.quoting import shell_line
@@ -19,9 +24,11 @@ from app.rest.http.edge import Reply
 pages = Pages()
 
 HOURS = 8
+_SOON_S = 24 * 3_600.0
+_LEAST_S = 2.0
 _EXAMPLES = (
     "User:bob WRITE topic:orders from 10.1.2.3",
-    "User:alice READ group:reports from 10.1.2.3",
+    "User:alice (groups eng, pii) READ group:reports from 10.1.2.3",
     "User:admin ALTER cluster from 127.0.0.1",
 )
 _MOST_EXAMPLES = 3
@@ -45,6 +52,7 @@ async def ask(visit: Visit) -> Reply:
         else:
             shown |= {"question": question, "has_host": has_host, "found": found, "body": body["results"][0]}
             shown |= {"ways": _ways(found), "command": _command(question, visit)}
+            shown |= {"ended": await _ended(visit, question, found), "again_ms": _again_ms(visit, found)}
     shown["examples"] = await _examples(visit) if shown["found"] is None else ()
     return await page(visit, "ask", status, back=here(visit), **shown)
 
@@ -52,8 +60,35 @@ async def ask(visit: Visit) -> Reply:
 async def _explained(visit: Visit, question: Asked) -> Any:  # noqa: ANN401 - JSON
     fields = question.fields
     action = {name: fields[name] for name in ("operation", "resource_type", "resource_name")}
-    about = {name: fields[name] for name in ("principal", "client_address")}
+    about = {name: fields[name] for name in ("principal", "client_address", "groups") if name in fields}
     return await visit.api.post("/v1/explain", visit.then({"actions": [action], "about": about}))
+
+
+async def _ended(visit: Visit, question: Asked, found: Explained) -> Sequence[Any]:
+    """Removals of ACLs that allowed it, from the same address or from others, and have ended."""
+    if found.is_allowed or not visit.reads:
+        return ()
+    covering = {
+        "resource_type": question.resource_type.name,
+        "resource_name": question.resource_name,
+        "pattern_type": PatternType.MATCH.name,
+        "principal": question.principal,
+    }
+    removed = await recent(visit, covering, actor=EXPIRY_ACTOR)
+    return [each for each in removed if _allows(parse_acl(each["acl"]).binding, question)]
+
+
+def _allows(acl: AclBinding, question: Asked) -> bool:
+    is_allow = acl.permission_type is AclPermissionType.ALLOW
+    return is_allow and bool(ALLOW_MASK[acl.operation] >> question.operation & 1)
+
+
+def _again_ms(visit: Visit, found: Explained) -> int | None:
+    """When to ask again, as the ACL that decides ends soon; a clock that is ahead of the store's asks twice."""
+    if visit.at is not None or found.acl is None or found.acl.expires_at is None:
+        return None
+    left_s = found.acl.expires_at.timestamp() - time.time()
+    return None if left_s > _SOON_S else int(max(left_s, _LEAST_S) * 1000)
 
 
 def _ways(found: Explained) -> Mapping[str, str]:
@@ -72,11 +107,12 @@ def _ways(found: Explained) -> Mapping[str, str]:
 
 
 def _command(question: Asked, visit: Visit) -> str | None:
-    resource = line_of(question).split(" ")
-    if len(resource) > 5 or not line_of(question).isprintable():  # noqa: PLR2004 - names with blanks
+    resource = resource_of(question)
+    if visit.principal is None:
         return None
-    words = ["klamm", "why", question.principal, question.operation.name, resource[2], "--host", question.host]
-    return shell_line([*words, "--as", visit.principal]) if visit.principal is not None else None
+    words = ["klamm", "why", question.principal, question.operation.name, resource, "--host", question.host]
+    groups = [word for each in question.groups for word in ("--group", each)]
+    return shell_line([*words, *groups, "--as", visit.principal])
 
 
 async def _examples(visit: Visit) -> list[str]:

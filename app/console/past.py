@@ -1,5 +1,6 @@
 """What changed, by whom and why; and a plan that takes a change back."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ pages = Pages()
 
 _ROWS = 50
 _RECENT = 10
+_PATIENCE_S = 2.0
+"""With a store that does not answer, where the page can do without."""
 _FILTERS = ("resource_type", "resource_name", "pattern_type", "principal")
 _FIELDS = ("actor", "comment", "since", "until")
 
@@ -51,14 +54,15 @@ async def history(visit: Visit) -> Reply:
     return await page(visit, "history_rows" if visit.is_fragment else "history", status, back=here(visit), **shown)
 
 
-async def recent(visit: Visit, acl_filter: Mapping[str, str]) -> Sequence[Json]:
+async def recent(visit: Visit, acl_filter: Mapping[str, str], **more: str) -> Sequence[Json]:
     """The last changes of these ACLs; none where they can't be had: the rest of the page is shown all the same."""
     until = {} if visit.at is None else {"until": visit.at}
     try:
-        found = await visit.api.post("/v1/history", {"filter": acl_filter, "limit": _RECENT, **until})
-        return list(found["changes"])
-    except ApiRefusedError:
+        async with asyncio.timeout(_PATIENCE_S):
+            found = await visit.api.post("/v1/history", {"filter": acl_filter, "limit": _RECENT, **until, **more})
+    except (ApiRefusedError, TimeoutError):
         return []
+    return list(found["changes"])
 
 
 def _shown(changes: Sequence[Json]) -> list[Shown]:

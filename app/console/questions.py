@@ -1,8 +1,9 @@
-"""A question as one types it: `User:bob WRITE topic:orders from 10.1.2.3`."""
+"""A question as one types it: `User:bob (groups eng, pii) WRITE topic:orders from 10.1.2.3`."""
 
 import re
 from itertools import pairwise
 
+from app.client.groups import groups_named
 from app.client.why import Asked
 from app.client.words import operation_named, principal_named, resource_named
 from app.core.kafka.codes import AclOperation, ResourceType
@@ -14,6 +15,7 @@ DEFAULT_HOST = "127.0.0.1"
 _FROM = re.compile(r"\sfrom\s+(\S+)\s*\Z", re.IGNORECASE)
 _TYPES = {each.name.lower().replace("_", "-") for each in ResourceType if each > ResourceType.ANY}
 _WORDS = re.compile(r"\S+")
+_GROUPS = re.compile(r"\s\(groups?\s", re.IGNORECASE)
 _SHOWN = 100
 
 
@@ -22,7 +24,8 @@ def asked(line: str) -> tuple[Asked, bool]:
     host, named = _FROM.search(line), line
     if host is not None:
         named = line[: host.start()]
-    principal, operation, resource = _parts(named.strip())
+    who, operation, resource = _parts(named.strip())
+    principal, groups = _in_groups(who)
     if ":" not in principal:
         raise _untyped(principal)
     resource_type, name = resource_named(resource)
@@ -31,23 +34,51 @@ def asked(line: str) -> tuple[Asked, bool]:
         parse_address(address)
     except InvalidRequestException as refusal:
         raise UsageError(f"after `from`: {refusal.message}") from None
-    question = Asked(principal_named(principal), operation_named(operation), resource_type, name, address)
+    question = Asked(principal_named(principal), operation_named(operation), resource_type, name, address, groups)
     return question, host is not None
 
 
+def resource_of(question: Asked) -> str:
+    return f"{question.resource_type.name.lower().replace('_', '-')}:{question.resource_name}"
+
+
 def line_of(question: Asked) -> str:
-    resource = f"{question.resource_type.name.lower().replace('_', '-')}:{question.resource_name}"
-    return f"{question.principal} {question.operation.name} {resource} from {question.host}"
+    groups = f" (groups {', '.join(question.groups)})" if question.groups else ""
+    return f"{question.principal}{groups} {question.operation.name} {resource_of(question)} from {question.host}"
+
+
+def _in_groups(who: str) -> tuple[str, tuple[str, ...]]:
+    """The principal, and the groups behind it. Raises UsageError."""
+    begins = _GROUPS.search(who)
+    if begins is None:
+        return who, ()
+    if not who.endswith(")"):
+        raise _open_bracket()
+    names = [name for each in who[begins.end() : -1].split(",") if (name := each.strip())]
+    if not names:
+        raise UsageError("after `(groups`: name one group at least: User:bob (groups eng, pii)")
+    return who[: begins.start()].strip(), groups_named(names, "after `(groups`")
+
+
+def _open_bracket() -> UsageError:
+    return UsageError("`(groups` needs a closing bracket: User:bob (groups eng, pii) WRITE topic:orders")
 
 
 def _parts(text: str) -> tuple[str, str, str]:
     """Principal, operation and resource. A principal and a name may have blanks in them, so the first operation with a
     resource behind it tells where they end.
     """
-    words = list(_WORDS.finditer(text))
-    for before, after in pairwise(words[1:]):
-        if _is_operation(before[0]) and _is_resource(after[0]):
+    words, groups = list(_WORDS.finditer(text)), _GROUPS.search(text)
+    for last, (before, after) in zip(words, pairwise(words[1:]), strict=False):
+        # A group may be called as an operation with a resource is, so a bracket must have been closed.
+        is_open = groups is not None and groups.start() < last.start() and not last[0].endswith(")")
+        if _is_operation(before[0]) and _is_resource(after[0]) and not is_open:
             return text[: before.start()].strip(), before[0], text[after.start() :]
+    if groups is not None:
+        _, closes, rest = text[groups.end() :].partition(")")
+        if not closes:
+            raise _open_bracket()
+        words = list(_WORDS.finditer(text[: groups.start()] + rest))
     if len(words) > 2 and not _is_operation(words[1][0]):  # noqa: PLR2004 - who, what, on what
         operation_named(words[1][0])
     if len(words) > 2:  # noqa: PLR2004 - the same

@@ -1,6 +1,8 @@
 """The console in a real browser, against a real service: stories of each page, in both themes, wide and narrow."""
 
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -13,10 +15,12 @@ from tests.e2e.service import Service, binding, eventually
 
 HOSTILE = ("<script>document.title='owned'</script>", "evil\u202egnp.exe", "🦑" * 200, "n" * 5_000)
 BOB = "/console?q=" + quote("User:bob WRITE topic:orders from 10.1.2.3")
+GROUPS = "/console?q=" + quote("User:dan (groups eng, \u202epii) READ topic:orders from 10.1.2.3")
 PAGES = (
     "/console",
     BOB,
     "/console?q=nonsense",
+    GROUPS,
     "/console/acls",
     "/console/acls?principal=User:nobody",
     "/console/create",
@@ -86,6 +90,40 @@ def test_from_a_refusal_to_an_acl_for_eight_hours_and_back(service: Service, pag
     page.go(service.url + BOB)
     assert "Denied" in words(page)
     assert page.said == []
+
+
+def test_what_was_allowed_for_a_while_ends_and_the_page_says_so(service: Service, page: Page) -> None:
+    address = service.url + "/console?q=" + quote("User:erin READ topic:orders from 10.1.2.3")
+    for seconds in (6, 12, 24, 48, 96):
+        end = datetime.fromtimestamp(int(time.time()) + seconds, UTC)
+        service.create(binding("orders", "User:erin", expires_at=end.isoformat()))
+        page.go(address)
+        if "Allowed" in words(page):
+            break
+    page.type("#q", "typed meanwhile")
+    page.until("document.querySelector('#verdict').innerText.includes('Denied')")
+    assert page.ask("document.querySelector('#q').value") == "typed meanwhile"
+
+    def is_told() -> bool:
+        page.go(address)
+        return "What allowed it has ended" in words(page)
+
+    eventually(is_told, "the removal is known")
+    click(page, "Allow for 8 hours")
+    click(page, "Create 1 ACL")
+    assert "Allowed" in words(page)
+    assert page.said == []
+
+
+def test_groups_are_asked_with(service: Service, page: Page) -> None:
+    service.create(binding("orders", "Group:eng"))
+    page.type("#q", "User:dan (groups eng, pii) READ topic:orders from 10.1.2.3")
+    page.ask("window.stays = true")
+    page.press_enter()
+    page.until("!window.stays && document.readyState === 'complete'")
+    assert "Allowed" in words(page)
+    assert "User:dan in Group:eng, Group:pii may READ topic orders" in words(page)
+    service.delete({"principal": "Group:eng"})
 
 
 def test_one_changes_and_the_other_sees_it(service: Service, page: Page, tmp_path: Path) -> None:

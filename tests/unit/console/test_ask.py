@@ -28,6 +28,8 @@ BOB = "/console?q=" + quote("User:bob WRITE topic:orders from 10.1.2.3")
         ),
         ("User:bob describe-configs cluster", "User:bob", "DESCRIBE_CONFIGS", "CLUSTER kafka-cluster", "127.0.0.1"),
         ("User:a READ topic:from 1 FROM 10.1.2.3", "User:a", "READ", "TOPIC from 1", "10.1.2.3"),
+        ("User:(groups READ topic:t", "User:(groups", "READ", "TOPIC t", "127.0.0.1"),
+        ("User:a READ topic:of (groups x)", "User:a", "READ", "TOPIC of (groups x)", "127.0.0.1"),
         ("User:a CreateTokens user:User:bob", "User:a", "CREATE_TOKENS", "USER User:bob", "127.0.0.1"),
     ],
 )
@@ -40,12 +42,31 @@ def test_a_line_is_a_question(line: str, principal: str, operation: str, resourc
 
 
 @pytest.mark.parametrize(
+    ("line", "principal", "groups"),
+    [
+        ("User:bob (groups pii, eng) READ topic:t", "User:bob", ("eng", "pii")),
+        ("User:CN=b, O=c (Group a (b)) READ topic:t from ::1", "User:CN=b, O=c", ("a (b)",)),
+        ("User:bob (groups a READ topic:x, b) READ topic:t", "User:bob", ("a READ topic:x", "b")),
+    ],
+)
+def test_groups_stand_behind_the_principal(line: str, principal: str, groups: tuple[str, ...]) -> None:
+    question, _ = asked(line)
+    assert (question.principal, question.groups, question.resource_name) == (principal, groups, "t")
+    assert asked(line_of(question))[0] == question
+
+
+@pytest.mark.parametrize(
     ("line", "says"),
     [
         ("bob WRITE topic:orders", "User:bob"),
         ("User:bob WRITES topic:orders", "`WRITES` is no operation"),
         ("User:bob WRITE orders", "`orders` is no resource"),
         ("User:bob WRITE topic:orders from example.com", "from"),
+        ("User:bob (groups a, b READ topic:t", "closing bracket"),
+        ("User:bob (groups , ) READ topic:t", "one group at least"),
+        ("User:bob (groups Group:a) READ topic:t", "leave out `Group:`"),
+        (f"User:bob (groups {'g' * 256}) READ topic:t", "1 to 255"),
+        ("User:bob (groups a) WRITES topic:t", "`WRITES` is no operation"),
         ("User:bob", "who, what"),
         ("\x00", "is no principal"),
     ],
@@ -76,6 +97,14 @@ async def test_a_refusal_leads_to_an_acl_that_ends(service: Service, browser: Br
     (acl,) = (await service.post("/v1/acls/search", {"context": _ADMIN, "filter": {}})).json()["acls"]
     assert (acl["principal"], acl["host"]) == ("User:bob", "10.1.2.3")
     assert acl["expires_at"] is not None
+
+
+async def test_groups_are_asked_with_and_said(service: Service, browser: Browser) -> None:
+    await service.grant([allow("WRITE", "orders", principal="Group:eng")])
+    page = await browser.go("/console?q=" + quote("User:bob (groups eng, pii) WRITE topic:orders from 10.1.2.3"))
+    assert "User:bob in Group:eng, Group:pii may WRITE" in " ".join(page.text.split())
+    assert "--group eng --group pii" in page.text
+    assert "Denied" in (await browser.go(BOB)).text
 
 
 async def test_a_change_is_not_made_on_acls_that_have_changed_since(service: Service, browser: Browser) -> None:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import app.console
+from tests.unit.console.browser import Browser
 
 STATIC = Path(app.console.__file__).parent / "static"
 VENDORED = json.loads((STATIC / "vendored.json").read_text(encoding="utf-8"))
@@ -31,3 +32,13 @@ def test_nothing_in_it_makes_code_of_text() -> None:
         text = each.read_text(encoding="utf-8")
         assert "eval(" not in text, each.name
         assert "new Function" not in text, each.name
+
+
+async def test_htmx_comes_with_its_extension_before_it_begins(browser: Browser) -> None:
+    """A deferred htmx begins by itself, at once: where its extension came later, nothing was live."""
+    for path in ("/console/acls", "/console/history"):
+        elements = (await browser.go(path)).elements
+        scripts = [each for tag, each in elements if tag == "script"]
+        assert [each["src"].rpartition("/")[2] for each in scripts] == ["htmx.min.js", "hx-sse.min.js", "console.js"]
+        assert all(each.keys() == {"src"} for each in scripts), "neither deferred nor asynchronous"
+        assert [tag for tag, _ in elements].index("script") > [tag for tag, _ in elements].index("footer")
