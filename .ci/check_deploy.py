@@ -5,6 +5,7 @@ Ends with 0 if all is in order, with 1 if a tool finds something, with 3 if one 
 # ruff: noqa: INP001 - a script, no part of a package
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -48,6 +49,21 @@ def kubernetes() -> Iterator[Finding]:
     yield from _misfits(found)
 
 
+def helm() -> Iterator[Finding]:
+    """The chart passes Helm's lint; what it renders, plain and with all that is optional, fits Kubernetes' schemas."""
+    tools = python_tools()
+    if not (tools / "helm_python").is_dir():
+        raise NotToBeHad("helm-python-sdk has no wheel for this machine, only for Linux on x86_64")
+    found: dict[str, str] = {}
+    for name, values in (("chart", {}), ("chart-everything", {"prometheusOperator": {"enabled": True}})):
+        done = _python([str(ROOT / ".ci" / "helm_chart.py"), str(DEPLOY / "helm" / "klamm"), json.dumps(values)], tools)
+        if done.returncode:
+            yield done.stdout.strip() or done.stderr.strip()
+        else:
+            found[name] = done.stdout
+    yield from _misfits(found)
+
+
 def prometheus() -> Iterator[Finding]:
     """The alerts' syntax, and their tests."""
     tool, folder = promtool(), DEPLOY / "prometheus"
@@ -79,6 +95,7 @@ def compose() -> Iterator[Finding]:
 CHECKS: dict[str, tuple[str, Callable[[], Iterator[Finding]]]] = {
     "hadolint": ("hadolint, Containerfile", hadolint),
     "kubernetes": ("kubectl kustomize and kubernetes-validate, deploy/kubernetes and deploy/pipeline", kubernetes),
+    "helm": ("Helm's lint and template and kubernetes-validate, deploy/helm", helm),
     "compose": ("compose-spec, deploy/compose.yaml", compose),
     "prometheus": ("promtool, deploy/prometheus and deploy/compose", prometheus),
 }

@@ -36,7 +36,7 @@ def said(command: Sequence[str | Path], *, folder: Path = ROOT, timeout_s: float
 
 
 def python_tools() -> Path:
-    """The folder of the packages of .ci/deploy-tools.lock: hadolint, kubectl, kubernetes-validate and compose-spec."""
+    """The folder of the packages of .ci/deploy-tools.lock: hadolint, kubectl, Helm's library and more."""
     name = "deploy-tools-" + hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]
 
     def install(folder: Path) -> None:

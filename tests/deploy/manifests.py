@@ -1,5 +1,6 @@
-"""What stands in deploy/: manifests, their pods and containers, read as they are or as kustomize renders them."""
+"""What stands in deploy/: manifests, their pods and containers, read as they are or as kustomize or Helm makes them."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 CENTRAL = KUBERNETES / "overlays" / "central"
 OVERLAYS = ("base", "overlays/central", "overlays/sidecar", "overlays/everything")
-FOLDERS = ("compose", "container", "grafana", "kafka", "kubernetes", "pipeline", "postgres", "prometheus")
+FOLDERS = ("compose", "container", "grafana", "helm", "kafka", "kubernetes", "pipeline", "postgres", "prometheus")
 TEXTS = [
     path
     for path in [*sorted(DEPLOY.glob("*")), *(each for name in FOLDERS for each in sorted((DEPLOY / name).rglob("*")))]
@@ -101,13 +102,38 @@ def rendered(overlay: str) -> tuple[tuple[str, Json], ...]:
     )
 
 
+@cache
+def charted(values: str = "{}") -> tuple[tuple[str, Json], ...]:
+    """The objects that Helm makes of the chart with these values. Skips the test where no Helm is to be had."""
+    code = "import deploy_tools; print(deploy_tools.python_tools())"
+    tools = _of_check_deploy(code, "the packages of .ci/deploy-tools.lock are not to be had: the chart is not rendered")
+    if not (Path(tools) / "helm_python").is_dir():
+        pytest.skip("helm-python-sdk has no wheel for this machine: the chart is not rendered")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / ".ci" / "helm_chart.py"), str(DEPLOY / "helm" / "klamm"), values],
+        env={**os.environ, "PYTHONPATH": tools},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return tuple(
+        (f"helm {each['kind']} {each['metadata']['name']}", each) for each in yaml.safe_load_all(done.stdout) if each
+    )
+
+
 def _cached_kubectl() -> str:
     code = "import check_deploy; print(check_deploy._program('kubectl'))"
+    return _of_check_deploy(code, "there is no kubectl, and none is to be had: manifests are not rendered")
+
+
+def _of_check_deploy(code: str, why_not: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT / ".ci", capture_output=True, text=True, check=False, timeout=600
     )
     if done.returncode:
-        pytest.skip("there is no kubectl, and none is to be had: manifests are not rendered")
+        pytest.skip(why_not)
     return done.stdout.strip()
 
 
