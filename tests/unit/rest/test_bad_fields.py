@@ -2,14 +2,13 @@
 
 import json
 
-import pytest
-
+from tests.cases import each_case
 from tests.e2e.bodies import BODIES, JSON_TYPE, pointers, refusal
 from tests.e2e.service import Json
 from tests.e2e.spoiling import changed, documented_posts, places, pointer, schema_of, spoiled
 from tests.unit.rest.harness import Service
 
-every_route = pytest.mark.parametrize("path", BODIES)
+every_route = each_case("path", BODIES)
 
 
 def test_every_route_with_a_body_is_on_the_list() -> None:
@@ -91,7 +90,7 @@ CALLERS: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", CALLERS)
+@each_case("what", CALLERS)
 async def test_a_caller_that_is_none_is_refused_on_every_route(service: Service, what: str) -> None:
     spoiling, where = CALLERS[what]
     for path, body in BODIES.items():
@@ -118,7 +117,7 @@ NUMBERS_OUT_OF_RANGE: list[tuple[str, Json, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "change", "where"), NUMBERS_OUT_OF_RANGE)
+@each_case(("path", "change", "where"), NUMBERS_OUT_OF_RANGE)
 async def test_a_number_out_of_range_is_named(service: Service, path: str, change: Json, where: str) -> None:
     problem = refusal(await service.client.post(path, json={**BODIES[path], **change}), 400, "INVALID_REQUEST")
     assert pointers(problem) == {where}

@@ -8,6 +8,7 @@ import pytest
 
 from app.rest.app import ROUTES
 from app.rest.bodies.reading import MAX_ACLS_BODY_BYTES, MAX_BODY_BYTES
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, READ_ORDERS, Service
 
 BINDING = {
@@ -46,7 +47,7 @@ LISTS = {
     "/v1/configs": "configs",
 }
 
-every_route = pytest.mark.parametrize("path", BODIES)
+every_route = each_case("path", BODIES)
 
 
 def raw(path: str, **changes: object) -> bytes:
@@ -77,7 +78,7 @@ async def test_the_clean_body_is_answered(service: Service, path: str) -> None:
 
 
 @every_route
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [
         b"",
@@ -123,7 +124,7 @@ async def test_a_key_that_comes_twice(service: Service, path: str) -> None:
     assert problem["errors"] == [{"pointer": f"/{key}", "detail": "the key comes more than once; send it once"}]
 
 
-@pytest.mark.parametrize("path", WITH_CONTEXT)
+@each_case("path", WITH_CONTEXT)
 async def test_a_key_of_the_context_that_comes_twice(service: Service, path: str) -> None:
     body = raw(path).replace(b'"principal": "User:admin"', b'"principal": "User:admin", "principal": "User:admin"')
     problem = check_problem(await service.post_raw(path, body), 400)
@@ -136,8 +137,8 @@ async def test_an_unknown_field(service: Service, path: str) -> None:
     assert problem["errors"] == [{"pointer": "/actionz", "detail": "there is no such field; remove it"}]
 
 
-@pytest.mark.parametrize("path", WITH_CONTEXT)
-@pytest.mark.parametrize(
+@each_case("path", WITH_CONTEXT)
+@each_case(
     ("context", "pointer"),
     [
         ({"principal": "User:a\x00", "client_address": "::1"}, "/context/principal"),
@@ -201,7 +202,7 @@ async def test_a_stream_that_is_too_large(service: Service, path: str) -> None:
     check_problem(reply, 413)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "changes", "pointer"),
     [
         ("/v1/authorized-operations", {"resources": [{"resource_type": "TOPIC"}]}, "/resources/0/resource_name"),
@@ -237,7 +238,7 @@ async def test_a_field_that_is_none(service: Service, path: str, changes: dict[s
     assert [each["pointer"] for each in problem["errors"]] == [pointer]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "path", "allow"),
     [
         ("GET", "/v1/authorize", "POST"),
@@ -263,7 +264,7 @@ async def test_a_path_with_a_method_that_it_does_not_take(service: Service, meth
     assert reply.headers["allow"] == allow
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     [
         *("/v1", "/v1/authorize/", "/v1/acls/", "/v1/acls/not-a-uuid", "/v2/authorize", "/x" * 500),

@@ -7,10 +7,11 @@ import pytest
 
 from app.rest.app import AppOptions
 from app.rest.openapi import build_openapi
+from tests.cases import each_case
 from tests.e2e.bodies import BODIES, JSON_TYPE, refusal
 from tests.unit.rest.harness import Service, serving
 
-every_route = pytest.mark.parametrize("path", BODIES)
+every_route = each_case("path", BODIES)
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ PATHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_case("path", PATHS)
 async def test_a_path_that_leads_nowhere_is_not_found(service: Service, path: str) -> None:
     for method in ("GET", "POST"):
         reply = await service.client.request(method, path, json={} if method == "POST" else None)
@@ -153,7 +154,7 @@ IDS = [
 ]
 
 
-@pytest.mark.parametrize("acl_id", IDS)
+@each_case("acl_id", IDS)
 async def test_an_id_that_is_none_is_not_found(service: Service, acl_id: str) -> None:
     reply = await service.client.get(f"/v1/acls/{acl_id}")
     assert reply.status_code in (400, 404)

@@ -5,8 +5,7 @@ import json
 import uuid
 from typing import Any
 
-import pytest
-
+from tests.cases import each_case
 from tests.e2e.bodies import BODIES, refusal
 from tests.e2e.service import context
 from tests.unit.rest.harness import Service, allow
@@ -43,7 +42,7 @@ CURSORS = [
 ]
 
 
-@pytest.mark.parametrize("cursor", [*GARBAGE, *CURSORS], ids=lambda cursor: repr(cursor[:40]))
+@each_case("cursor", [*GARBAGE, *CURSORS])
 async def test_a_cursor_of_garbage_is_refused(service: Service, cursor: str) -> None:
     body = {"context": context(), "filter": {}, "cursor": cursor}
     problem = refusal(await service.client.post("/v1/acls/search", json=body), 400, "INVALID_REQUEST")
@@ -98,7 +97,7 @@ TOKENS = [
 ]
 
 
-@pytest.mark.parametrize("token", [*GARBAGE, *TOKENS], ids=lambda token: repr(token[-40:]))
+@each_case("token", [*GARBAGE, *TOKENS])
 async def test_a_token_of_garbage_is_refused(service: Service, token: str) -> None:
     body = {**BODIES["/v1/authorize"], "at_least": token}
     problem = refusal(await service.client.post("/v1/authorize", json=body), 400, "INVALID_REQUEST")

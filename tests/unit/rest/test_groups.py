@@ -19,13 +19,14 @@ from app.rest.callers.jwt_tokens import JwtVerifier, VerifiedToken
 from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import ANYBODY, DECIDERS, Caller, Role, TokenRefusedError, read, speak
 from app.rest.errors import InvalidFieldsException
+from tests.cases import each_case
 from tests.e2e.bodies import BODIES, JSON_TYPE, pointers, refusal
 from tests.unit.regressions.guarded import Guarded, guarded
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
 SCOPE = {"type": "http", "client": ("10.9.9.9", 7)}
 IN_CONTEXT = [path for path, body in BODIES.items() if "context" in body]
-each_route = pytest.mark.parametrize("path", IN_CONTEXT)
+each_route = each_case("path", IN_CONTEXT)
 
 
 def claim(*groups: str, principal: str = "User:alice") -> AuthorizableRequestContext:
@@ -41,7 +42,7 @@ def broker(*groups: str, **more: Any) -> Caller:  # noqa: ANN401 - fields of a c
     return Caller("broker", Role.DECIDE, patterns=("User:*",), groups=groups, **more)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("patterns", "group", "allowed"),
     [
         (("eng-*",), "eng-data", True),
@@ -133,7 +134,7 @@ def test_a_token_without_the_claim_proves_no_group_and_one_text_is_one_group() -
     assert broker().proven_by({"teams": ["pii"], "groups": ["pii"]}).proven_groups == frozenset()
 
 
-@pytest.mark.parametrize("value", [None, 7, True, {"pii": True}, ["pii", 7], ["pii", None], [["pii"]], ["pii", ""], ""])
+@each_case("value", [None, 7, True, {"pii": True}, ["pii", 7], ["pii", None], [["pii"]], ["pii", ""], ""])
 def test_a_claim_that_names_no_groups_refuses_the_token(value: object) -> None:
     with pytest.raises(TokenRefusedError) as refused:
         broker(groups_claim="teams").proven_by({"teams": value})
@@ -376,7 +377,7 @@ BAD: dict[str, tuple[object, str]] = {
 
 
 @each_route
-@pytest.mark.parametrize("what", BAD)
+@each_case("what", BAD)
 async def test_bad_groups_are_refused_naming_the_field(service: Service, path: str, what: str) -> None:
     groups, place = BAD[what]
     asked = {**BODIES[path], "context": {**BODIES[path]["context"], "groups": groups}}
@@ -387,9 +388,7 @@ async def test_bad_groups_are_refused_naming_the_field(service: Service, path: s
 
 
 @each_route
-@pytest.mark.parametrize(
-    "groups", [None, [], ["é 😀:*,|"], [f"g{at}" for at in range(MAX_GROUPS)], ["x" * MAX_GROUP_NAME]]
-)
+@each_case("groups", [None, [], ["é 😀:*,|"], [f"g{at}" for at in range(MAX_GROUPS)], ["x" * MAX_GROUP_NAME]])
 async def test_good_groups_are_taken(service: Service, path: str, groups: object) -> None:
     asked = {**BODIES[path], "context": {**ADMIN, "groups": groups}}
     reply: httpx.Response = await service.post(path, asked)

@@ -7,6 +7,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.rest.http.connections import Connections
 from app.rest.http.heads import plain_head
+from tests.cases import each_case
 from tests.unit.rest.wires import (
     CHUNKED,
     HEAD,
@@ -46,9 +47,9 @@ HUGE: dict[str, bytes] = {
 MORE = {"extensions of chunks": (b"1;" + b"x" * 4_000 + b"\r\na\r\n") * 5}
 
 
-@pytest.mark.parametrize("behind", [b"", request(b"plain"), request(b"slow")])
-@pytest.mark.parametrize("piece", [100, 1_460, 65_536])
-@pytest.mark.parametrize("what", HUGE)
+@each_case("behind", [b"", request(b"plain"), request(b"slow")])
+@each_case("piece", [100, 1_460, 65_536])
+@each_case("what", HUGE)
 async def test_more_head_than_sixteen_kibibytes_is_refused_while_it_comes(
     shared: Connections, what: str, piece: int, behind: bytes
 ) -> None:
@@ -99,8 +100,8 @@ async def test_what_trails_a_body_is_not_taken_for_a_header(shared: Connections)
     assert b"authorization" not in wire.written.lower()
 
 
-@pytest.mark.parametrize("name", [b"Host", b"AUTHORIZATION", b"content-length"])
-@pytest.mark.parametrize("line", [LINE, b"POST /v1/start HTTP/1.1"])
+@each_case("name", [b"Host", b"AUTHORIZATION", b"content-length"])
+@each_case("line", [LINE, b"POST /v1/start HTTP/1.1"])
 async def test_what_must_be_said_once_is_refused_when_said_twice(shared: Connections, name: bytes, line: bytes) -> None:
     connection, wire = connected(shared=shared)
     connection.data_received(request(b"plain", name + b": 5", name.lower() + b": 5", line=line))

@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from app.metrics.declared import Metrics
 from app.rest.bodies.opa import OPA_DEADLINE_S
 from app.rest.http.connections import Connections
+from tests.cases import each_case
 from tests.unit.rest.opa_bodies import NEAR_PATHS, OPA_PATH, check_plain
 from tests.unit.rest.wires import TYPE, Clock, Wire, connected, later, request, statuses, turns
 
@@ -28,7 +29,7 @@ def refusal(wire: Wire) -> tuple[int, str]:
     return status, body.decode()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("parts", "expected"),
     [
         ((b"Content-Length: 5", b"Content-Length: 5"), (400, "INVALID_REQUEST")),
@@ -41,7 +42,7 @@ def refusal(wire: Wire) -> tuple[int, str]:
         (tuple(b"X-%d: x" % n for n in range(101)), (431, "INVALID_REQUEST")),
     ],
 )
-@pytest.mark.parametrize("target", ["", "/cluster", "?pretty", "?x=/v1/acls"])
+@each_case("target", ["", "/cluster", "?pretty", "?x=/v1/acls"])
 async def test_bad_heads_are_refused_in_plain_text(
     shared: Connections, parts: tuple[bytes, ...], expected: tuple[int, str], target: str
 ) -> None:
@@ -52,7 +53,7 @@ async def test_bad_heads_are_refused_in_plain_text(
     assert refusal(wire) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     "target",
     [
         "/v1/dat%61/kafka/authz/allow",
@@ -64,7 +65,7 @@ async def test_bad_heads_are_refused_in_plain_text(
         *NEAR_PATHS,
     ],
 )
-@pytest.mark.parametrize("repeated", [LENGTH, b"Host: a"])
+@each_case("repeated", [LENGTH, b"Host: a"])
 async def test_those_who_spell_the_path_otherwise_are_refused_in_plain_text(
     shared: Connections, target: str, repeated: bytes
 ) -> None:
@@ -74,8 +75,8 @@ async def test_those_who_spell_the_path_otherwise_are_refused_in_plain_text(
     assert refusal(wire) == (400, "INVALID_REQUEST")
 
 
-@pytest.mark.parametrize("target", [OPA_PATH, *NEAR_PATHS])
-@pytest.mark.parametrize("line", ["P@ST %s HTTP/1.1", "post %s HTTP/1.1", "POST %s\x01 HTTP/1.1", "POST %s HTTP/x"])
+@each_case("target", [OPA_PATH, *NEAR_PATHS])
+@each_case("line", ["P@ST %s HTTP/1.1", "post %s HTTP/1.1", "POST %s\x01 HTTP/1.1", "POST %s HTTP/x"])
 async def test_no_line_is_too_bad_for_plain_text(shared: Connections, line: str, target: str) -> None:
     connection, wire = connected(shared=shared)
     connection.data_received(f"{line % target}\r\n\r\n".encode())
@@ -110,7 +111,7 @@ async def test_who_asked_there_before_asks_there_again_as_far_as_one_knows(
     assert (b"content-type: text/plain\r\n" in wire.written) == asks_opa
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     [
         "/v1/authorize",

@@ -14,6 +14,7 @@ from app.rest.bodies.opa import OPA_DEADLINE_S
 from app.rest.bodies.reading import MAX_BODY_BYTES
 from app.rest.http.admission import BOUNDS
 from app.rest.routes import opa
+from tests.cases import each_case
 from tests.unit.regressions.guarded import guarded
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.opa_bodies import (
@@ -34,7 +35,7 @@ from tests.unit.rest.opa_bodies import (
 _WHOLE = {"type": "http.request", "body": json.dumps(asked()).encode(), "more_body": False}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     [
         "/v1/data",
@@ -48,14 +49,14 @@ _WHOLE = {"type": "http.request", "body": json.dumps(asked()).encode(), "more_bo
         "/v1/data/other",
     ],
 )
-@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+@each_case("method", ["POST", "GET", "DELETE"])
 async def test_there_is_nothing_else_below_opa_s_root(service: Service, method: str, path: str) -> None:
     reply = await service.client.request(method, path, json=asked())
     assert refusal_of(reply) == (404, "RESOURCE_NOT_FOUND")
 
 
-@pytest.mark.parametrize("path", NEAR_PATHS)
-@pytest.mark.parametrize("method", ["POST", "GET"])
+@each_case("path", NEAR_PATHS)
+@each_case("method", ["POST", "GET"])
 async def test_what_is_nearly_opa_s_is_refused_in_plain_text(service: Service, method: str, path: str) -> None:
     # As uvicorn decodes it; httpx would resolve the dots.
     (start, body) = await call(service, _WHOLE, path=unquote(path), method=method)
@@ -63,14 +64,14 @@ async def test_what_is_nearly_opa_s_is_refused_in_plain_text(service: Service, m
     check_plain(dict(start["headers"])[b"content-type"].decode(), body["body"])
 
 
-@pytest.mark.parametrize("path", ["/v1/database", "/v1/data-x", "/v2/data", "/v1/dat", "/data", "/v1/x/data", "/v1/%"])
+@each_case("path", ["/v1/database", "/v1/data-x", "/v2/data", "/v1/dat", "/data", "/v1/x/data", "/v1/%"])
 async def test_what_only_begins_alike_is_not_opa_s(service: Service, path: str) -> None:
     reply = await service.post(path, asked())
     assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "OPTIONS"])
-@pytest.mark.parametrize("path", [OPA_PATH, f"{OPA_PATH}/cluster"])
+@each_case("method", ["GET", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@each_case("path", [OPA_PATH, f"{OPA_PATH}/cluster"])
 async def test_it_answers_post_alone(service: Service, method: str, path: str) -> None:
     reply = await service.client.request(method, path, json=asked())
     assert refusal_of(reply) == (405, "INVALID_REQUEST")
@@ -101,7 +102,7 @@ def _without(*path: str) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [
         {},
@@ -133,7 +134,7 @@ async def test_a_body_that_asks_nothing_is_refused(service: Service, body: objec
     assert await ask_in_vain(service, body) == REFUSED
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         b"",

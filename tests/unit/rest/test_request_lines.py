@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 from app.rest.bodies.opa import OPA_PATH
 from app.rest.http.connections import Connections
 from app.rest.http.heads import plain_head
+from tests.cases import each_case
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, connected, request, statuses, turns, unread
 
 OPA_LINE = f"POST {OPA_PATH} HTTP/1.1".encode()
@@ -83,8 +84,8 @@ def cuts(data: bytes) -> list[tuple[bytes, ...]]:
     return [(data,), tuple(data[at : at + 1] for at in range(len(data))), *two]
 
 
-@pytest.mark.parametrize("before", [b"", *GOOD])
-@pytest.mark.parametrize("what", BAD_STARTS)
+@each_case("before", [b"", *GOOD])
+@each_case("what", BAD_STARTS)
 async def test_a_request_that_does_not_begin_like_one_is_refused(shared: Connections, what: str, before: bytes) -> None:
     bad = BAD_STARTS[what] + b"Host: k\r\nContent-Length: 0\r\n\r\n"
     ways = [(before + bad,)] if before else cuts(bad)
@@ -95,9 +96,9 @@ async def test_a_request_that_does_not_begin_like_one_is_refused(shared: Connect
         assert closed, segments
 
 
-@pytest.mark.parametrize("before", [b"", *GOOD])
-@pytest.mark.parametrize("line", HEADS)
-@pytest.mark.parametrize("what", BAD_HEADS)
+@each_case("before", [b"", *GOOD])
+@each_case("line", HEADS)
+@each_case("what", BAD_HEADS)
 async def test_a_head_that_may_be_read_in_two_ways_is_refused(
     shared: Connections, what: str, line: bytes, before: bytes
 ) -> None:
@@ -123,7 +124,7 @@ async def test_a_missing_host_is_named(shared: Connections) -> None:
     assert b"`Host`" in written
 
 
-@pytest.mark.parametrize(
+@each_case(
     "whole",
     [
         b"GET /readyz HTTP/1.0\r\n\r\n",
@@ -195,8 +196,8 @@ async def read_then_answer(_: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"reply"})
 
 
-@pytest.mark.parametrize("bad", [b"garbage\r\n\r\n", b"GET /readyz\r\n\r\n", LINE + b"\r\nHost: k\r\nX : y\r\n\r\n"])
-@pytest.mark.parametrize("target", [b"/v1/start", b"/readyz", OPA_PATH.encode()])
+@each_case("bad", [b"garbage\r\n\r\n", b"GET /readyz\r\n\r\n", LINE + b"\r\nHost: k\r\nX : y\r\n\r\n"])
+@each_case("target", [b"/v1/start", b"/readyz", OPA_PATH.encode()])
 async def test_a_refusal_stands_behind_the_whole_reply_to_who_expects_to_be_asked(
     shared: Connections, bad: bytes, target: bytes
 ) -> None:

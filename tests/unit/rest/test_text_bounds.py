@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.rest.routes import opa
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, serving
 from tests.unit.rest.opa_bodies import ask_in_vain, with_context
 from tests.unit.rest.test_bad_input import BODIES, WITH_CONTEXT, check_problem
@@ -27,8 +28,8 @@ def of_bytes(size: int, letter: str = "x") -> str:
     return start + letter * ((size - len(start)) // len(letter.encode()))
 
 
-@pytest.mark.parametrize("path", WITH_CONTEXT)
-@pytest.mark.parametrize("field", [*TEXTS, "client_address"])
+@each_case("path", WITH_CONTEXT)
+@each_case("field", [*TEXTS, "client_address"])
 async def test_a_text_that_is_longer_is_refused_by_its_name(service: Service, path: str, field: str) -> None:
     for text in (of_bytes(LONGEST + 1), of_bytes(LONGEST + 1, "\xe9")):
         context = {**ADMIN, field: text}
@@ -40,9 +41,9 @@ async def test_a_text_that_is_longer_is_refused_by_its_name(service: Service, pa
         assert len(json.dumps(problem)) < 1_000
 
 
-@pytest.mark.parametrize("path", WITH_CONTEXT)
-@pytest.mark.parametrize("field", TEXTS[1:])
-@pytest.mark.parametrize("letter", ["x", "\xe9", "\U0001f600"])
+@each_case("path", WITH_CONTEXT)
+@each_case("field", TEXTS[1:])
+@each_case("letter", ["x", "\xe9", "\U0001f600"])
 async def test_the_longest_is_taken(service: Service, path: str, field: str, letter: str) -> None:
     context = {**ADMIN, field: of_bytes(LONGEST, letter)}
     reply = await service.post(path, {**BODIES[path], "context": context})
