@@ -17,6 +17,7 @@ from app.console.api import ApiRefusedError
 from app.console.sessions import COOKIE, LIFETIME_S, MAX_COOKIE_BYTES, Seal, Session
 from app.console.shown import FILTERS, query
 from app.console.visits import Visit, check_form, find_rights, visit_of
+from app.core.kafka.bindings import KEEP
 from app.core.kafka.errors import ApiException, InvalidRequestException
 from app.rest.bodies.reading import MAX_BODY_BYTES, read_body
 from app.rest.errors import MethodNotAllowedException, status_of, unexpected
@@ -190,6 +191,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "version": __version__,
         "asset": _asset,
+        "keep": KEEP,
         "pages_of": _pages_of,
         "here": here,
         "frozen": frozen,
@@ -197,7 +199,13 @@ def _environment() -> Environment:
     return environment
 
 
-_FOR_READERS = (("acls", "ACLs"), ("resource", "Resources"), ("principal", "Principals"), ("history", "History"))
+_FOR_READERS = (
+    ("acls", "ACLs"),
+    ("resource", "Resources"),
+    ("principal", "Principals"),
+    ("history", "History"),
+    ("hygiene", "Hygiene"),
+)
 
 
 def _pages_of(visit: Visit) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from app.console import access, ask, changes, past, state, table
+from app.console.hygiene import hygiene_pages
 from app.console.pages import GUARDS, HOME, PageRoute, Pages, assets
 from app.console.sessions import Seal
 from app.console.signing import signing_pages
@@ -11,7 +12,7 @@ from app.core.kafka.errors import ResourceNotFoundException
 from app.rest.http.edge import Reply, Routes
 
 
-def console_routes(key: bytes) -> Routes:
+def console_routes(key: bytes, pipeline_home: str | None = None) -> Routes:
     """`key` is 32 bytes, the same for all workers of a service."""
     seal = Seal(key)
     routes = Routes("console")
@@ -21,6 +22,7 @@ def console_routes(key: bytes) -> Routes:
         access.pages,
         table.pages,
         past.pages,
+        hygiene_pages(pipeline_home),
         changes.pages,
         state.pages,
         signing_pages(seal),

@@ -12,6 +12,7 @@ from tests.e2e.axe import faults
 from tests.e2e.callers import Corp, write_configuration
 from tests.e2e.chromium import Page
 from tests.e2e.service import Service, binding, eventually
+from tests.unit.console.test_hygiene import FIELDS, write
 
 HOSTILE = ("<script>document.title='owned'</script>", "evil\u202egnp.exe", "🦑" * 200, "n" * 5_000)
 BOB = "/console?q=" + quote("User:bob WRITE topic:orders from 10.1.2.3")
@@ -30,13 +31,15 @@ PAGES = (
     "/console/principal",
     "/console/principal?principal=User:alice",
     "/console/history",
+    "/console/hygiene",
     "/console/state",
 )
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(["--data-dir", str(tmp_path_factory.mktemp("console") / "data")]) as running:
+    folder = tmp_path_factory.mktemp("console")
+    with Service(["--data-dir", str(folder / "data")], {"KLAMM_PIPELINE_HOME": str(folder)}) as running:
         running.ready()
         running.create(
             binding("orders"),
@@ -44,7 +47,25 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             binding("pay", "User:carol", "WRITE", pattern_type="PREFIXED", owner="payments"),
             *(binding(name, f"User:{name}", "READ") for name in HOSTILE),
         )
+        write_findings(running, folder)
         yield running
+
+
+def write_findings(service: Service, home: Path) -> None:
+    """What a night of the pipeline would have left, in which each ACL of the store was never used."""
+    findings = [
+        {
+            "kind": "UNUSED",
+            "acl_id": each["id"],
+            "acl": [each[name] for name in FIELDS],
+            "why": f"`{each['resource_name']}` was never asked for",
+            "is_mended": each["permission_type"] == "ALLOW",
+        }
+        for each in service.acls()
+    ]
+    write(home, 9, "listed", {"findings": findings})
+    counts = {"UNUSED": len(findings)}
+    write(home, 9, "manifest", {"offset": 9, "as_of": "2026-11-22T02:00:00Z", "complete": True, "counts": counts})
 
 
 @pytest.fixture
@@ -146,6 +167,22 @@ def test_a_principal_that_leaves_loses_everything_in_one_plan(service: Service, 
     click(page, "Take everything from it")
     click(page, "Remove 2 ACLs")
     assert service.acls(principal="User:leaver") == []
+
+
+def test_what_the_last_night_found_is_shown_and_mended(service: Service, page: Page) -> None:
+    assert len(service.acls(principal="User:carol")) == 1
+    click(page, "Hygiene")
+    click(page, "UNUSED 7")
+    place = "[...document.querySelectorAll('li')].find((each) => each.innerText.includes('User:carol'))"
+    assert page.ask(f"{place}.innerText.includes('pay')")
+    page.ask(f"window.stays = true; [...{place}.querySelectorAll('button')].at(-1).click()")
+    page.until("!window.stays && document.readyState === 'complete'")
+    assert "User:carol WRITE" in words(page)
+    click(page, "Remove 1 ACL")
+    assert service.acls(principal="User:carol") == []
+    assert "It is gone since" in words(page)
+    service.create(binding("pay", "User:carol", "WRITE", pattern_type="PREFIXED", owner="payments"))
+    assert page.said == []
 
 
 def test_rates_are_drawn(service: Service, page: Page) -> None:

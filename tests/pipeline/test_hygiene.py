@@ -4,7 +4,8 @@ from collections import defaultdict
 import pytest
 from pyspark.sql import SparkSession
 
-from app.core.kafka.bindings import StandardAcl
+from app.console.findings import last_found
+from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclPermissionType, PatternType, ResourceType
 from app.pipeline.hygiene.findings import KINDS
 from tests.pipeline.hygiene_runs import Run
@@ -66,6 +67,20 @@ def test_totals_files_and_exit_code_say_the_same(run: Run) -> None:
     )
     script = run.script.read_text(encoding="utf-8")
     assert all(command in script for row in run.findings for command in row["mend"])
+
+
+def test_the_console_lists_what_was_found(run: Run) -> None:
+    found = last_found(str(run.csv.parent / "home"))
+    assert found is not None
+    assert found.manifest.counts == run.manifest["counts"]
+    by_id = {row["acl_id"]: row for row in run.findings}
+    assert {str(each.acl_id) for each in found.findings} == by_id.keys()
+    for each in found.findings:
+        row = by_id[str(each.acl_id)]
+        assert (each.kind, each.why, each.is_mended) == (row["kind"], row["why"], bool(row["mend"]))
+        assert AclBinding.from_words(each.acl).words == tuple(row[name] for name in AclBinding.__dataclass_fields__)
+        added = [command for command in row["mend"] if " --add " in command]
+        assert len(each.narrower) >= len(added), "what kafka-acls can't say is here, too"
 
 
 def _is_detached(acl: StandardAcl, known: set[str]) -> bool:

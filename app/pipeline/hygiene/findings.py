@@ -1,5 +1,6 @@
 """Findings of hygiene: their one shape, the commands that mend them, and how they are saved, by their snapshot."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +15,15 @@ from app.pipeline.history.schemas import BINDING_FIELDS, FINDINGS, FOUND
 from app.pipeline.history.snapshot import SavedResults, Snapshot
 from app.pipeline.hygiene.mending import mend_of
 from app.pipeline.spark.arrow import rows_in
-from app.pipeline.spark.storage import Home
+from app.pipeline.spark.storage import Home, write_document
 
 VOID, REDUNDANT, OVER_BROAD, UNUSED, DETACHED = KINDS = ("VOID", "REDUNDANT", "OVER_BROAD", "UNUSED", "DETACHED")
 """In the order of lists, which is one to mend in: an ALLOW goes before the DENY that holds it down."""
 
 _JOB = "hygiene"
+_LISTED = 200
+"""Of each kind, for people to look at."""
+_LISTED_CHARACTERS = 3_000_000
 
 
 def found_in(
@@ -100,10 +104,39 @@ def save_findings(
     for part in others(saved):
         part.write.mode("append").parquet(parts)
     mended(one_by_acl(saved()), tool).write.mode("overwrite").parquet(path)
-    spark.createDataFrame([], FOUND).write.mode("overwrite").parquet(parts)
     findings = spark.read.schema(FINDINGS).parquet(path)
     counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
+    write_document(spark, results.room(snapshot.offset, "listed"), {"findings": listed(findings, saved(), counted)})
+    spark.createDataFrame([], FOUND).write.mode("overwrite").parquet(parts)
     return HygieneFindings(findings, results.complete(manifest, {kind: counted.get(kind, 0) for kind in KINDS}))
+
+
+def listed(findings: DataFrame, parts: DataFrame, counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The first findings of each kind, as the console reads them; those with the longest names are left out."""
+    rows = [row for kind in KINDS if counts.get(kind) for row in in_order(_of(findings, kind)).limit(_LISTED).collect()]
+    broad = [row["acl_id"] for row in rows if row["kind"] == OVER_BROAD and row["mend"]]
+    instead = _of(parts, OVER_BROAD).where(sf.col("acl_id").isin(broad)).select("acl_id", "narrower") if broad else None
+    narrower = {} if instead is None else {row["acl_id"]: row["narrower"] for row in instead.collect()}
+    found, left = [], _LISTED_CHARACTERS
+    for row in rows:
+        entry = {
+            "kind": row["kind"],
+            "acl_id": row["acl_id"],
+            "acl": [row[name] for name in BINDING_FIELDS],
+            "why": row["why"],
+            "is_mended": bool(row["mend"]),
+            "narrower": narrower.get(row["acl_id"], []),
+        }
+        left -= (size := len(json.dumps(entry)))
+        if left < 0:
+            left += size
+            continue
+        found.append(entry)
+    return found
+
+
+def _of(findings: DataFrame, kind: str) -> DataFrame:
+    return findings.where(sf.col("kind") == kind)
 
 
 def going(found: DataFrame) -> DataFrame:

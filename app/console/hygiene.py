@@ -1,0 +1,101 @@
+"""ACLs that could go, or could be narrower, as the pipeline's last night found them; each with a plan that mends it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from app.console.api import ApiRefusedError
+from app.console.difference import Change
+from app.console.findings import Finding, FindingsError, Found, last_found
+from app.console.pages import HOME, Endpoint, Pages, here, page
+from app.console.shown import query
+from app.console.visits import Visit
+from app.core.kafka.bindings import AclBinding, NewAcl
+from app.rest.http.edge import Reply
+
+_ROWS = 25
+_NOT_FOUND = 404
+_FIELDS = tuple(AclBinding.__dataclass_fields__)
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "VOID": "one DENY forbids all that they allow",
+        "REDUNDANT": "another ACL says all that they say",
+        "OVER_BROAD": "few of the resources that they cover were used",
+        "UNUSED": "they decided nothing in the log",
+        "DETACHED": "no resource is called so",
+    }
+)
+
+
+class Shown(NamedTuple):
+    finding: Finding
+    acl: Mapping[str, str | None]
+    show: str
+    """The address of the ACL in the table."""
+    mend: str | None
+    """The plan that mends it, as a form carries it; None if none is proposed."""
+    is_gone: bool
+
+
+def hygiene_pages(home: str | None) -> Pages:
+    """`home` is that of the pipeline; None: nobody has said where it is."""
+    pages = Pages()
+    pages.get("/hygiene")(_hygiene(home))
+    return pages
+
+
+def _hygiene(home: str | None) -> Endpoint:
+    async def hygiene(visit: Visit) -> Reply:
+        kind = visit.query.get("kind", "")
+        shown: dict[str, Any] = {"home": home, "kinds": KINDS, "kind": kind, "found": None, "fault": None, "rows": ()}
+        shown |= {"next": None, "is_remote": home is not None and "://" in home, "back": here(visit)}
+        if home is None or shown["is_remote"] or not visit.reads:
+            return await page(visit, "hygiene", **shown)
+        try:
+            # In a thread, as it reads files of some megabytes.
+            found = await asyncio.to_thread(last_found, home)
+        except FindingsError as fault:
+            return await page(visit, "hygiene", **{**shown, "fault": str(fault)})
+        if found is not None:
+            shown |= {"found": found, **await _window(visit, found, kind)}
+        return await page(visit, "hygiene", **shown)
+
+    return hygiene
+
+
+async def _window(visit: Visit, found: Found, kind: str) -> Mapping[str, Any]:
+    chosen = [each for each in found.findings if kind in ("", each.kind)]
+    begin = _number(visit.query.get("after", ""))
+    rows = [await _shown(visit, each) for each in chosen[begin : begin + _ROWS]]
+    end = begin + _ROWS
+    following = f"{HOME}/hygiene?{query({'kind': kind, 'after': end})}" if end < len(chosen) else None
+    return {"rows": rows, "next": following}
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < len(str(10**9)) else 0
+
+
+async def _shown(visit: Visit, finding: Finding) -> Shown:
+    acl: dict[str, str | None] = {**dict(zip(_FIELDS, finding.acl, strict=True)), "expires_at": None, "owner": None}
+    address = f"{HOME}/acls?{query({name: acl[name] for name in _FIELDS})}"
+    try:
+        acl |= await visit.api.get(f"/v1/acls/{finding.acl_id}")
+        is_gone = False
+    except ApiRefusedError as refusal:
+        is_gone = refusal.status == _NOT_FOUND
+    mend = _mend(finding) if finding.is_mended and not is_gone else None
+    return Shown(finding, acl, address, mend, is_gone)
+
+
+def _mend(finding: Finding) -> str | None:
+    try:
+        return Change(_narrower(finding.narrower), (AclBinding.from_words(finding.acl),)).to_json()
+    except (KeyError, ValueError):
+        # A word of a later release.
+        return None
+
+
+def _narrower(acls: Sequence[Sequence[str]]) -> tuple[NewAcl, ...]:
+    return tuple(NewAcl(AclBinding.from_words(each)) for each in acls)

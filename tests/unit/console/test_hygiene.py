@@ -1,0 +1,131 @@
+"""Findings of the pipeline's last night: shown as they are, mended by a plan, and harmless whatever is in the files."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.console.routes import console_routes
+from app.rest.app import AppOptions
+from tests.unit.console.browser import KEY, Browser, browsing
+from tests.unit.console.test_guards import HOSTILE, check_harmless
+from tests.unit.rest.harness import Service, allow, serving
+
+ADMIN = {"principal": "User:admin", "client_address": "127.0.0.1"}
+FIELDS = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+BROAD = allow("READ", "*", principal="User:bob")
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    async with serving(around=AppOptions(console=console_routes(KEY, str(tmp_path)))) as ready:
+        yield ready
+
+
+async def found(service: Service, home: Path, kind: str, acl: Any, offset: int = 9, **more: Any) -> None:  # noqa: ANN401 - JSON
+    """Write what a run leaves that has found this of an ACL of the store."""
+    reply = await service.post("/v1/acls/search", {"context": ADMIN, "filter": {"principal": acl.principal}})
+    one = next(iter(reply.json()["acls"]), {"id": str(uuid4())})
+    words = [*acl.words]
+    finding = {"kind": kind, "acl_id": one["id"], "acl": words, "why": "nobody asked", "is_mended": True, **more}
+    write(home, offset, "listed", {"findings": [finding]})
+    manifest = {"offset": offset, "as_of": "2026-11-22T02:00:00+00:00", "complete": True, "counts": {kind: 1}}
+    write(home, offset, "manifest", manifest)
+
+
+def write(home: Path, offset: int, name: str, document: Mapping[str, Any]) -> Path:
+    folder = home / "hygiene" / f"offset={offset:020}" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "_SUCCESS").touch()
+    path = folder / "part-00000-x-c000.txt"
+    path.write_text(json.dumps(document) + "\n", encoding="utf-8")
+    return path
+
+
+async def test_without_a_home_or_a_run_the_page_says_how(service: Service, browser: Browser) -> None:
+    assert "klamm pipeline nightly --home" in (await browser.go("/console/hygiene")).text
+    for home, says in ((None, "KLAMM_PIPELINE_HOME"), ("s3a://bucket/home", "a folder of this machine only")):
+        async with serving(around=AppOptions(console=console_routes(KEY, home))) as other, browsing(other.app) as seen:
+            assert says in (await seen.go("/console/hygiene")).text
+    assert service.authorizer.image.acl_count == 0
+
+
+async def test_a_finding_is_shown_and_mended_by_a_plan(service: Service, browser: Browser, tmp_path: Path) -> None:
+    await service.grant([BROAD])
+    narrower = [["TOPIC", "orders", "LITERAL", "User:bob", "*", "READ", "ALLOW"]]
+    await found(service, tmp_path, "OVER_BROAD", BROAD, narrower=narrower)
+    page = await browser.go("/console/hygiene")
+    assert "Nobody asked." in page.text
+    (show,) = [each["href"] for _, each in page.elements if "/console/acls?" in each.get("href", "")]
+    assert "User:bob" in (await browser.go(show)).text
+    plan = await browser.send(page.form("Mend"))
+    assert "Lost" in plan.text
+    page = await browser.send(plan.form("Create 1 and remove 1"), comment="OPS-9")
+    assert page.reply.url.path == "/console/hygiene"
+    assert "It is gone since" in page.text
+    assert "Mend" not in page.buttons
+    acls = (await service.post("/v1/acls/search", {"context": ADMIN, "filter": {}})).json()["acls"]
+    assert [each["resource_name"] for each in acls] == ["orders"]
+
+
+async def test_a_mend_is_not_made_on_acls_that_have_changed(service: Service, browser: Browser, tmp_path: Path) -> None:
+    await service.grant([BROAD])
+    await found(service, tmp_path, "UNUSED", BROAD)
+    plan = await browser.send((await browser.go("/console/hygiene?kind=UNUSED")).form("Mend"))
+    await service.grant([allow("READ", "orders", principal="User:late")])
+    assert "have changed since" in (await browser.send(plan.form("Remove 1 ACL"), 409)).text
+    assert service.authorizer.image.acl_count == 2
+
+
+async def test_what_is_not_proposed_has_no_button(service: Service, browser: Browser, tmp_path: Path) -> None:
+    await service.grant([BROAD])
+    await found(service, tmp_path, "REDUNDANT", BROAD, is_mended=False)
+    page = await browser.go("/console/hygiene")
+    assert "Mend" not in page.buttons
+    assert "look at it yourself" in page.text
+    assert "Nothing of this kind" in (await browser.go("/console/hygiene?kind=<b>&after=99999999999")).text
+
+
+async def test_only_whole_runs_count_and_the_newest(service: Service, browser: Browser, tmp_path: Path) -> None:
+    await service.grant([BROAD])
+    await found(service, tmp_path, "UNUSED", BROAD, offset=9)
+    await found(service, tmp_path, "VOID", BROAD, offset=10)
+    assert "VOID" in (await browser.go("/console/hygiene")).text
+    write(tmp_path, 10, "manifest", {"offset": 10, "as_of": "2026-11-23T02:00:00+00:00", "complete": False})
+    assert "UNUSED" in (await browser.go("/console/hygiene")).text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"findings": [{"kind": 1}]}',
+        b"[" * 100_000,
+        b"\xff\xfe",
+        b'{"findings": []}' + b" " * 5_000_000,
+    ],
+    ids=["empty", "half", "list", "other", "deep", "bytes", "huge"],
+)
+async def test_damaged_files_are_said_and_no_page_fails(
+    service: Service, browser: Browser, tmp_path: Path, content: bytes
+) -> None:
+    await found(service, tmp_path, "UNUSED", BROAD)
+    for name in ("listed", "manifest"):
+        (tmp_path / "hygiene" / f"offset={9:020}" / name / "part-00000-x-c000.txt").write_bytes(content)
+        text = (await browser.go("/console/hygiene")).text
+        assert "klamm pipeline nightly" in text or "no run of the pipeline has written it" in text
+
+
+@pytest.mark.parametrize("odd", HOSTILE)
+async def test_hostile_names_are_text_in_findings(service: Service, browser: Browser, tmp_path: Path, odd: str) -> None:
+    acl = allow("READ", odd, principal=f"User:{odd}"[:32_767])
+    await service.grant([acl])
+    await found(service, tmp_path, "UNUSED", acl, why=f"`{odd}` was never asked for")
+    page = await browser.go("/console/hygiene")
+    check_harmless(page.reply.text)
+    check_harmless((await browser.send(page.form("Mend"))).reply.text)
