@@ -3,6 +3,7 @@
 The principal in a request's context is a claim of the caller, which only its role gives it the right to make.
 """
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -10,7 +11,7 @@ from enum import Enum
 from starlette.types import Scope
 
 from app.core.context import Reader, RequestContext, RoleGrant
-from app.core.groups import Groups, groups_of
+from app.core.groups import MAX_GROUP_NAME, MAX_GROUPS, Groups, groups_of
 from app.core.kafka.errors import (
     ClusterAuthorizationException,
     InvalidRequestException,
@@ -22,6 +23,8 @@ from app.rest.callers.rate_limits import RateLimit
 from app.rest.errors import InvalidFieldsException, invalid_field
 
 _LOOPBACK = "127.0.0.1"
+# Texts that no JSON body may hold either, so no ACL and no context names such a group.
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 class Role(Enum):
@@ -71,6 +74,8 @@ class Caller:
     proven_groups: frozenset[str] = frozenset()
     acts_from_its_socket: bool = field(init=False)
     speaks_for_super_users: bool = field(init=False)
+    own_groups: Groups | None = field(init=False)
+    """Those of an admin caller's token. They count whether or not its request names them."""
     _principals: frozenset[str] = field(init=False)
     _beginnings: tuple[str, ...] = field(init=False)
     _groups: frozenset[str] = field(init=False)
@@ -82,6 +87,9 @@ class Caller:
         # INVARIANT: super users pass where nobody else does, so speaking for one is a right of its own.
         for_super_users = self.role not in _BY_PATTERNS or self.may_assert_super
         object.__setattr__(self, "speaks_for_super_users", for_super_users)
+        # INVARIANT: who acts for itself can't leave out a group that its token names, to escape that group's DENYs.
+        own = groups_of(self.proven_groups) if self.role is Role.ADMIN else None
+        object.__setattr__(self, "own_groups", own)
         exact, beginnings = _split(self.patterns)
         object.__setattr__(self, "_principals", exact)
         object.__setattr__(self, "_beginnings", beginnings)
@@ -110,11 +118,14 @@ class Caller:
         """The same with the groups that its verified token names. Raises TokenRefusedError for what names none."""
         if self.groups_claim is None or self.groups_claim not in claims:
             return self
-        names = claims[self.groups_claim]
-        names = [names] if isinstance(names, str) else names
-        if not (isinstance(names, list) and all(isinstance(each, str) and each for each in names)):
+        named = claims[self.groups_claim]
+        names = [named] if isinstance(named, str) else named
+        if not (isinstance(names, list) and all(map(_is_group, names))):
             raise TokenRefusedError("jwt_groups")
-        return replace(self, proven_groups=frozenset(names))
+        groups = frozenset(names)
+        if len(groups) > MAX_GROUPS:
+            raise TokenRefusedError("jwt_groups")
+        return replace(self, proven_groups=groups)
 
     def groups_refusal(self) -> ClusterAuthorizationException:
         """The same text for every group."""
@@ -194,21 +205,37 @@ def speak(caller: Caller, claim: AuthorizableRequestContext, scope: Scope | None
     named = client_address(claim.client_address)
     if caller.acts_from_its_socket:
         named = peer_address(scope)
-    return _SpokenFor(principal, named, caller, _asserted(caller, claim.groups) if claim.groups else None)
+    groups = _asserted(caller, claim.groups) if claim.groups else caller.own_groups
+    return _SpokenFor(principal, named, caller, groups)
 
 
 def _asserted(caller: Caller, names: tuple[str, ...]) -> Groups | None:
     # INVARIANT: whoever may not assert one of them asserts none.
     if not all(map(caller.may_assert, names)):
         raise caller.groups_refusal()
-    return read_groups(names)
+    asserted = read_groups(names)
+    if caller.own_groups is None or asserted is None:
+        return asserted
+    found = Groups({*asserted.names, *caller.own_groups.names})
+    if len(found.principals) > MAX_GROUPS:
+        raise invalid_field(
+            "/context/groups",
+            f"with those that the token names these are {len(found.principals)} groups; send so few that they are "
+            f"{MAX_GROUPS} at most",
+        )
+    return found
 
 
 def read(caller: Caller, scope: Scope) -> Reader:
     """Who reads by a request without a context: an admin caller's principal, or a caller by its role."""
     if caller.principal is None:
         return _Granted(caller)
-    return _SpokenFor(caller.principal, peer_address(scope), caller, groups_of(caller.proven_groups))
+    return _SpokenFor(caller.principal, peer_address(scope), caller, caller.own_groups)
+
+
+def _is_group(name: object) -> bool:
+    """Whether a context could name this group."""
+    return isinstance(name, str) and 0 < len(name) <= MAX_GROUP_NAME and not _NO_TEXT.search(name)
 
 
 def peer_address(scope: Scope | None) -> ClientAddress:

@@ -134,7 +134,23 @@ def test_a_token_without_the_claim_proves_no_group_and_one_text_is_one_group() -
     assert broker().proven_by({"teams": ["pii"], "groups": ["pii"]}).proven_groups == frozenset()
 
 
-@each_case("value", [None, 7, True, {"pii": True}, ["pii", 7], ["pii", None], [["pii"]], ["pii", ""], ""])
+def test_a_claim_names_as_many_groups_as_a_context_to_the_letter_each_once() -> None:
+    caller = broker(groups_claim="teams")
+    most = [f"g{at}" for at in range(MAX_GROUPS)]
+    assert caller.proven_by({"teams": most * 2}).proven_groups == set(most)
+    odd = ["p\u0456i", "\u202eiip", "PII", " pii", "x" * MAX_GROUP_NAME, "Group:pii", "User:admin"]
+    proven = caller.proven_by({"teams": odd})
+    assert all(map(proven.may_assert, odd))
+    assert not any(map(proven.may_assert, ("pii", "iip", "admin")))
+
+
+@each_case(
+    "value",
+    [
+        *(None, 7, True, {"pii": True}, {"groups": ["pii"]}, ["pii", 7], ["pii", None], [["pii"]], ["pii", ""], ""),
+        *("x" * (MAX_GROUP_NAME + 1), ["a\0"], ["\ud800"], [f"g{at}" for at in range(MAX_GROUPS + 1)]),
+    ],
+)
 def test_a_claim_that_names_no_groups_refuses_the_token(value: object) -> None:
     with pytest.raises(TokenRefusedError) as refused:
         broker(groups_claim="teams").proven_by({"teams": value})
@@ -151,6 +167,29 @@ def test_an_admin_reads_with_the_groups_that_its_token_names() -> None:
     reader = cast("Any", read(caller.proven_by({"teams": ["platform"]}), SCOPE))
     assert reader.groups.principals == ("Group:platform",)
     assert cast("Any", read(caller, SCOPE)).groups is None
+
+
+def test_an_admin_acts_with_the_groups_of_its_token_whether_it_names_them_or_not() -> None:
+    admin = Caller("platform", Role.ADMIN, "User:platform", groups=("eng-*",), groups_claim="teams")
+    caller = admin.proven_by({"teams": ["fired", "platform"]})
+    for named in ((), ("fired",), ("platform", "fired")):
+        assert principals(caller, *named, principal="User:platform") == ("Group:fired", "Group:platform")
+    both = principals(caller, "eng-a", "fired", principal="User:platform")
+    assert both == ("Group:eng-a", "Group:fired", "Group:platform")
+    with pytest.raises(ClusterAuthorizationException, match="assert the groups"):
+        principals(caller, "pii", principal="User:platform")
+    with pytest.raises(InvalidFieldsException, match="201 groups"):
+        principals(caller, *(f"eng-{at}" for at in range(MAX_GROUPS - 1)), principal="User:platform")
+    assert len(principals(caller, *(f"eng-{at}" for at in range(MAX_GROUPS - 2)), principal="User:platform") or ()) == (
+        MAX_GROUPS
+    )
+
+
+def test_who_speaks_for_others_says_itself_which_of_them_are_in_the_groups_of_its_token() -> None:
+    for role in (Role.DECIDE, Role.FOLLOW):
+        caller = Caller("gateway", role, patterns=("User:*",), groups_claim="teams").proven_by({"teams": ["pii"]})
+        assert principals(caller) is None
+        assert principals(caller, "pii") == ("Group:pii",)
 
 
 class Tokens:
