@@ -1,6 +1,7 @@
 // The OPA plugin without a broker: a question a line, its decision a line. A question is, with tabs between:
 // URL, principal, host name (may be empty), address, scope of the address (0: none), operation, resource type, name.
 // Without a name the question is authorizeByResourceType. Errors allow, so that they can be told from denials.
+// The principal is of a class of its own, whose groups the plugin tells nobody.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -19,6 +20,7 @@ import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
+import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.utils.SecurityUtils;
 import org.apache.kafka.server.authorizer.Action;
@@ -35,12 +37,22 @@ class Plugin {
             System.out.println(answer(line.split("\t", -1)));
     }
 
+    public static final class Grouped extends KafkaPrincipal {
+        Grouped(KafkaPrincipal named) {
+            super(named.getPrincipalType(), named.getName());
+        }
+
+        public List<String> getGroups() {
+            return List.of("pii");
+        }
+    }
+
     private static AuthorizationResult answer(String[] asked) throws Exception {
         var authorizer = BY_URL.computeIfAbsent(asked[0], Plugin::authorizer);
         var header = new RequestHeader(ApiKeys.METADATA, (short) 12, "a client", 3);
         var context = new RequestContext(
             header, "here-there-0", address(asked[2], asked[3], Integer.parseInt(asked[4])),
-            SecurityUtils.parseKafkaPrincipal(asked[1]), ListenerName.normalised("CLIENT"),
+            new Grouped(SecurityUtils.parseKafkaPrincipal(asked[1])), ListenerName.normalised("CLIENT"),
             SecurityProtocol.SASL_PLAINTEXT, new ClientInformation("a \"client\"", "1"), false);
         var operation = AclOperation.valueOf(asked[5]);
         var type = ResourceType.valueOf(asked[6]);

@@ -39,6 +39,17 @@ def test_decisions_are_understood(service: Service, plugin: Plugin) -> None:
     assert plugin.ask(url, "ALTER", "anything", principal="User:admin") == "ALLOWED"
 
 
+def test_groups_of_a_principal_are_not_sent(service: Service, plugin: Plugin) -> None:
+    service.create(
+        binding("of-groups", "Group:pii"),
+        binding("of-groups", "Group:pii", "WRITE", permission_type="DENY"),
+        binding("of-groups", "User:erin", "WRITE"),
+    )
+    url = f"{service.url}{OPA_PATH}"
+    assert plugin.ask(url, "READ", "of-groups", principal="User:erin") == "DENIED"
+    assert plugin.ask(url, "WRITE", "of-groups", principal="User:erin") == "ALLOWED"
+
+
 def test_authorize_by_resource_type_is_understood(service: Service, plugin: Plugin) -> None:
     service.create(binding("by-type-", "User:carol", "WRITE", pattern_type="PREFIXED"))
     url = f"{service.url}{OPA_PATH}"

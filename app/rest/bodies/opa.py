@@ -40,6 +40,7 @@ _PREFIXED = "PREFIXED"
 class Principal(msgspec.Struct, rename="camel", gc=False):
     principal_type: str
     name: str
+    groups: Any = UNSET
 
 
 class HeaderFields(msgspec.Struct, rename="camel", gc=False):
@@ -66,6 +67,7 @@ class RequestContext(msgspec.Struct, rename="camel", gc=False):
     security_protocol: str | UnsetType | None = UNSET
     client_information: Any = UNSET
     connection_id: Any = UNSET
+    groups: Any = UNSET
 
 
 class ResourcePattern(msgspec.Struct, rename="camel", gc=False):
@@ -134,6 +136,12 @@ def _context(context: RequestContext) -> AuthorizableRequestContext:
     if not principal.principal_type or ":" in principal.principal_type:
         raise InvalidRequestException(
             f"`principalType` `{principal.principal_type[:100]}` is no principal's type; send for example `User`"
+        )
+    if context.groups or principal.groups:
+        # INVARIANT: DENYs of groups are not passed over for a question that names some.
+        raise InvalidRequestException(
+            "`groups` do not count here, as the plugin keeps answers by the principal's type and name; leave them out, "
+            "or let the broker decide by Klamm's own authorizer"
         )
     header = given(context.header) or Header()
     fields = given(header.name) or given(header.data) or HeaderFields()

@@ -106,6 +106,19 @@ async def test_unknown_fields_are_passed_over_here(service: Service) -> None:
     assert await ask(service, body)
 
 
+@pytest.mark.parametrize("place", ["requestContext", "principal"])
+async def test_groups_are_refused_and_neither_counted_nor_passed_over(service: Service, place: str) -> None:
+    await service.grant([allow("READ", "orders"), allow("READ", "orders", principal="Group:pii", permission="DENY")])
+    for groups in (["pii"], "pii", {"pii": True}, 7, [], None):
+        for body in (asked(), by_type("READ", "TOPIC")):
+            context = body["input"]["requestContext"]
+            (context if place == "requestContext" else context["principal"])["groups"] = groups
+            if groups:
+                assert await ask_in_vain(service, body) == REFUSED
+            else:
+                assert await ask(service, body)
+
+
 @pytest.mark.parametrize("type_", ["User", "Group"])
 async def test_a_principal_has_its_type(service: Service, type_: str) -> None:
     await service.grant([allow("READ", "orders", principal="Group:CN=a:b,O=c")])
