@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.cases import each_case
 from tests.e2e.bodies import BODIES
 from tests.e2e.service import Json, Service, action, binding, context, eventually
 from tests.issuers import AUDIENCE, ISSUER, Key, key_set
@@ -130,7 +131,7 @@ def test_the_groups_of_the_token_decide_and_no_others_can_be_asserted(signed: Si
         assert signed.authorize(claims, []) == "DENIED"
 
 
-@pytest.mark.parametrize("path", IN_CONTEXT)
+@each_case("path", IN_CONTEXT)
 def test_no_route_takes_a_group_that_neither_the_token_nor_the_configuration_names(signed: Signed, path: str) -> None:
     for claims in ({}, {"groups": ["platform"]}):
         asked = {**BODIES[path], "context": context("User:platform", groups=["pii"])}
@@ -139,13 +140,12 @@ def test_no_route_takes_a_group_that_neither_the_token_nor_the_configuration_nam
         assert reply.json()["detail"] == "the caller `platform` may not assert the groups of this context"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "claim",
     [
         *(7, True, "", ["pii", ""], ["pii", 7], ["pii", None], [["pii"]], {"pii": True}, {"groups": ["pii"]}),
         *([f"g{at}" for at in range(300)], ["x" * 256], ["a\0"], ["\ud800"]),
     ],
-    ids=lambda claim: repr(claim)[:20],
 )
 def test_a_claim_that_is_no_list_of_groups_refuses_the_token(signed: Signed, claim: object) -> None:
     for named in ([], ["pii"]):
