@@ -232,15 +232,16 @@ final class Replica implements AutoCloseable {
     private boolean take(JsonNode event, byte[] line) throws IOException, FeedException {
         switch (feed.take(event)) {
             case PART -> keep(() -> part(event, line));
+            // First the image: a slow disk holds no decision back.
             case IMAGE -> {
+                isCurrent(0);
                 keep(() -> whole(line));
                 needsSnapshot = false;
-                isCurrent(0);
                 loaded.complete(null);
             }
             case CHANGE -> {
-                keep(() -> changed(line));
                 isCurrent(-1);
+                keep(() -> changed(line));
             }
             case BOOKMARK -> {
                 isCurrent(Math.max(0, event.path("age_ms").asLong(Long.MAX_VALUE / NANOS_PER_MS / 2)));
