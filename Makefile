@@ -61,6 +61,14 @@ lock: $(STAMP) ## Renew the locks from pyproject.toml, pins kept where they stil
 lock-deploy-tools: $(STAMP) ## Renew .ci/deploy-tools.lock, what check-deploy looks with, from .ci/deploy-tools.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock-deploy-tools' .ci/deploy-tools.in --output-file .ci/deploy-tools.lock >/dev/null
 
+.PHONY: lock-docs-tools
+lock-docs-tools: $(STAMP) ## Renew .ci/docs-tools.lock, what builds the docs' site, from .ci/docs-tools.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock-docs-tools' .ci/docs-tools.in --output-file .ci/docs-tools.lock >/dev/null
+
+.PHONY: docs
+docs: $(STAMP) ## Build the docs as a site in build/site, reference made from the code, every link checked; what builds it is fetched once
+	@$(BIN)/python .ci/build_docs.py
+
 .PHONY: audit
 audit: $(STAMP) ## Ask for known advisories about what is locked (needs the internet); 'not checked' is an error as well
 	@$(BIN)/python .ci/audit.py requirements-dev.lock

@@ -35,16 +35,16 @@ def said(command: Sequence[str | Path], *, folder: Path = ROOT, timeout_s: float
     return done.returncode, done.stdout
 
 
-def python_tools() -> Path:
-    """The folder of the packages of .ci/deploy-tools.lock: hadolint, kubectl, Helm's library and more."""
-    name = "deploy-tools-" + hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]
+def python_tools(lock: Path = LOCK) -> Path:
+    """The folder of the packages of a lock in .ci, as a rule those that look at deploy/."""
+    name = f"{lock.stem}-" + hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:16]
 
     def install(folder: Path) -> None:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        command += ["--require-hashes", "--only-binary", ":all:", "--target", str(folder), "--requirement", str(LOCK)]
+        command += ["--require-hashes", "--only-binary", ":all:", "--target", str(folder), "--requirement", str(lock)]
         status, output = said(command, timeout_s=GET_TIMEOUT_S)
         if status:
-            raise NotToBeHad(f"pip can't install .ci/deploy-tools.lock: {_last_line(output)}")
+            raise NotToBeHad(f"pip can't install .ci/{lock.name}: {_last_line(output)}")
 
     return _kept(name, install)
 
