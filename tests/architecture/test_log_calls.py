@@ -4,9 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from app.logs.service import LIBRARY_MESSAGE, RESERVED
+from tests.cases import each_case
 
 APP = Path(__file__).parents[2] / "app"
 METHODS = {"debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log"}
@@ -44,7 +43,7 @@ def faults(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(APP.rglob("*.py")), ids=lambda path: str(path.relative_to(APP)))
+@each_case("path", sorted(APP.rglob("*.py")))
 def test_every_event_has_a_static_name(path: Path) -> None:
     assert faults(path.read_text(encoding="utf-8")) == []
 
@@ -53,7 +52,7 @@ def test_calls_are_found_at_all() -> None:
     assert sum(len(list(log_calls(path.read_text(encoding="utf-8")))) for path in APP.rglob("*.py")) > 30
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         '_LOG.info(f"x_{1}")', '_log.info("of %s", 1)', '_logger.error("Not a name")', "logging.warning(text)",

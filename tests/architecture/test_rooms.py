@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "app"
@@ -27,7 +27,7 @@ def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
             yield node
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@each_case("room", ROOMS)
 def test_each_room_has_a_sign_that_says_what_it_answers_imports_and_who_calls_it(room: str) -> None:
     sign = ast.get_docstring(ast.parse((APP / room / "__init__.py").read_text()))
     assert sign is not None

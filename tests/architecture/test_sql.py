@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pytest
+from tests.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 
@@ -168,7 +168,7 @@ def test_no_sql_is_put_together_from_values() -> None:
     assert {each for module in modules for each in module.allowed} == set(COMPOSED), "an exception that nobody needs"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "source",
     [
         'async def f(c, x): await c.fetch(f"SELECT {x}")',
@@ -193,7 +193,7 @@ def test_what_is_put_together_is_found(source: str) -> None:
     assert Module(source, "planted.py").faults()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "source",
     [
         'async def f(c, x): await c.fetch("SELECT $1", x)',

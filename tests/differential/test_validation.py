@@ -12,6 +12,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.configs import ALLOW_EVERYONE, SUPER_USERS, parse_configs
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.validation import validate_filter, validate_new_acl
+from tests.cases import each_case
 from tests.images import binding_of, filter_of, index_of, numbered
 from tests.vectors.loader import Line, lines
 
@@ -67,7 +68,7 @@ def with_future_words(fields: Line) -> Line:
 CREATES = [line for line in cases("create") if line["case"] not in NOT_IN_CORE]
 
 
-@pytest.mark.parametrize("line", CREATES, ids=lambda line: str(line["case"]))
+@each_case("line", CREATES)
 def test_create_is_refused_as_by_kafka(line: Line) -> None:
     refusal = validate_new_acl(binding_of(with_future_words(line["acl"])))
     if line["rejected_by"] is None:
@@ -89,7 +90,7 @@ def test_every_mapped_text_has_its_case() -> None:
     assert set(NOT_IN_CORE) <= {line["case"] for line in LINES}
 
 
-@pytest.mark.parametrize("line", cases("delete"), ids=lambda line: str(line["case"]))
+@each_case("line", cases("delete"))
 def test_filter_is_refused_as_by_kafka(line: Line) -> None:
     refusal = validate_filter(filter_of(with_future_words(line["filter"])))
     if line["rejected_by"] is None:
@@ -114,15 +115,13 @@ FIVE = [
 ]
 
 
-@pytest.mark.parametrize(
-    "line", [line for line in cases("delete") if "deleted_of_5" in line], ids=lambda line: str(line["case"])
-)
+@each_case("line", [line for line in cases("delete") if "deleted_of_5" in line])
 def test_filter_means_as_many_acls_as_in_kafka(line: Line) -> None:
     meant = [acl for step in search(index_of(numbered(FIVE)), filter_of(line["filter"])) for acl in step]
     assert len(meant) == line["deleted_of_5"]
 
 
-@pytest.mark.parametrize("line", cases("super.users"), ids=lambda line: repr(line["case"]))
+@each_case("line", cases("super.users"))
 def test_super_users_are_read_as_by_kafka(line: Line) -> None:
     if "exception" in line:
         with pytest.raises(InvalidRequestException) as refusal:
@@ -133,7 +132,7 @@ def test_super_users_are_read_as_by_kafka(line: Line) -> None:
     assert f"[{', '.join(sorted(users))}]" == line["super_users"]
 
 
-@pytest.mark.parametrize("line", cases("allow.everyone.if.no.acl.found"), ids=lambda line: repr(line["case"]))
+@each_case("line", cases("allow.everyone.if.no.acl.found"))
 def test_allow_everyone_is_read_as_by_kafka(line: Line) -> None:
     config = parse_configs({ALLOW_EVERYONE: line["case"]})
     assert config.allow_everyone_if_no_acl_found == (line["default_result"] == "ALLOWED")

@@ -3,12 +3,11 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.bench.report import Row, Section, Table, markdown, percentile, verdicts
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("row", "verdict"),
     [
         (Row("no bar", "ms", [5]), ""),

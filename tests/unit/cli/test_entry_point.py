@@ -19,6 +19,7 @@ from app.formats.command_errors import CommandError, UsageError
 from app.formats.database_url import DatabaseUrl
 from app.rest.openapi import build_openapi
 from app.store import migrate as store_migrate
+from tests.cases import each_case
 from tests.surroundings import of_a_command
 
 DSN = "postgresql://klamm:planted-secret@127.0.0.1:1/klamm"
@@ -215,8 +216,8 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"klamm {__version__}\n"
 
 
-@pytest.mark.parametrize(("command", "status"), [("serve", 0), ("openapi", 130), ("migrate", 130), ("import", 130)])
-@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@each_case(("command", "status"), [("serve", 0), ("openapi", 130), ("migrate", 130), ("import", 130)])
+@each_case("order", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_of_the_very_start_is_no_fault(command: str, status: int, order: signal.Signals) -> None:
     # As if it came while the first of the imports is under way.
     code = (
@@ -249,7 +250,7 @@ _SLOW = (
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "arguments",
     [
         ["--help"],
@@ -261,7 +262,6 @@ _SLOW = (
         ["serve", "--prot", "1"],
         ["acls", "--list", "--topik", "orders"],
     ],
-    ids=" ".join,
 )
 def test_help_and_refusals_load_nothing_that_serves_or_speaks_http(arguments: list[str]) -> None:
     code = (

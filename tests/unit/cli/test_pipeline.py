@@ -11,9 +11,10 @@ from app.cli.entry_point import main
 from app.cli.pipeline import embedded_source, source_of
 from app.formats.database_url import DatabaseUrl
 from app.pipeline.spark.errors import PipelineError
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("dsn", "url", "user", "password"),
     [
         ("postgresql://u:p%40s@h:6432/d", "jdbc:postgresql://h:6432/d", "u", "p@s"),

@@ -6,6 +6,7 @@ import pytest
 
 from app.client.acls.command import main as run_acls
 from app.client.acls.options import OPTIONS
+from tests.cases import each_case
 from tests.kafka_acls_tool import FAILED, Said, ordered_words, refusals
 
 # Kafka's tool has brokers, and shows its help as a refusal; these are told apart on purpose.
@@ -39,7 +40,7 @@ def test_enough_was_recorded() -> None:
     assert len(RECORDED) >= 100
 
 
-@pytest.mark.parametrize("said", RECORDED + ON_A_BROKER, ids=lambda said: " ".join(said.words))
+@each_case("said", RECORDED + ON_A_BROKER)
 def test_a_refusal_is_kafka_s_own(said: Said) -> None:
     # An option that lacks its argument must stand last.
     out, err = io.StringIO(), io.StringIO()

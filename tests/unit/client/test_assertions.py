@@ -12,6 +12,7 @@ from app.client.assertions.sentences import parse_sentence
 from app.core.access import assertions
 from app.core.kafka.codes import ResourceType
 from app.formats.command_errors import UsageError
+from tests.cases import each_case
 from tests.client_runs import Run, run
 
 ACLS = """\
@@ -54,7 +55,7 @@ def said(text: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sentence", "expected"),
     [
         ("User:svc may WRITE topic:orders", "+ User:svc WRITE TOPIC LITERAL orders *"),
@@ -88,7 +89,7 @@ def test_several_resources_and_hosts_are_said_one_by_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sentence", "told"),
     [
         ("", "nothing is said"),
@@ -302,7 +303,7 @@ def test_a_principal_that_no_acl_speaks_of_is_told(tmp_path: Path) -> None:
     assert "no ACL speaks of User:ordrs-svc" in " ".join(ended.text.split())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "told"),
     [
         ([], "give the ACLs as --acls FILE"),

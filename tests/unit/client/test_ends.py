@@ -7,6 +7,7 @@ import pytest
 
 from app.client.ends import end_of
 from app.formats.command_errors import UsageError
+from tests.cases import each_case
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_never_is_no_end() -> None:
     assert end_of("never", "expires") is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["", "8", "h", "0h", "-8h", "8 h", "8H", "1.5h", "8h30m", "99999999999w", "999999999w", "2099-12-01T18:00:00",
      "2099-12-01", "tomorrow", "Never", "\u0668h", "8h\n"],

@@ -11,6 +11,7 @@ from app.client.plan.planning import Limits, Plan, Prune, check_plan, load_plan,
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.command_errors import UsageError
+from tests.cases import each_case
 from tests.updates import termless, unending, wanted
 
 TOKEN = "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11:42"
@@ -125,7 +126,7 @@ def test_a_plan_fits_what_it_was_made_of(prune: Prune) -> None:
         check_plan("plan.json", make_plan(wanted(desired), THERE, TOKEN, prune), THERE)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("plan", "why"),
     [
         (replace(PLAN, delete=unending([acl("c")])), "it deletes what is not there"),

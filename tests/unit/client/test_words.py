@@ -6,9 +6,10 @@ from app.client.words import operation_named, principal_named, resource_named
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.arguments import one_line
 from app.formats.command_errors import UsageError
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize("operation", [each for each in AclOperation if each.name not in ("UNKNOWN", "ANY")])
+@each_case("operation", [each for each in AclOperation if each.name not in ("UNKNOWN", "ANY")])
 def test_an_operation_is_known_in_every_usual_spelling(operation: AclOperation) -> None:
     spellings = {operation.name, operation.name.lower(), operation.camel_case, operation.name.replace("_", "-").lower()}
     assert {operation_named(spelling) for spelling in spellings} == {operation}
@@ -22,7 +23,7 @@ def test_a_word_that_is_none_is_told_with_those_that_are(text: str) -> None:
     assert "UNKNOWN" not in str(caught.value).removeprefix(f"`{text}`")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("topic:orders", (ResourceType.TOPIC, "orders")),
@@ -38,7 +39,7 @@ def test_a_resource_is_its_type_and_name(text: str, expected: tuple[ResourceType
     assert resource_named(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "orders", "topic:", ":orders", "any:x", "queue:x"])
+@each_case("text", ["", "orders", "topic:", ":orders", "any:x", "queue:x"])
 def test_what_is_no_resource_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         resource_named(text)

@@ -12,6 +12,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.errors import AuthorizerNotReadyException, InvalidRequestException
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import supported_operations, to_bit_field
+from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.updates import topic
 
@@ -36,7 +37,7 @@ def caller(
     return Authorization(image_of(numbered(acls), config), principal, parse_address(address))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("acls", "config", "verdict"),
     [
         ([], None, Verdict.DEFAULT_DENY),
@@ -82,7 +83,7 @@ def test_super_users_pass_every_deny_and_find_no_acl_behind_it() -> None:
     assert root.authorized_operations(TOPIC, "orders") == to_bit_field(supported_operations(TOPIC))
 
 
-@pytest.mark.parametrize("principal", ["user:root", "User:root ", " User:root", "User:roo", "Group:root", "User:*"])
+@each_case("principal", ["user:root", "User:root ", " User:root", "User:roo", "Group:root", "User:*"])
 def test_super_users_are_compared_as_they_are_spelled(principal: str) -> None:
     assert caller(principal=principal, config=ROOT).decide(READ, TOPIC, "orders") is Verdict.DEFAULT_DENY
 
@@ -181,7 +182,7 @@ def test_by_resource_type_wants_a_concrete_operation(operation: AclOperation) ->
         caller(principal="User:root", config=ROOT).authorize_by_resource_type(operation, TOPIC)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("acls", "verdict"),
     [
         ([], Verdict.DEFAULT_DENY),

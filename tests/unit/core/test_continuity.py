@@ -4,9 +4,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
-import pytest
-
 from app.core.continuity import Continuity, FeedPosition, KnownHistory, continuity, is_later, next_epoch
+from tests.cases import each_case
 
 NOW = datetime(2026, 11, 22, 21, 30, 0, 123_456, tzinfo=UTC)
 BORN = UUID("0768e2e2-e297-4ba5-a4d9-0eff56e84f3c")
@@ -47,7 +46,7 @@ def test_the_last_millisecond_that_an_epoch_can_tell_is_no_fault() -> None:
     assert later_than(last).version == 7
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("head", "hash_at", "found"),
     [
         (at(5), b"same", Continuity.PROVED),

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from app.core.doubts import doubts_of_acl, doubts_of_principal
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
+from tests.cases import each_case
 
 GOOD = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW
@@ -19,7 +19,7 @@ GROUP = {"resource_type": ResourceType.GROUP}
 USER = {"resource_type": ResourceType.USER, "operation": AclOperation.CREATE_TOKENS}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "fields",
     [
         {},
@@ -42,13 +42,12 @@ USER = {"resource_type": ResourceType.USER, "operation": AclOperation.CREATE_TOK
         {"host": "2001:db8::/32"},
         {"operation": AclOperation.ALL},
     ],
-    ids=str,
 )
 def test_what_can_be_meant_as_it_is_gets_no_word(fields: dict[str, object]) -> None:
     assert list(doubts_of_acl(replace(GOOD, **fields))) == []  # type: ignore[arg-type]  # one field of any type
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "words"),
     [
         ({"resource_name": "pii-*"}, ["`pii-*`", "LITERAL", "say `pii-` with PREFIXED"]),
@@ -79,7 +78,6 @@ def test_what_can_be_meant_as_it_is_gets_no_word(fields: dict[str, object]) -> N
         ({"host": "2001:db8::1/32"}, ["the whole range `2001:db8::/32`"]),
         ({"operation": AclOperation.IDEMPOTENT_WRITE}, ["nobody ever asks for IDEMPOTENT_WRITE on a TOPIC"]),
     ],
-    ids=str,
 )
 def test_what_is_probably_meant_otherwise_is_told_with_the_way_out(fields: dict[str, object], words: list[str]) -> None:
     (told,) = doubts_of_acl(replace(GOOD, **fields))  # type: ignore[arg-type]  # one field of any type
@@ -117,7 +115,7 @@ def test_long_texts_are_cut_and_soon_read() -> None:
         assert max(map(len, told)) < 1_000
 
 
-@pytest.mark.parametrize("resource_type", _CONCRETE)
+@each_case("resource_type", _CONCRETE)
 def test_operations_that_a_resource_has_are_not_doubted(resource_type: ResourceType) -> None:
     for operation in supported_operations(resource_type):
         told = doubts_of_acl(replace(GOOD, resource_type=resource_type, operation=operation, resource_name="User:a-b"))

@@ -23,6 +23,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import from_bit_field, supported_operations
 from app.core.records import AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord
+from tests.cases import each_case
 from tests.chains import ACTOR, WHEN, transaction
 from tests.dumps import dump
 from tests.images import image_of, numbered
@@ -164,8 +165,8 @@ def test_changes_come_in_between(
     assert dump(changing.image.index) == dump(image_of(changing.there.values()).index)
 
 
-@pytest.mark.parametrize("acls", [NESTED, SPELLED, [*NESTED, *SPELLED]], ids=["nested", "spelled", "both"])
-@pytest.mark.parametrize("caller", [("User:alice", "10.0.0.1"), ("User:alice", "11.0.0.1")])
+@each_case("acls", [NESTED, SPELLED, [*NESTED, *SPELLED]])
+@each_case("caller", [("User:alice", "10.0.0.1"), ("User:alice", "11.0.0.1")])
 def test_what_masks_remember_of_an_address_ends_too(acls: list[AclBinding], caller: Caller) -> None:
     stored = [ending(acl, number % 5) for number, acl in enumerate(numbered(acls))]
     image = image_of(stored)

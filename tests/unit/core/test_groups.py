@@ -19,6 +19,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import ALLOW_MASK, DENY_MASK, from_bit_field, supported_operations
 from app.core.records import Record
+from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.reference import Reference
 from tests.staged import Held, chained, in_steps
@@ -153,8 +154,8 @@ def acl(principal: str, name: str = "orders", *, permission: str = "ALLOW", host
     return AclBinding(TOPIC, name, PatternType.LITERAL, principal, host, READ, AclPermissionType[permission])
 
 
-@pytest.mark.parametrize("denied", ["User:alice", "Group:c", "User:*"])
-@pytest.mark.parametrize("allowed", ["User:alice", "Group:a", "User:*"])
+@each_case("denied", ["User:alice", "Group:c", "User:*"])
+@each_case("allowed", ["User:alice", "Group:a", "User:*"])
 def test_any_deny_forbids_whoever_is_allowed(allowed: str, denied: str) -> None:
     image = image_of(numbered([acl(allowed), acl(denied, permission="DENY")]))
     assert asked_of(image, "User:alice", "a", "b", "c").decide(READ, TOPIC, "orders") is Verdict.DENIED_BY_ACL

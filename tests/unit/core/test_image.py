@@ -12,6 +12,7 @@ from app.core.kafka.configs import AuthorizerConfig, parse_configs
 from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import GENESIS_HASH, Record
 from app.core.token import Token
+from tests.cases import each_case
 from tests.chains import config, gone, put, transaction
 from tests.dumps import dump
 from tests.images import EPOCH, HEAD, image_of, index_of, numbered
@@ -136,7 +137,7 @@ def poisonings() -> dict[str, tuple[list[Record], str]]:
     }
 
 
-@pytest.mark.parametrize("case", poisonings())
+@each_case("case", poisonings())
 def test_a_poisoned_transaction_changes_nothing(case: str) -> None:
     records, why = poisonings()[case]
     image = replace(applied(fresh(), put(ORDERS)), hash=b"\1" * 32)
@@ -154,7 +155,7 @@ def test_a_transaction_may_put_what_it_removed_and_remove_what_it_put() -> None:
     assert dump(image.index) == dump(index_of([StandardAcl(UUID(int=3), ORDERS)]))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "codes",
     [
         {"resource_type": ResourceType.ANY},

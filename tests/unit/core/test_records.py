@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from app.core.records import GENESIS_HASH, Record, record_hash
+from tests.cases import each_case
 from tests.chains import config, gone, put
 from tests.updates import topic
 
@@ -24,8 +25,8 @@ def test_hashes_never_change() -> None:
     assert record_hash(GENESIS_HASH, SET).hex() == "097900b5a504402083b8d310f968a7fe286d0b88dfab8eee2cbc672423050492"
 
 
-@pytest.mark.parametrize("record", [ADDED, REMOVED, SET])
-@pytest.mark.parametrize(
+@each_case("record", [ADDED, REMOVED, SET])
+@each_case(
     "change",
     [
         {"offset": 8},

@@ -1,11 +1,10 @@
-import pytest
-
 from app.core.spelling import did_you_mean, nearest
+from tests.cases import each_case
 
 _KNOWN = ("export", "plan", "LITERAL")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("word", "meant"),
     [("exprot", "export"), ("EXPORT", "export"), ("litral", "LITERAL"), ("q", None), ("", None), ("x" * 9_999, None)],
 )

@@ -4,6 +4,7 @@ import pytest
 
 from app.core.kafka.errors import InvalidRequestException
 from app.core.token import Token
+from tests.cases import each_case
 
 EPOCH = UUID("5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")
 
@@ -13,7 +14,7 @@ def test_a_token_reads_back(offset: int) -> None:
     assert Token.parse(str(Token(EPOCH, offset))) == Token(EPOCH, offset)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "",

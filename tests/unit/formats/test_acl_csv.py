@@ -9,6 +9,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.lines import MAX_LINE_BYTES
 from app.formats.registry import format_named, recognise
+from tests.cases import each_case
 from tests.strategies import LAW
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
 
@@ -40,7 +41,7 @@ def test_it_is_written_after_rfc_4180() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "header",
     [
         HEADER,
@@ -49,9 +50,8 @@ def test_it_is_written_after_rfc_4180() -> None:
         "principal,resource_type,pattern_type,resource_name,operation,permission_type,host",
         ",".join(f'"{each}"' for each in HEADER.split(",")),
     ],
-    ids=["ours", "ksm", "kafbat", "snake", "quoted"],
 )
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@each_case("end", ["\n", "\r\n"])
 def test_the_headers_of_others_are_known(header: str, end: str) -> None:
     raw = f"{header}{end}{PLAIN}{end}{end}".encode()
     assert recognise(raw) is FORMAT
@@ -78,7 +78,7 @@ def test_words_are_read_in_the_spelling_of_any_tool() -> None:
     assert found.permission_type is AclPermissionType.DENY
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "expected"),
     [
         ("User:CN=a,OU=x, O=y,TOPIC,LITERAL,orders,READ,ALLOW,*", acl(principal="User:CN=a,OU=x, O=y")),
@@ -95,7 +95,7 @@ def test_a_name_with_commas_that_nobody_quoted_is_put_together_around_the_words(
     assert read(HEADER, line) == [expected]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "problem"),
     [
         (

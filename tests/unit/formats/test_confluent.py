@@ -5,6 +5,7 @@ import pytest
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
+from tests.cases import each_case
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
 
 FORMAT = format_named("confluent")
@@ -33,7 +34,7 @@ def raw(value: object, indentation: int | None = None) -> bytes:
     return json.dumps(value, indent=indentation).encode()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value",
     [
         {"kind": "KafkaAclList", "metadata": {"self": "http://x", "next": None}, "data": [{**ABOUT, **FIELDS}]},
@@ -42,9 +43,8 @@ def raw(value: object, indentation: int | None = None) -> bytes:
         {**ABOUT, **FIELDS},
         {**FIELDS, **ABOUT},
     ],
-    ids=["list", "batch", "request", "acl", "another order"],
 )
-@pytest.mark.parametrize("indentation", [None, 2])
+@each_case("indentation", [None, 2])
 def test_every_shape_is_recognised_and_read(value: object, indentation: int | None) -> None:
     content = raw(value, indentation)
     assert recognise(content) is FORMAT
@@ -62,7 +62,7 @@ def test_klamms_own_json_is_not_taken_for_it() -> None:
     assert found.name == "jsonl"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "problem"),
     [
         ({"data": [{**FIELDS, "host": None}]}, "1: `host`: the value is not text; write a string"),

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.formats.csv_cells import is_formula, marked, unmarked
+from tests.cases import each_case
 from tests.strategies import LAW
 
 LEADS = "=+-@\uff1d\uff0b\uff0d\uff20"
 TEXTS = st.text(st.sampled_from(f"{LEADS}';|,\t\r\n \u00a0\ufeff\x00\x0b\"ab1")) | st.text()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "cell"),
     [
         ("orders", "orders"),
@@ -77,7 +78,7 @@ def test_a_cell_that_lost_its_mark_is_never_taken_for_the_text(text: str) -> Non
         assert unmarked(text) != text
 
 
-@pytest.mark.parametrize("cell", ["=x", "+1", "'a;=x", "a;'=x", "'\tx", "\t'x"])
+@each_case("cell", ["=x", "+1", "'a;=x", "a;'=x", "'\tx", "\t'x"])
 def test_a_missing_mark_is_seen(cell: str) -> None:
     assert unmarked(cell) is None
 

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from app.formats.database_url import DatabaseUrl
+from tests.cases import each_case
 
 SECRET = "planted-4711"
 
@@ -16,7 +17,7 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("dsn", "place"),
     [
         (f"postgresql://klamm:{SECRET}@db.example:5433/acls", "database `db.example:5433/acls`, user `klamm`"),
@@ -38,7 +39,7 @@ def test_a_place_is_host_port_database_and_user(dsn: str, place: str) -> None:
     assert DatabaseUrl.parse(dsn).shown == place
 
 
-@pytest.mark.parametrize(
+@each_case(
     "dsn",
     [
         f"postgresql://klamm:p@{SECRET}@db.example/acls",
@@ -105,7 +106,7 @@ def _to(host: str) -> DatabaseUrl:
     return DatabaseUrl.parse(f"postgresql:///x?host={quote(f'[{host}]' if ':' in host else host)}")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "host",
     [
         *("localhost", "127.0.0.1", "127.0.0.2", "127.255.255.254", "::1", "::ffff:127.0.0.1"),
@@ -116,7 +117,7 @@ def test_a_host_of_this_machine(host: str) -> None:
     assert _to(host).is_local
 
 
-@pytest.mark.parametrize(
+@each_case(
     "host",
     [
         *("db", "db.example.com", "localhost.example.com", "10.0.0.1", "128.0.0.1", "0.0.0.0", "::", "fe80::1"),  # noqa: S104 - nobody listens
@@ -128,7 +129,7 @@ def test_any_other_host_is_a_stranger(host: str) -> None:
     assert not _to(host).is_local
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("dsn", "hosts"),
     [
         ("postgresql://a:b@db:5432/x", ["db"]),
@@ -165,7 +166,7 @@ def test_tls_options_may_come_from_variables() -> None:
         DatabaseUrl.parse("postgresql:///x", {"PGSSLMODE": "planted"})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "told"),
     [
         ("sslmode=always", "its sslmode must be one of disable, "),

@@ -10,6 +10,7 @@ import pytest
 from app.core.proof import FeedDamagedError
 from app.formats.feed_check import EventCheck
 from app.formats.feed_events import NoEventError, events_in
+from tests.cases import each_case
 from tests.unit.formats.test_feed_events import EVENTS
 
 AFTER_3 = EVENTS[3]
@@ -55,7 +56,7 @@ def spoiled(at: int, **changes: object) -> list[dict[str, Any]]:
     return events
 
 
-@pytest.mark.parametrize(
+@each_case(
     "events",
     [
         SNAPSHOT[1:],

@@ -36,6 +36,7 @@ from app.formats.feed_events import (
     slice_of,
     transaction_json,
 )
+from tests.cases import each_case
 
 PAGE = (Path(__file__).parents[3] / "docs" / "feed.md").read_text()
 EVENTS: list[dict[str, Any]] = [json.loads(line) for line in re.findall(r'^    (\{"type".*)$', PAGE, re.MULTILINE)]
@@ -92,7 +93,7 @@ def _spoiled(at: int, **changes: object) -> list[dict[str, Any]]:
     return events
 
 
-@pytest.mark.parametrize(
+@each_case(
     "events",
     [
         EVENTS[2:],
@@ -122,7 +123,7 @@ def test_what_is_no_transaction_is_told(changes: dict[str, object]) -> None:
         records_in(transaction(_spoiled(0, **changes)[0]))
 
 
-@pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"type": 1}', b"\xff", b"[" * 100_000])
+@each_case("line", [b"{", b"[]", b"{}", b'{"type": 1}', b"\xff", b"[" * 100_000])
 def test_a_line_that_is_no_event_is_told_with_its_number(line: bytes) -> None:
     with pytest.raises(NoEventError, match="line 2"):
         list(events_in(io.BytesIO(b'{"type": "from the future"}\n' + line)))

@@ -14,6 +14,7 @@ from app.core.kafka.bindings import NewAcl, StandardAcl
 from app.formats.acl_csv import write_csv
 from app.formats.feed_events import Acls, acl_fields, configs_of, encode, snapshot_of, synced_of
 from app.formats.registry import FEED, recognise
+from tests.cases import each_case
 from tests.images import image_of
 from tests.unit.formats.acl_sets import acls_of, problems_of
 from tests.updates import topic
@@ -56,7 +57,7 @@ def test_a_part_of_it_is_refused(missing: int) -> None:
     assert problems_of(b"\n".join(events()[: missing + 1]), FEED) or missing == 4
 
 
-@pytest.mark.parametrize(
+@each_case(
     "raw",
     [
         changed(owner="me"),

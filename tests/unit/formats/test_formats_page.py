@@ -4,10 +4,9 @@ import io
 import re
 from pathlib import Path
 
-import pytest
-
 from app.core.kafka.bindings import NewAcl
 from app.formats.registry import FORMATS, recognise
+from tests.cases import each_case
 from tests.unit.formats.acl_sets import bindings_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "formats.md").read_text(encoding="utf-8")
@@ -24,7 +23,7 @@ def examples() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("text", examples(), ids=lambda text: str(text)[:20])
+@each_case("text", examples())
 def test_each_example_is_recognised_read_and_written_so(text: str) -> None:
     found = recognise(text.encode())
     assert found is not None

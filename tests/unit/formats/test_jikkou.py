@@ -7,6 +7,7 @@ import pytest
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
+from tests.cases import each_case
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
 
 FORMAT = format_named("jikkou")
@@ -59,8 +60,8 @@ ACLS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["KafkaPrincipalAuthorizationList", "ResourceList", "List"])
-@pytest.mark.parametrize("version", ["v1beta2", "v1"])
+@each_case("kind", ["KafkaPrincipalAuthorizationList", "ResourceList", "List"])
+@each_case("version", ["v1beta2", "v1"])
 def test_documents_and_lists_are_recognised_and_read(kind: str, version: str) -> None:
     alice = ALICE.replace("v1beta2", version)
     listed = f"apiVersion: kafka.jikkou.io/{version}\nkind: {kind}\nitems:\n- {indent(alice, '  ').lstrip()}"
@@ -108,7 +109,7 @@ def test_it_is_written_a_document_each() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("old", "new", "problem"),
     [
         ("roles: []", "roles: [Reader]", "1: `roles`: only Jikkou can resolve them"),

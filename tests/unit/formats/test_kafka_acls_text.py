@@ -8,6 +8,7 @@ import pytest
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
+from tests.cases import each_case
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
 
 FORMAT = format_named("kafka-acls")
@@ -54,7 +55,7 @@ def test_it_is_written_as_kafka_acls_prints_it() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         HEADER + ENTRY + "\n",
@@ -65,7 +66,6 @@ def test_it_is_written_as_kafka_acls_prints_it() -> None:
         f"Acl (pattern={HEADER.split('`')[1]}, entry={ENTRY.strip()}) already exists.\n",
         OLD,
     ],
-    ids=["list", "no last newline", "crlf", "add", "of a principal", "exists", "2.0"],
 )
 def test_every_shape_of_the_text_is_read(text: str) -> None:
     assert recognise(text.encode()) is FORMAT
@@ -91,7 +91,7 @@ def test_old_resources_are_read(header: str, name: str, resource_type: ResourceT
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "binding",
     [
         acl(principal="User:uid=1, host=db1, operation=READ, permissionType=ALLOW)"),
@@ -106,7 +106,7 @@ def test_texts_that_look_like_the_format_are_read_back(binding: AclBinding) -> N
     assert bindings_of(written(FORMAT, [binding])) == [binding]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lines", "problem"),
     [
         ([HEADER, "\n", ENTRY], "3: an entry without a resource above it"),
@@ -210,8 +210,8 @@ def printed(verb: str, resource: str, entries: Sequence[str]) -> str:
     return f"{verb} ACLs for resource `{resource}`: \n {lines} \n\n"
 
 
-@pytest.mark.parametrize("verb", ["Current", "Adding"])
-@pytest.mark.parametrize(("resources", "entries"), [("1.x", "1.x"), ("2.0", "2.0"), ("2.1", "2.0"), ("2.1", "2.1")])
+@each_case("verb", ["Current", "Adding"])
+@each_case(("resources", "entries"), [("1.x", "1.x"), ("2.0", "2.0"), ("2.1", "2.0"), ("2.1", "2.1")])
 def test_what_each_version_prints_is_read_whole(verb: str, resources: str, entries: str) -> None:
     bindings = [*TWO, GROUP]
     if resources == "1.x":
@@ -234,7 +234,7 @@ def test_a_resource_without_acls_has_none() -> None:
     assert bindings_of(text.encode()) == [acl("b")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "noise",
     [
         "[2024-10-25 03:33:01,001] WARN The configuration 'x' isn't known. (org.apache.kafka.clients.AdminConfig)",
@@ -254,7 +254,7 @@ def test_what_the_tool_says_on_standard_error_is_passed_over_wherever_it_stands(
     assert bindings_of(text.encode()) == [ORDERS, ORDERS]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "problem"),
     [
         ("[2024-10-25 03:33:01,001] ERROR it broke (a.b.C)", "kafka-acls failed here"),

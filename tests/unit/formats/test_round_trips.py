@@ -17,6 +17,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats.acl_entries import FormatLimitError
 from app.formats.csv_cells import is_formula, marked
 from app.formats.registry import FORMATS, AclFormat, format_named, recognise
+from tests.cases import each_case
 from tests.unit.formats.acl_sets import bindings_of, plain_binding, problems_of, random_binding, written
 
 SETS = 1_000
@@ -122,15 +123,13 @@ def test_a_thousand_random_sets_survive_or_the_limit_is_named(acl_format: AclFor
     assert (acl_format.limits == "") is (BEYOND[acl_format.name] is nothing)
 
 
-@pytest.mark.parametrize(
-    "acl_format", [each for each in FORMATS if each.name not in ("strimzi", "jikkou")], ids=lambda each: each.name
-)
+@each_case("acl_format", [each for each in FORMATS if each.name not in ("strimzi", "jikkou")])
 def test_the_order_stays(acl_format: AclFormat) -> None:
     raw, sayable = what_can_be_said(acl_format, random_set(7))
     assert bindings_of(raw) == sayable
 
 
-@pytest.mark.parametrize("acl_format", FORMATS, ids=lambda each: each.name)
+@each_case("acl_format", FORMATS)
 def test_the_same_acls_make_the_same_file(acl_format: AclFormat) -> None:
     draw = random.Random(5)
     bindings = list(dict.fromkeys(plain_binding(draw) for _ in range(40)))
@@ -138,7 +137,7 @@ def test_the_same_acls_make_the_same_file(acl_format: AclFormat) -> None:
     assert written(acl_format, bindings) == written(acl_format, list(bindings))
 
 
-@pytest.mark.parametrize("acl_format", FORMATS, ids=lambda each: each.name)
+@each_case("acl_format", FORMATS)
 def test_no_acls_make_a_file_without_acls(acl_format: AclFormat) -> None:
     empty = written(acl_format, [])
     assert list(acl_format.read(io.BytesIO(empty))) == []
@@ -146,7 +145,7 @@ def test_no_acls_make_a_file_without_acls(acl_format: AclFormat) -> None:
     assert problem.startswith(f"1: no ACL is in it, read as {acl_format.name}")
 
 
-@pytest.mark.parametrize("acl_format", FORMATS, ids=lambda each: each.name)
+@each_case("acl_format", FORMATS)
 def test_words_that_this_version_does_not_know_are_never_written(acl_format: AclFormat) -> None:
     known = plain_binding(random.Random(1))
     future = AclBinding(

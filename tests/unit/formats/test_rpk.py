@@ -7,6 +7,7 @@ import pytest
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.registry import format_named, recognise
+from tests.cases import each_case
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
 
 FORMAT = format_named("rpk")
@@ -45,7 +46,7 @@ def test_it_is_written_as_rpk_lists_it() -> None:
     assert json.loads(written(FORMAT, [ACL])) == {"matches": [{name: FIELDS[name] for name in FIELDS}]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "problem"),
     [
         ({"matches": []}, "1: no ACL is in it, read as rpk"),

@@ -8,6 +8,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats import yaml_documents
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import format_named, recognise
+from tests.cases import each_case
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
 
 FORMAT = format_named("strimzi")
@@ -102,7 +103,7 @@ def test_several_documents_and_lists_are_read_and_other_kinds_passed_over() -> N
     assert read(text) == read(USER) * 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     "version",
     ["v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1", "kafka.strimzi.io/v1beta2", "core.strimzi.io/v1"],
 )
@@ -174,7 +175,7 @@ def test_it_is_written_a_user_each_with_rules_that_share_what_they_can() -> None
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("principal", "limit"),
     [
         ("Group:a", "principals of type User only"),
@@ -204,7 +205,7 @@ def test_the_longest_names_are_written() -> None:
     assert read(written(FORMAT, bindings).decode()) == bindings
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("rule", "problem"),
     [
         ("- {resource: {type: topic, name: t}}", "8: `operations`: the list is missing, or empty"),
@@ -251,7 +252,7 @@ def test_a_rule_that_strimzi_would_not_take_is_told_by_its_line(rule: str, probl
     assert found[0].startswith(problem), found
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("old", "new", "problem"),
     [
         ("kind: KafkaUser", "kind: Kafkauser", "1: `kafka.strimzi.io/v1beta2` `Kafkauser`: write apiVersion"),

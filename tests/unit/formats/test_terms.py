@@ -11,6 +11,7 @@ from app.client.acls.text import Show, current_acls, on_one_line
 from app.client.words import harmless
 from app.core.kafka.bindings import KEEP, NewAcl
 from app.formats.registry import FORMATS, AclFormat, format_named
+from tests.cases import each_case
 from tests.unit.formats.acl_sets import acls_of, problems_of
 from tests.updates import topic
 
@@ -34,8 +35,8 @@ def line(**fields: object) -> bytes:
     return json.dumps({**GOOD, **fields}).encode()
 
 
-@pytest.mark.parametrize("acls", SETS.values(), ids=SETS)
-@pytest.mark.parametrize("acl_format", OWN, ids=lambda each: each.name)
+@each_case("acls", SETS.values())
+@each_case("acl_format", OWN)
 def test_terms_come_back_as_they_were_written(acl_format: AclFormat, acls: list[NewAcl]) -> None:
     out = io.StringIO(newline="")
     acl_format.write(acls, out)
@@ -62,7 +63,7 @@ def test_times_of_any_offset_are_understood_and_meant_in_utc() -> None:
     assert acl.expires_at == END
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "told"),
     [
         ({"expires_at": "tomorrow"}, "`expires_at`: `tomorrow` is no time; write date, time and offset from UTC"),

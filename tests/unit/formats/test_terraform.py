@@ -11,6 +11,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.formats.acl_entries import FormatLimitError
 from app.formats.registry import format_named, recognise
 from app.formats.terraform import _quoted, _text_of, resource_label
+from tests.cases import each_case
 from tests.unit.formats.acl_sets import bindings_of, problems_of, written
 
 FORMAT = format_named("terraform")
@@ -128,7 +129,7 @@ def test_a_module_in_json_is_told_by_its_line() -> None:
     assert bindings_of(in_json(resources, module={}), FORMAT) == [acl()]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resources", "problem"),
     [
         (

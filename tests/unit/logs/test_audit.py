@@ -27,6 +27,7 @@ from app.logs.audit import (
     request_name,
 )
 from app.metrics.declared import Metrics
+from tests.cases import each_case
 
 SOURCE = AuditSource("User:alice", "10.1.2.3", 1)
 ACL = StandardAcl(
@@ -86,7 +87,7 @@ def test_a_default_is_named_as_the_rule(verdict: Verdict, rule: str) -> None:
     assert audit_message(SOURCE, entry(verdict=verdict)).endswith(f" based on rule {rule}")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resource_type", "printed"),
     [
         (ResourceType.UNKNOWN, "Unknown"),
@@ -103,7 +104,7 @@ def test_resource_types_are_printed_in_pascal_case(resource_type: ResourceType, 
     assert f"on resource = {printed}:LITERAL:orders " in audit_message(SOURCE, entry(resource_type=resource_type))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("api_key", "name"),
     [
         (0, "Produce"),
@@ -143,7 +144,7 @@ def test_every_level_that_can_be_configured_is_known() -> None:
     assert list(LEVELS.values()) == sorted(LEVELS.values())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "unsafe",
     ["\n", "\r", "\t", "\x1b[2J", "\x7f", "\x85", "\x9b", "\u2028", "\u2029", "\u202e", "\u2066", "\u200f", "\u061c"],
 )
@@ -331,7 +332,7 @@ def test_in_json_what_is_not_known_is_left_out() -> None:
     assert list(line) == ["time", "level", "logger", "event", "message"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     ["a\nb", "\r", '"', "\\", '\\"', "\\u000a", "\x00", "\x1b[2J", "\x7f", "\x85", "\u2028", "\u202e", "\u200b",
      "\ufeff", "e\u0301", "\xe9", "\u65e5\u672c", "\U000e0001", '","level":"ERROR', "\n" * 32_767, '"' * 32_767],

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.formats.database_url import DatabaseUrl
 from app.logs.redaction import LONGEST_TEXT, conceal, conceal_url, is_secret_by_name, redacted, reveal_all
+from tests.cases import each_case
 
 JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJhIn0.c2ln-bmF0_dXJl"
 
@@ -20,7 +21,7 @@ def nothing_stays_concealed() -> Iterator[None]:
     reveal_all()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "shown"),
     [
         ("Authorization: Basic dXNlcjpwYXNz", "Authorization: ***"),
@@ -51,7 +52,7 @@ def test_what_looks_like_a_secret_is_masked(text: str, shown: str) -> None:
     assert redacted(text) == shown
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "", "orders", "User:alice@example.org", "http://host:8080/path", "mailto:a@b", "it has http://x and a@b",
@@ -104,9 +105,7 @@ def test_short_passwords_are_masked_within_their_url() -> None:
     assert redacted("at postgresql://klamm:abc@db/other") == "at postgresql://klamm:***@db/other"
 
 
-@pytest.mark.parametrize(
-    "name", ["password", "DB_PASSWORD", "authorization", "client_secret", "credentials", "api.key"]
-)
+@each_case("name", ["password", "DB_PASSWORD", "authorization", "client_secret", "credentials", "api.key"])
 def test_fields_are_secret_by_their_names(name: str) -> None:
     assert is_secret_by_name(name)
     assert not is_secret_by_name("offset")
@@ -140,7 +139,7 @@ def test_eight_megabytes_of_the_worst_are_soon_done(unit: str) -> None:
         redacted(text[:LONGEST_TEXT])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "GET /x?access_token={}",

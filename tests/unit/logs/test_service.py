@@ -18,6 +18,7 @@ import pytest
 from app.logs.json_text import LogFormat
 from app.logs.redaction import conceal, reveal_all
 from app.logs.service import REQUEST_MARK, JsonFormatter, RequestMark, configure_logging
+from tests.cases import each_case
 
 ROOT = Path(__file__).parents[3]
 _LOG = logging.getLogger("app.test")
@@ -87,8 +88,8 @@ def test_numbers_that_json_has_not_are_text(stream: io.StringIO) -> None:
     assert [event[name] for name in "abcde"] == ["nan", "-inf", None, "x", "['y']"]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("unsafe", UNSAFE)
+@each_case("form", FORMS)
+@each_case("unsafe", UNSAFE)
 def test_what_a_caller_sent_can_not_begin_a_line_nor_reach_a_screen(form: LogFormat, unsafe: str) -> None:
     stream = io.StringIO()
     configure_logging("INFO", stream, form=form)

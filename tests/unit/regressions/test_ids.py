@@ -4,8 +4,7 @@ import functools
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.cases import each_case
 from tests.unit.regressions.ids import IDS, slug
 
 TESTS = Path(__file__).parents[2]
@@ -19,7 +18,7 @@ def names() -> set[str]:
     return {name for path in TESTS.rglob("test_*.py") for name in _A_TEST.findall(path.read_text(encoding="utf-8"))}
 
 
-@pytest.mark.parametrize("fault", IDS)
+@each_case("fault", IDS)
 def test_every_fault_has_a_test_that_names_it(fault: str) -> None:
     word = re.compile(rf"_{slug(fault)}(_|$)")
     assert any(word.search(name) for name in names())

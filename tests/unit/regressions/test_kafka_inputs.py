@@ -22,6 +22,7 @@ from app.core.mutations import CreateAcls
 from app.logs.audit import AuditLog
 from app.logs.service import configure_logging
 from app.rest.app import create_rest_app
+from tests.cases import each_case
 from tests.e2e.bodies import BODIES
 from tests.unit.regressions.guarded import Guarded
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
@@ -99,7 +100,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("value", SMALL)
+@each_case("value", SMALL)
 async def test_cve_2023_34455_small_bodies_take_little_memory(service: Service, value: str) -> None:
     for path, body in BODIES.items():
         content = (json.dumps(body)[:-1] + f',"n":{SMALL[value]}}}').encode()

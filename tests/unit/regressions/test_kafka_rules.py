@@ -15,6 +15,7 @@ from app.core.kafka.errors import AuthorizerNotReadyException, PoisonedRecordExc
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.validation import validate_new_acl
+from tests.cases import each_case
 from tests.chains import gone, put, transaction
 from tests.dumps import dump
 from tests.images import image_of, numbered
@@ -84,7 +85,7 @@ def test_kafka_7702_a_prefix_may_be_one_character() -> None:
     assert [name for name in ("f", "foo", "F", "af", "") if allowed(image, "User:alice", READ, name)] == ["f", "foo"]
 
 
-@pytest.mark.parametrize("operation", list(AclOperation)[2:])
+@each_case("operation", list(AclOperation)[2:])
 def test_kafka_13697_an_acl_for_all_covers_every_operation(operation: AclOperation) -> None:
     image = image_of(numbered([allow("orders", operation=AclOperation.ALL)]))
     assert allowed(image, "User:alice", operation, "orders")
@@ -147,7 +148,7 @@ def test_kafka_13649_nobody_but_a_super_user_is_answered_before_the_load(value: 
         allowed(image, "User:alice", READ, "orders")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("acls", "expected"),
     [
         ([prefix("orders")], True),

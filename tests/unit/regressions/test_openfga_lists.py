@@ -13,6 +13,7 @@ import pytest
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.core.kafka.operations import supported_operations
 from app.core.token import Token
+from tests.cases import each_case
 from tests.e2e.bodies import BODIES
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow
 
@@ -48,7 +49,7 @@ async def single(service: Service, context: object, actions: Sequence[object]) -
     return [result == "ALLOWED" for result in (await service.authorize(*actions, context=context))["results"]]
 
 
-@pytest.mark.parametrize("context", CALLERS)
+@each_case("context", CALLERS)
 async def test_cve_2025_48371_list_groups_shows_what_single_questions_allow(service: Service, context: object) -> None:
     await service.grant(WORLD)
     shown = (await service.post("/v1/list-groups", {"context": context, "groups": NAMES})).json()["groups"]
@@ -57,7 +58,7 @@ async def test_cve_2025_48371_list_groups_shows_what_single_questions_allow(serv
     assert shown == [name for name, may in zip(NAMES, each, strict=True) if may or everything]
 
 
-@pytest.mark.parametrize("context", CALLERS)
+@each_case("context", CALLERS)
 async def test_cve_2022_23542_operations_that_are_listed_are_those_that_are_allowed(
     service: Service, context: object
 ) -> None:
@@ -127,8 +128,8 @@ async def test_cve_2023_45810_a_list_is_never_longer_than_its_page(service: Serv
     assert len((await service.post("/v1/acls/search", body)).json()["acls"]) <= 1_000
 
 
-@pytest.mark.parametrize("levels", [17, 900, 100_000])
-@pytest.mark.parametrize("path", BODIES)
+@each_case("levels", [17, 900, 100_000])
+@each_case("path", BODIES)
 async def test_cve_2023_43645_nothing_recurses_as_deep_as_a_body_says(service: Service, path: str, levels: int) -> None:
     text = json.dumps(BODIES[path])
     for inner in ("[" * levels + "]" * levels, '{"a":' * levels + "1" + "}" * levels, '[{"a":' * levels):

@@ -13,6 +13,7 @@ from app.rest.callers.key_sets import KeySet
 from app.rest.callers.roles import TokenRefusedError
 from app.rest.callers.token_file import add_token, retire_tokens
 from app.settings.callers import IssuerSettings
+from tests.cases import each_case
 from tests.issuers import AUDIENCE, ISSUER, SUBJECT, Key, key_set
 from tests.unit.regressions.guarded import CALLERS, Guarded
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
@@ -133,8 +134,8 @@ async def test_openfga_pr_3155_no_caller_survives_the_loss_of_its_token(replica:
 # who is believed
 
 
-@pytest.mark.parametrize("missing", ["issuer", "audience", "jwks"])
-@pytest.mark.parametrize("value", [None, ""])
+@each_case("missing", ["issuer", "audience", "jwks"])
+@each_case("value", [None, ""])
 def test_cve_2026_55689_an_issuer_without_an_audience_is_no_issuer(missing: str, value: str | None) -> None:
     table = {"issuer": ISSUER, "audience": AUDIENCE, "jwks": "keys.json"}
     IssuerSettings.model_validate(table)

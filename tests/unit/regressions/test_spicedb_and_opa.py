@@ -6,7 +6,6 @@ from base64 import b64encode
 from itertools import product
 from urllib.parse import quote
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.filters import AclBindingFilter
 from app.core.token import Token
 from app.runtime.listing import CURSORS
+from tests.cases import each_case
 from tests.images import binding_of, index_of, numbered
 from tests.reference import Reference
 from tests.unit.regressions.acls import DESCRIBE, READ, TOPIC, WRITE, prefix
@@ -168,7 +168,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_case("name", HOSTILE)
 async def test_cve_2025_46569_a_path_is_a_name_and_never_code(service: Service, name: str) -> None:
     """The path of a request became part of a query."""
     quoted = quote(name, safe="")

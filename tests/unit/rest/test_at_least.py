@@ -8,13 +8,14 @@ import pytest
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import AlterConfigs, CreateAcls, DeleteAcls
 from app.core.token import Token
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow
 from tests.unit.rest.test_bad_input import BODIES, check_problem
 from tests.updates import new
 
 GETS = ("/v1/acls/count", "/v1/acls/{id}", "/v1/configs")
 EVERY_CALL = (*(("POST", path) for path in BODIES), *(("GET", path) for path in GETS))
-every_call = pytest.mark.parametrize(("method", "path"), EVERY_CALL)
+every_call = each_case(("method", "path"), EVERY_CALL)
 
 
 async def ask(service: Service, method: str, path: str, at_least: str) -> Any:  # noqa: ANN401 - a reply

@@ -11,6 +11,7 @@ from starlette.types import Message, Scope
 
 from app.core.token import Token
 from app.rest.bodies.reading import MAX_BODY_BYTES
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
 WRITE_ORDERS = {**READ_ORDERS, "operation": "WRITE"}
@@ -114,7 +115,7 @@ async def test_a_token_of_another_epoch_is_a_conflict(service: Service) -> None:
     assert (reply.status_code, reply.json()["code"]) == (409, "TOKEN_EPOCH_MISMATCH")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "garbage",
     ["", "x", "1:2", "\\u00e9:1", "7d18338e-476d-4a79-b308-bf04937c7d91:-1", "7d18338e-476d-4a79-b308-bf04937c7d91:1 "],
 )
@@ -143,7 +144,7 @@ async def test_changed_super_users_count_from_their_offset_on(service: Service) 
     assert (await service.authorize(READ_ORDERS, context=ADMIN))["results"] == ["DENIED"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "pointers"),
     [
         ({"actions": [{**READ_ORDERS, "operation": "read"}]}, ["/actions/0/operation"]),

@@ -10,6 +10,7 @@ from app.rest.callers.rate_limits import RateLimit
 from app.rest.callers.roles import ANYBODY, DECIDERS, FULL, Caller, Role, read, speak
 from app.rest.http.edge import Routes
 from app.rest.pages.routes import pages_routes
+from tests.cases import each_case
 
 CLAIM = AuthorizableRequestContext("User:admin", "10.1.2.3")
 
@@ -18,7 +19,7 @@ def decide(*patterns: str, may_assert_super: bool = False) -> Caller:
     return Caller("sidecar", Role.DECIDE, patterns=patterns, may_assert_super=may_assert_super)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("patterns", "principal", "allowed"),
     [
         (("User:*",), "User:alice", True),

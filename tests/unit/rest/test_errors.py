@@ -16,6 +16,7 @@ from app.rest.errors import (
     problem_response,
     status_of,
 )
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, Service
 
 
@@ -30,7 +31,7 @@ def every_refusal() -> list[type[ApiException]]:
     return [kind for kind in kinds if kind.__module__ == core.__name__]
 
 
-@pytest.mark.parametrize("kind", every_refusal())
+@each_case("kind", every_refusal())
 def test_every_refusal_of_core_becomes_a_problem(kind: type[ApiException]) -> None:
     response = problem_response(kind("why, and the way out"))
     problem = json.loads(bytes(response.body))
@@ -48,7 +49,7 @@ def test_every_refusal_of_core_becomes_a_problem(kind: type[ApiException]) -> No
     assert ("retry-after" in response.headers) == (response.status_code in (429, 503))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "status"),
     [
         (core.InvalidRequestException, 400),

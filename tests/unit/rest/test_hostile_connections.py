@@ -7,6 +7,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.rest.http.connections import Connections
+from tests.cases import each_case
 from tests.unit.rest.wires import (
     HEAD,
     LINE,
@@ -124,8 +125,8 @@ async def test_one_long_segment_is_shed_when_its_turn_has_lasted_too_long(clock:
 # numbers
 
 
-@pytest.mark.parametrize("line", [LINE, b"POST /v1/start HTTP/1.1", b"GET /livez HTTP/1.1"])
-@pytest.mark.parametrize("more", [b"", b"Expect: 100-continue\r\n"])
+@each_case("line", [LINE, b"POST /v1/start HTTP/1.1", b"GET /livez HTTP/1.1"])
+@each_case("more", [b"", b"Expect: 100-continue\r\n"])
 async def test_a_length_of_thousands_of_digits_is_refused(shared: Connections, line: bytes, more: bytes) -> None:
     asked: list[str] = []
 

@@ -16,6 +16,7 @@ from app.rest.callers.jwt_tokens import MAX_TOKEN_BYTES, REASONS, Issuer, JwtVer
 from app.rest.callers.key_sets import KeySet
 from app.rest.callers.roles import Caller, Role, TokenRefusedError
 from app.rest.callers.signing_keys import ALGORITHMS, read_key_set
+from tests.cases import each_case
 from tests.issuers import AUDIENCE, ISSUER, SUBJECT, Json, Key, claims, key_set
 from tests.key_server import KeyServer
 
@@ -325,7 +326,7 @@ async def test_the_leeway_is_exact_by_the_clock_that_is_given(
 # configuration
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("more", "why"),
     [
         ({"audience": ""}, "`issuer` and `audience` are required"),

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 from app.metrics.declared import Metrics
 from app.rest.bodies.opa import OPA_PATH
 from app.rest.http.connections import Connections
+from tests.cases import each_case
 from tests.unit.rest.wires import CHUNKED, HEAD, LINE, PROBE, Clock, Wire, connected, later, request, turns, unread
 
 OPA = request(b"{}", line=f"POST {OPA_PATH} HTTP/1.1".encode())
@@ -85,7 +86,7 @@ async def test_who_is_refused_in_overload_is_told_as_well(clock: Clock, shared: 
     assert [int(connection.deadline - connection.shared.began) for connection, _ in made] == [75, 75, 2]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "message",
     [
         request(b"slow", b"Connection: close"),

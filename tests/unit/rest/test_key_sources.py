@@ -14,6 +14,7 @@ from app.rest.callers import key_sets
 from app.rest.callers.certificates import server_context
 from app.rest.callers.key_sets import FileSource, KeySet, UrlSource, key_source
 from app.rest.callers.signing_keys import KeySetError
+from tests.cases import each_case
 from tests.certificates import Authority
 from tests.issuers import Key, key_set
 from tests.key_server import KeyServer
@@ -254,7 +255,7 @@ async def test_a_huge_file_is_refused(tmp_path: Path) -> None:
 # which of the two
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     [
         "http://issuer.example/keys",

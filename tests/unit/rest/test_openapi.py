@@ -13,6 +13,7 @@ from app.metrics.declared import OPERATIONS
 from app.rest.app import ROUTES
 from app.rest.openapi import build_openapi
 from app.settings.model import Settings
+from tests.cases import each_case
 from tests.unit.rest.test_bad_input import BODIES
 
 DOCUMENT = build_openapi()
@@ -80,7 +81,7 @@ def test_every_reference_leads_somewhere() -> None:
     assert references == {f"#/components/schemas/{name}" for name in SCHEMAS}
 
 
-@pytest.mark.parametrize("name", operations())
+@each_case("name", operations())
 def test_every_refusal_is_the_one_error_model(name: str) -> None:
     refusals = {
         status: response for status, response in operations()[name]["responses"].items() if not status.startswith("2")
@@ -119,7 +120,7 @@ def test_bodies_are_objects_by_name() -> None:
                 assert set(part["content"]["application/json"]["schema"]) == {"$ref"}
 
 
-@pytest.mark.parametrize("path", BODIES)
+@each_case("path", BODIES)
 def test_requests_take_no_unknown_fields(path: str) -> None:
     reference = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
     schema = SCHEMAS[reference.rpartition("/")[2]]

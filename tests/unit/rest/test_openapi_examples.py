@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from app.core.kafka.bindings import AclBinding
 from app.formats.feed_events import Bookmark, Transaction, decode
 from app.rest.openapi import build_openapi
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, Service, serving
 
 DOCUMENT = build_openapi()
@@ -59,7 +59,7 @@ async def id_here(service: Service, response: dict[str, Any]) -> str:
     return str(acl["id"])
 
 
-@pytest.mark.parametrize("operation_id", sorted(CALLS.keys() - {"watch"}))
+@each_case("operation_id", sorted(CALLS.keys() - {"watch"}))
 async def test_the_example_is_what_a_service_with_the_examples_acls_answers(operation_id: str) -> None:
     media_type, expected = content_of(CALLS[operation_id][2]["responses"]["200"])
     async with serving() as service:

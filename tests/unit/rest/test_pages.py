@@ -17,6 +17,7 @@ from app import __version__
 from app.rest.app import AppOptions, create_rest_app
 from app.rest.openapi import build_openapi
 from app.rest.pages.routes import reference_page, wants_html
+from tests.cases import each_case
 from tests.unit.regressions.guarded import guarded
 from tests.unit.rest.harness import Service, serving
 from tests.unit.rest.test_bad_input import check_problem
@@ -130,7 +131,7 @@ async def test_a_browser_gets_the_same_as_a_page(documented: Service) -> None:
     assert [*told["links"], *told["guides"]] == page.texts("dt")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("accept", "expected"),
     [
         (CHROMIUM, True),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jwt.algorithms import RSAAlgorithm
 
 from app.rest.callers.signing_keys import ALGORITHMS, KeySetError, SigningKeys, read_key_set
+from tests.cases import each_case
 from tests.issuers import Json, Key, key_set
 
 EC = Key("ec", "ES256")
@@ -21,7 +22,7 @@ def read(*keys: Key | Json) -> SigningKeys:
     return read_key_set(key_set(*keys))
 
 
-@pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"])
+@each_case("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"])
 def test_an_rsa_key_fits_all_rsa_algorithms_and_no_other(algorithm: str) -> None:
     keys = read(RSA)
     assert keys.find("rsa", algorithm) == RSA.private.public_key()
@@ -37,7 +38,7 @@ def test_a_key_on_a_curve_fits_its_own_algorithm_only(algorithm: str) -> None:
     assert [each for each in ALGORITHMS if keys.find("k", each) is not None] == [algorithm]
 
 
-@pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512", "none", "", "RSA", "rs256"])
+@each_case("algorithm", ["HS256", "HS384", "HS512", "none", "", "RSA", "rs256"])
 def test_no_key_fits_what_is_no_asymmetric_algorithm(algorithm: str) -> None:
     assert read(RSA, EC).find("rsa", algorithm) is None
 
@@ -77,7 +78,7 @@ SMALL_RSA = RSAAlgorithm.to_jwk(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entry", "why"),
     [
         ({"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0", "kid": "x"}, "symmetric"),
@@ -115,7 +116,7 @@ def test_what_is_no_public_signing_key_is_ignored_and_its_neighbours_are_not(ent
     assert keys.ignored == {why: 1}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("document", "why"),
     [
         (b"", "not JSON"),

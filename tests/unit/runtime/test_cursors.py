@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from app.core.index.table import SortKey
 from app.core.kafka.errors import InvalidRequestException
 from app.runtime.listing import CURSORS
+from tests.cases import each_case
 
 codes = st.integers(0, 127)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
@@ -22,7 +23,7 @@ def packed(value: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).rstrip(b"=").decode()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "garbage",
     [
         "",

@@ -8,6 +8,7 @@ import pytest
 
 from app.core.index.tree import AclIndex
 from app.runtime.readiness import State
+from tests.cases import each_case
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (
     OPTIONS,
@@ -56,7 +57,7 @@ def record_gone(store: FakeStore) -> None:
     store.trim(6)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "why"),
     [
         (other_epoch, "another epoch"),

@@ -11,6 +11,7 @@ from app.core.kafka.errors import (
     TokenEpochMismatchException,
 )
 from app.core.token import Token
+from tests.cases import each_case
 from tests.fakes import FakeStore
 from tests.unit.runtime.world import (
     OPTIONS,
@@ -61,7 +62,7 @@ async def test_a_token_that_is_not_reached_in_time_is_told() -> None:
         assert now() - began_at == pytest.approx(2, abs=0.01)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "garbage",
     [
         "",

@@ -8,6 +8,7 @@ from app.formats.command_errors import UsageError
 from app.formats.database_url import DatabaseUrl
 from app.settings.model import Settings, as_given, read_settings
 from app.settings.sources import TABLES
+from tests.cases import each_case
 from tests.surroundings import leave
 from tests.vectors.loader import Line, lines
 
@@ -386,7 +387,7 @@ def test_callers_and_issuers_are_tables_of_the_file() -> None:
 DECIDES = 'role = "decide"\nprincipals = ["User:*"]\n'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("table", "why"),
     [
         ('role = "decide"', "callers.x: a decide caller needs `principals`"),
@@ -459,7 +460,7 @@ def test_a_caller_that_makes_no_sense_is_told_by_its_place(table: str, why: str)
     assert _refusal().startswith("`klamm.toml`: ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "why"),
     [
         ({"issuer": None}, "issuers.corp.issuer:"),
@@ -507,7 +508,7 @@ def test_one_proof_means_one_caller() -> None:
     assert "`callers.b` proves itself by the same as `callers.a`" in _refusal()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "why"),
     [
         ('tls.certificate = "a"', "`tls.certificate` and `tls.key` go together"),

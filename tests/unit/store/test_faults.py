@@ -9,9 +9,10 @@ import pytest
 from app.core.kafka.errors import StoreUnavailableException
 from app.store.engine import StoreTimeouts
 from app.store.faults import NotMigratedError, answer_to, is_rolled_back, translated_faults
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     "fault",
     [
         TimeoutError(),
@@ -52,7 +53,7 @@ def test_what_blames_the_sender_passes_through(fault: Exception) -> None:
     assert told.value is fault
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fault", "told"),
     [
         (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "nobody listens at the host and port"),
@@ -72,7 +73,7 @@ def test_the_way_to_the_server_is_told_by_what_is_wrong_with_it(fault: Exception
         raise fault
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sqlstate", "told"),
     [
         ("28P01", "no such user, or another password"),

@@ -12,6 +12,7 @@ from app.core.kafka.bindings import AclRow, StandardAcl
 from app.core.kafka.errors import PoisonedRecordException
 from app.core.records import AccessControlEntryRecord, ConfigRecord
 from app.store.rows import OrderCheck, acl_slice, record_of
+from tests.cases import each_case
 from tests.updates import topic
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -31,7 +32,7 @@ def test_what_copy_escapes_comes_back(texts: list[tuple[str, str, str]]) -> None
     assert acl_slice([as_copied(row).encode() for row in rows]).rows == rows
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "",
@@ -103,7 +104,7 @@ def test_whole_transactions_without_a_hole_pass() -> None:
     check(8, [(7, 8), (8, 8)], after=6)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pieces", "offset"),
     [
         ([[]], 1),

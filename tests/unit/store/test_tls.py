@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from app.core.kafka.errors import StoreUnavailableException
 from app.formats.database_url import DatabaseUrl
 from app.store.tls import answer_to_tls_fault, options_of, tls_of
+from tests.cases import each_case
 from tests.certificates import Authority
 
 REMOTE = "postgresql://klamm:planted@db.example.com/klamm"
@@ -32,7 +33,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "mode"),
     [
         (REMOTE, "verify-full"),
@@ -138,7 +139,7 @@ async def test_a_revocation_list_is_looked_into(tmp_path: Path) -> None:
     assert context.cert_store_stats()["crl"] == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "told"),
     [
         ({"sslrootcert": "/nowhere/planted.pem"}, "the file that sslrootcert .* can't be used .no such file"),

@@ -18,6 +18,7 @@ from app.core.kafka.errors import (
 from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import Mutation, Outcome
 from app.upstream.acl_store import UpstreamAclStore
+from tests.cases import each_case
 from tests.planted import plant
 from tests.scripted_server import Answer, ScriptedServer, Step, hang_up, problem, reply
 from tests.unit.upstream.fake import EPOCH, followed_by
@@ -72,7 +73,7 @@ async def test_the_groups_that_an_update_was_asked_for_with_are_handed_on() -> N
     assert made.body["context"]["groups"] == ["eng", "pii"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "expected", "words"),
     [
         (problem(412, "INVALID_UPDATE_VERSION", "it has changed"), InvalidUpdateVersionException, "it has changed"),

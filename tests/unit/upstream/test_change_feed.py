@@ -13,6 +13,7 @@ from app.core.records import FeedPoll, Record
 from app.formats.feed_events import End, encode
 from app.upstream import change_feed
 from app.upstream.change_feed import UpstreamChangeFeed
+from tests.cases import each_case
 from tests.scripted_server import Answer, ScriptedServer, Step, problem
 from tests.unit.upstream.fake import ACL, EPOCH, LATER_EPOCH, Told, following, open_stream, stream
 
@@ -114,10 +115,9 @@ def with_snapshot(lines: Sequence[bytes]) -> Sequence[bytes]:
     return [lines[0], *Told().snapshot(), *lines[1:]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "harm",
     [flipped, without_first, doubled, turned, no_json, bookmark_early, with_snapshot],
-    ids=lambda harm: harm.__name__,
 )
 async def test_what_can_not_follow_is_never_handed_over(harm: Change) -> None:
     told = Told()

@@ -18,6 +18,7 @@ from app.client.words import harmless
 from app.core.kafka.bindings import AclBinding, NewAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.formats.csv_cells import unmarked
+from tests.cases import each_case
 from tests.strategies import LAW
 
 HEADER = "Principal,ResourceType,PatternType,ResourceName,Operation,PermissionType,Host,ExpiresAt,Owner"
@@ -119,8 +120,8 @@ def test_text_is_exact_in_files_and_harmless_on_terminals() -> None:
     assert "principal=User:\\x1b[2Jé," in shown
 
 
-@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028"])
-@pytest.mark.parametrize("show", [on_one_line, harmless])
+@each_case("end", ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028"])
+@each_case("show", [on_one_line, harmless])
 def test_no_text_of_an_acl_makes_another_line(show: Callable[[str], str], end: str) -> None:
     forged = f"x, host=*, operation=READ, permissionType=ALLOW){end}\t(principal=User:evil"
     entry = Entry(f"User:{forged}", f"h{end}", AclOperation.READ, AclPermissionType.ALLOW)

@@ -7,6 +7,7 @@ import pytest
 
 from app.client.http.access import DEFAULT_TIMEOUT_S, AccessFlags, access_of, add_access_arguments, make_access
 from app.formats.command_errors import UsageError
+from tests.cases import each_case
 from tests.planted import plant
 
 TOKEN = plant("klamm_planted-properties-token-98765")
@@ -48,7 +49,7 @@ def test_a_principal_without_a_type_is_refused(principal: str) -> None:
         make_access(flags(principal=principal))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     [
         "ftp://host",
@@ -146,7 +147,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
             make_access(flags(command_config=str(tmp_path / path)))
 
 
-@pytest.mark.parametrize("timeout", ["0", "-1", "x", "", "nan", "inf", "3601"])
+@each_case("timeout", ["0", "-1", "x", "", "nan", "inf", "3601"])
 def test_a_timeout_that_is_none_is_refused(timeout: str) -> None:
     with pytest.raises(UsageError, match="--timeout"):
         make_access(flags(timeout=timeout))

@@ -4,9 +4,10 @@ import pytest
 
 from app.client.http.access import checked_url
 from app.formats.command_errors import UsageError
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "address"),
     [
         ("http://host:8080", "http://host:8080"),
@@ -25,7 +26,7 @@ def test_addresses_are_taken_in_one_spelling(text: str, address: str) -> None:
     assert checked_url(text) == address
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "told"),
     [
         ("host:8080", "`host:8080` lacks http:// or https://; write http://host:8080"),

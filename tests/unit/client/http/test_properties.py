@@ -1,11 +1,10 @@
 """Files of key=value lines, as java.util.Properties reads them."""
 
-import pytest
-
 from app.client.http.config_files import parse_properties
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("a=b", [("a", "b")]),

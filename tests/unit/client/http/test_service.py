@@ -12,6 +12,7 @@ from app.client.http.service import Service
 from app.core.kafka.bindings import AclBinding, NewAcl, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
+from tests.cases import each_case
 from tests.scripted_server import Answer, ScriptedServer, reply
 
 FIELDS = {
@@ -135,7 +136,7 @@ def test_words_from_the_future_become_unknown() -> None:
     assert (binding.operation, binding.resource_type) == (AclOperation.UNKNOWN, ResourceType.UNKNOWN)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "strange",
     [
         {},

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -18,6 +17,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
 from app.formats.arguments import one_line
+from tests.cases import each_case
 from tests.updates import termless, wanted
 
 READER = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -94,7 +94,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+@each_case("name", HOSTILE)
 def test_no_name_breaks_a_table_or_becomes_anything_but_text(name: str) -> None:
     acl = replace(GOOD, resource_name=name, principal=f"User:{name}", resource_type=ResourceType.GROUP)
     text = page([acl], [OLD])

@@ -11,6 +11,7 @@ from app.client.reach.what import print_holdings
 from app.client.reach.who import print_holders
 from app.core.kafka.codes import ResourceType
 from app.formats.csv_cells import unmarked
+from tests.cases import each_case
 
 ORDERS = (ResourceType.TOPIC, "orders")
 NASTY = ("=cmd|' /C calc'!A0", "a|b`c<b>*x*", "new\nline", "\x1b[2J", "$(reboot)")
@@ -90,7 +91,7 @@ def test_what_can_is_told_with_what_denies_cut_out() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("found", "note"),
     [
         (who(), "no ACL gives it to anybody"),

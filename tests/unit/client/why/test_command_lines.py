@@ -4,7 +4,6 @@ import shlex
 import shutil
 import subprocess
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.operations import supported_operations
 from app.formats.quoting import shell_line
+from tests.cases import each_case
 from tests.strategies import LAW
 
 PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
@@ -98,7 +98,7 @@ def test_blanks_around_transactional_ids_are_kept_as_by_kafka_acls() -> None:
     assert meant_by(shlex.split(command)) == [acl]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "acl",
     [
         topic(" orders"),
@@ -133,8 +133,8 @@ UNPRINTABLE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("name", HOSTILE)
+@each_case("shell", SHELLS)
+@each_case("name", HOSTILE)
 def test_every_shell_takes_a_command_for_the_same_words(name: str, shell: str) -> None:
     acl = topic(name, principal=f"User:{name}", host=name)
     command = command_for("add", acl, ("--as", name))
@@ -145,7 +145,7 @@ def test_every_shell_takes_a_command_for_the_same_words(name: str, shell: str) -
     assert meant_by(words) == [acl]
 
 
-@pytest.mark.parametrize("name", UNPRINTABLE)
+@each_case("name", UNPRINTABLE)
 def test_what_can_not_be_printed_has_no_command(name: str) -> None:
     for acl in (topic(name), topic("t", principal=f"User:{name}"), topic("t", host=name)):
         for action in ("add", "remove"):

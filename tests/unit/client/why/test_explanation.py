@@ -13,6 +13,7 @@ from app.client.http.replies import ServiceError
 from app.client.why import Asked, _access_options, explained, print_explanation
 from app.core.kafka.codes import AclOperation, ResourceType
 from app.formats.command_errors import UsageError
+from tests.cases import each_case
 
 ASKED = Asked("User:bob", AclOperation.READ, ResourceType.TOPIC, "orders", "10.1.2.3")
 NOTHING: dict[str, Any] = {
@@ -197,7 +198,7 @@ def arguments(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "complaint"),
     [
         (("bob", "READ", "topic:orders", "--host", "10.1.2.3"), "`bob` is no principal"),

@@ -1,12 +1,11 @@
 from itertools import product
 from random import Random
 
-import pytest
-
 from app.core.access.host_keys import END, NOBODY, address_within, addresses_in, client_key, host_key
 from app.core.access.regions import tree
 from app.core.index.masks import host_matches
 from app.core.kafka.hosts import parse_address
+from tests.cases import each_case
 from tests.strategies import ADDRESSES, HOSTS
 
 ZONED = "fe80:0:0:0:0:0:0:1%eth0"
@@ -43,7 +42,7 @@ def test_hosts_whose_key_begins_another_cover_all_of_its_clients() -> None:
                 assert not host_matches(narrow, address) or host_matches(wide, address), (wide, narrow, text)
 
 
-@pytest.mark.parametrize("host", ["10.0.0/8", "10.0.0.1/33", "::1", "host", "10.*", "10.0.0.01", "::ffff:10.0.0.1"])
+@each_case("host", ["10.0.0/8", "10.0.0.1/33", "::1", "host", "10.*", "10.0.0.01", "::ffff:10.0.0.1"])
 def test_what_is_no_clients_host_is_nobodys(host: str) -> None:
     assert host_key(host) == NOBODY
 
@@ -54,7 +53,7 @@ def test_texts_of_one_range_have_one_key() -> None:
     assert host_key("*") == ""
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each_case("seed", range(200))
 def test_a_region_has_a_client_if_its_addresses_are_more_than_its_holes(seed: int) -> None:
     hosts = Random(seed).sample([*_HALVES, *_SMALL, *_MAPPED], 8)
     for node in tree({host_key(each) for each in hosts} - {NOBODY}):

@@ -3,8 +3,6 @@
 from itertools import product
 from random import Random
 
-import pytest
-
 from app.core.access.host_keys import address_within, client_key, host_key, host_of
 from app.core.access.regions import EVERYTHING, Nested, Region, coalesced, name_key, name_within, pattern_of, tree
 from app.core.index.masks import host_matches
@@ -12,6 +10,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.hosts import parse_address
+from tests.cases import each_case
 from tests.strategies import NAMES
 
 PATTERNS = list(product((PatternType.LITERAL, PatternType.PREFIXED), NAMES))
@@ -50,7 +49,7 @@ def test_a_prefix_whose_next_letters_are_all_taken_still_has_a_witness() -> None
     assert ord(name[1]) >= 3_000
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "holes", "witness"),
     [
         ("*", [], "0.0.0.0"),  # noqa: S104 - an address in a question, nothing is bound
@@ -80,7 +79,7 @@ def test_a_region_of_hosts_has_a_witness_or_nobody_is_in_it(host: str, holes: li
         assert not any(host_matches(hole, found) for hole in holes)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "told"),
     [
         ("*", "*"),

@@ -15,6 +15,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.operations import DENY_MASK, supported_operations
 from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_PRINCIPALS, random_store
+from tests.cases import each_case
 
 SEEDS = 8
 MANY_SEEDS = 200
@@ -55,7 +56,7 @@ def allows(rows: list[Holding], resource_type: ResourceType, name: str, operatio
     )
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@each_case("seed", range(SEEDS))
 def test_the_rows_say_what_a_plain_scan_decides(seed: int) -> None:
     assert questions_asked(seed) > 500
 

@@ -16,6 +16,7 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.core.kafka.operations import from_bit_field, to_bit_field
 from tests.access_grids import ASKED_ADDRESSES, ASKED_NAMES, ASKED_OPERATIONS, ASKED_PRINCIPALS, random_store
+from tests.cases import each_case
 from tests.images import image_of, numbered
 
 SEEDS = 8
@@ -63,7 +64,7 @@ def assert_each_row_is_so(image: AuthorizerImage, rows: list[Holder], resource_t
         ), row
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@each_case("seed", range(SEEDS))
 def test_the_rows_say_what_a_plain_scan_decides(seed: int) -> None:
     assert questions_asked(seed) > 500
 

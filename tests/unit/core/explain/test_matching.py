@@ -15,6 +15,7 @@ from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, R
 from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from tests.advice import broken_promises, explained
+from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.updates import topic
 
@@ -109,8 +110,8 @@ def test_those_that_are_listed_are_the_first_in_order_of_all_that_there_are() ->
     assert [each.binding for each in found.matching_acls] == [*own, *everybody, few[-1]]
 
 
-@pytest.mark.parametrize("crowd", [1, 40, 700])
-@pytest.mark.parametrize(
+@each_case("crowd", [1, 40, 700])
+@each_case(
     "other",
     [
         None,

@@ -16,6 +16,7 @@ from app.core.index.tree import AclIndex
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import WILDCARD_PRINCIPAL, AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.hosts import parse_address
+from tests.cases import each_case
 from tests.images import index_of, numbered
 from tests.reference import Reference, _allows, _covers, _denies
 from tests.strategies import ASKED_NAMES, CONCRETE_OPERATIONS, LAW, THOROUGH, binding_lists, callers
@@ -123,7 +124,7 @@ def test_whoever_may_not_see_others_sees_no_acl_of_theirs(acls: list[AclBinding]
 ORDERS = topic("orders")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("acl", "missed", "condition"),
     [
         (topic("orders", "User:carol"), ("principal",), "the principal were `User:carol`"),
@@ -263,7 +264,7 @@ class Counted(NearMissSearch):
         super()._consider(key, acl_id)
 
 
-@pytest.mark.parametrize(("acls", "expected", "asked"), [each[1:] for each in CROWDS], ids=[each[0] for each in CROWDS])
+@each_case(("acls", "expected", "asked"), [each[1:] for each in CROWDS])
 def test_the_nearest_is_found_among_thousands_in_short_steps_and_few_of_them(
     acls: list[AclBinding], expected: AclBinding, asked: Question
 ) -> None:
@@ -370,9 +371,7 @@ def test_long_names_are_looked_at_a_few_at_a_time(length: int) -> None:
     assert search.looked_at > 30
 
 
-@pytest.mark.parametrize(
-    "name", ["", "o", "x", "orders", "order", "orderz", "ordres", "orders-eu", "orderorders", "Zorders"]
-)
+@each_case("name", ["", "o", "x", "orders", "order", "orderz", "ordres", "orders-eu", "orderorders", "Zorders"])
 def test_the_more_of_its_beginning_a_name_shares_the_nearer_it_is(name: str) -> None:
     key = sort_key(topic(name, pattern_type=PREFIXED))
     asked = question("orders-today")

@@ -15,6 +15,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.hosts import ClientAddress, parse_address
 from app.core.kafka.validation import MAX_TEXT_BYTES, validate_new_acl
+from tests.cases import each_case
 from tests.images import image_of, numbered
 from tests.strategies import ADDRESSES, ASKED_NAMES, HOSTS, LAW, PRINCIPALS, bindings
 
@@ -52,7 +53,7 @@ def test_an_ipv6_address_is_spelled_as_hosts_are_compared() -> None:
     assert binding.host == "2001:db8:0:0:0:0:0:1%eth0"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("asked", "expected", "note"),
     [
         (question("*"), {"pattern_type": PREFIXED}, "the literal `*` covers all names"),

@@ -6,6 +6,7 @@ from app.core.index.buckets import Bucket, HotBucket, first_row, ordered_rows, r
 from app.core.index.table import AclTable
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation
+from tests.cases import each_case
 from tests.images import numbered
 from tests.updates import topic
 
@@ -68,7 +69,7 @@ SETS = [
 ]
 
 
-@pytest.mark.parametrize("bindings", SETS)
+@each_case("bindings", SETS)
 def test_rows_come_in_list_order_from_any_place_on(bindings: list[AclBinding]) -> None:
     table, bucket, rows = filled(bindings)
     places = [None, ("", ""), ("User:0001", "10.0.0.7"), ("User:0015", ""), ("User:9999", "*")]
@@ -84,7 +85,7 @@ def test_rows_come_in_list_order_from_any_place_on(bindings: list[AclBinding]) -
             assert max(map(len, steps), default=0) <= 130
 
 
-@pytest.mark.parametrize("bindings", SETS)
+@each_case("bindings", SETS)
 def test_the_rows_of_a_host_are_found_without_the_others(bindings: list[AclBinding]) -> None:
     table, bucket, rows = filled(bindings)
     for at in rows:
@@ -96,7 +97,7 @@ def test_the_rows_of_a_host_are_found_without_the_others(bindings: list[AclBindi
     assert first_row(bucket) in rows
 
 
-@pytest.mark.parametrize("bindings", SETS)
+@each_case("bindings", SETS)
 def test_removing_row_by_row_leaves_nothing(bindings: list[AclBinding]) -> None:
     table, bucket, rows = filled(bindings)
     left: Bucket | None = bucket

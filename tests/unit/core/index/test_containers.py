@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.index.containers import ShardedDict, SortedNames
+from tests.cases import each_case
 from tests.strategies import LAW
 
 
@@ -50,7 +51,7 @@ def test_thousands_of_names_stay_in_order_however_they_come(order: str) -> None:
     assert names_in_order(held) == ["again"]
 
 
-@pytest.mark.parametrize("added", range(1_019, 1_031, 2))
+@each_case("added", range(1_019, 1_031, 2))
 def test_a_name_finds_its_place_at_the_seam_of_a_block_that_has_just_split(added: int) -> None:
     even = [f"{n:05d}" for n in range(0, 2_048, 2)]
     held = filled(even[::-1])
@@ -60,8 +61,8 @@ def test_a_name_finds_its_place_at_the_seam_of_a_block_that_has_just_split(added
     assert names_in_order(held) == even
 
 
-@pytest.mark.parametrize("including", [True, False])
-@pytest.mark.parametrize("count", [1, 7, 511, 512, 513, 3_000])
+@each_case("including", [True, False])
+@each_case("count", [1, 7, 511, 512, 513, 3_000])
 def test_a_walk_in_pages_sees_every_name_once(count: int, including: bool) -> None:  # noqa: FBT001 (both ways)
     names = [f"{n:05d}" for n in range(0, 3_000, 2)]
     held = filled(names)

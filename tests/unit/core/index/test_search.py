@@ -10,6 +10,7 @@ from app.core.index.tree import AclIndex
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
+from tests.cases import each_case
 from tests.images import index_of, numbered
 from tests.updates import topic
 
@@ -29,31 +30,29 @@ def scan(stored: list[StandardAcl], acl_filter: AclBindingFilter) -> list[Standa
     return sorted((acl for acl in stored if acl_filter.matches(acl.binding)), key=lambda acl: sort_key(acl.binding))
 
 
-@pytest.mark.parametrize("acls", [MANY_NAMES, ONE_NAME, ONE_PRINCIPAL], ids=["names", "principals", "one principal"])
-@pytest.mark.parametrize(
-    "acl_filter",
-    [
-        AclBindingFilter(),
-        AclBindingFilter(operation=AclOperation.WRITE),
-        AclBindingFilter(principal="User:3"),
-        AclBindingFilter(principal="User:00003"),
-        AclBindingFilter(principal="User:alice"),
-        AclBindingFilter(pattern_type=PatternType.MATCH),
-        AclBindingFilter(pattern_type=PatternType.PREFIXED),
-        AclBindingFilter(resource_name="orders"),
-        AclBindingFilter(resource_name="orders", principal="User:02999"),
-        AclBindingFilter(resource_type=ResourceType.GROUP),
-    ],
-)
-def test_thousands_are_listed_in_order_and_in_bounded_steps(
-    acls: list[AclBinding], acl_filter: AclBindingFilter
-) -> None:
+FILTERS = [
+    AclBindingFilter(),
+    AclBindingFilter(operation=AclOperation.WRITE),
+    AclBindingFilter(principal="User:3"),
+    AclBindingFilter(principal="User:00003"),
+    AclBindingFilter(principal="User:alice"),
+    AclBindingFilter(pattern_type=PatternType.MATCH),
+    AclBindingFilter(pattern_type=PatternType.PREFIXED),
+    AclBindingFilter(resource_name="orders"),
+    AclBindingFilter(resource_name="orders", principal="User:02999"),
+    AclBindingFilter(resource_type=ResourceType.GROUP),
+]
+
+
+@each_case("acls", [MANY_NAMES, ONE_NAME, ONE_PRINCIPAL])
+def test_thousands_are_listed_in_order_and_in_bounded_steps(acls: list[AclBinding]) -> None:
     stored = numbered(acls)
     index = index_of(stored)
-    steps = list(search(index, acl_filter))
-    assert [acl for step in steps for acl in step] == scan(stored, acl_filter)
-    assert max(map(len, steps)) <= 1_000
-    assert len(steps) <= len(stored) // 100
+    for acl_filter in FILTERS:
+        steps = list(search(index, acl_filter))
+        assert [acl for step in steps for acl in step] == scan(stored, acl_filter), acl_filter
+        assert max(map(len, steps)) <= 1_000
+        assert len(steps) <= len(stored) // 100
 
 
 def test_a_search_that_finds_nothing_still_yields_now_and_then() -> None:

@@ -8,6 +8,7 @@ import pytest
 from app.core.index.tree import AclIndex
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
+from tests.cases import each_case
 from tests.dumps import dump
 from tests.images import index_of, numbered
 from tests.updates import topic
@@ -64,7 +65,7 @@ def test_an_acl_is_found_by_its_id() -> None:
     assert len(index) == 6
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("acl", "covered"),
     [
         (topic("orders"), ["orders"]),

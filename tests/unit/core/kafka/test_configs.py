@@ -17,6 +17,7 @@ from app.core.kafka.configs import (
     validate_config,
 )
 from app.core.kafka.errors import InvalidRequestException
+from tests.cases import each_case
 from tests.strategies import LAW
 
 
@@ -69,7 +70,7 @@ def test_staleness_is_a_positive_long(value: str, ms: int) -> None:
     assert parse_configs({MAX_STALENESS_MS: value}).max_staleness_ms == ms
 
 
-@pytest.mark.parametrize("value", ["x", "1.5", "1_000", "\u0663", "9223372036854775808", "9" * 5000, "1s", "0x10"])
+@each_case("value", ["x", "1.5", "1_000", "\u0663", "9223372036854775808", "9" * 5000, "1s", "0x10"])
 def test_staleness_refuses_what_is_no_long(value: str) -> None:
     expected = f"Invalid value {value} for configuration max.staleness.ms: Not a number of type LONG"
     assert refusal_of(MAX_STALENESS_MS, value) == expected
@@ -81,7 +82,7 @@ def test_staleness_refuses_zero_and_less(value: str) -> None:
     assert refusal_of(MAX_STALENESS_MS, value) == expected
 
 
-@pytest.mark.parametrize("level", AUDIT_LEVELS)
+@each_case("level", AUDIT_LEVELS)
 def test_audit_level_takes_every_level_in_any_case(level: str) -> None:
     assert parse_configs({AUDIT_LEVEL: f" {level.title()} "}).audit_level == level
 

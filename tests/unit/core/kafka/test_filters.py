@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
-
 from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
+from tests.cases import each_case
 
 ORDERS = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW
@@ -16,7 +15,7 @@ STAR = replace(ORDERS, resource_name="*")
 PREFIXED_STAR = replace(STAR, pattern_type=PatternType.PREFIXED)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("acl_filter", "matching"),
     [
         (AclBindingFilter(), [ORDERS, ORD, STAR, PREFIXED_STAR]),

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from app.core.index.masks import host_matches
 from app.core.kafka.errors import InvalidRequestException
 from app.core.kafka.hosts import Cidr, ClientAddress, parse_address, parse_cidr
+from tests.cases import each_case
 from tests.strategies import LAW
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "java", "value", "version"),
     [
         ("0.0.0.0", "0.0.0.0", 0, 4),  # noqa: S104 (parsed, nothing is bound)
@@ -32,7 +33,7 @@ def test_an_address_is_told_as_java_tells_it(text: str, java: str, value: int, v
     assert parse_address(text) == ClientAddress(java, value, version)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "",
@@ -103,7 +104,7 @@ def test_every_spelling_of_an_ipv6_address_is_one_address(address: IPv6Address) 
         assert parsed.value == int(address)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "cidr"),
     [
         ("10.0.0.0/8", Cidr(4, 8, 10 << 24)),
@@ -127,7 +128,7 @@ def test_a_range_is_read_as_kafka_reads_it(host: str, cidr: Cidr) -> None:
     assert parse_cidr(host) == cidr
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "why"),
     [
         ("10.0.0.0/33", "Value [33] not in range [0,32]"),
@@ -157,7 +158,7 @@ def test_a_range_is_refused_in_kafkas_words(host: str, why: str) -> None:
     assert refusal.value.message == f"Invalid CIDR notation '{host}': {why}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "address", "matches"),
     [
         ("*", "10.0.0.1", True),

@@ -11,6 +11,7 @@ from app.core.kafka.operations import (
     to_bit_field,
     to_int32,
 )
+from tests.cases import each_case
 
 IMPLIED = {
     AclOperation.READ: AclOperation.DESCRIBE,
@@ -21,13 +22,13 @@ IMPLIED = {
 }
 
 
-@pytest.mark.parametrize("operation", [each for each in AclOperation if each is not AclOperation.ALL])
+@each_case("operation", [each for each in AclOperation if each is not AclOperation.ALL])
 def test_an_allow_covers_its_operation_and_what_it_implies(operation: AclOperation) -> None:
     expected = {operation, IMPLIED.get(operation, operation)}
     assert set(from_bit_field(ALLOW_MASK[operation])) == expected
 
 
-@pytest.mark.parametrize("operation", [each for each in AclOperation if each is not AclOperation.ALL])
+@each_case("operation", [each for each in AclOperation if each is not AclOperation.ALL])
 def test_a_deny_implies_nothing(operation: AclOperation) -> None:
     assert from_bit_field(DENY_MASK[operation]) == (operation,)
 

@@ -7,6 +7,7 @@ from app.core.kafka.bindings import AclBinding
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.filters import AclBindingFilter
 from app.core.kafka.validation import MAX_TEXT_BYTES, validate_filter, validate_new_acl
+from tests.cases import each_case
 
 GOOD = AclBinding(
     ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW
@@ -52,7 +53,7 @@ FAULTS_IN_ORDER: list[tuple[dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize("first", range(len(FAULTS_IN_ORDER)))
+@each_case("first", range(len(FAULTS_IN_ORDER)))
 def test_the_first_fault_in_kafkas_order_gives_the_text(first: int) -> None:
     changes: dict[str, object] = {}
     for fault, _ in reversed(FAULTS_IN_ORDER[first:]):
@@ -69,8 +70,8 @@ def test_a_text_may_be_as_long_as_kafkas_wire_can_carry_in_bytes(field: str) -> 
     assert "too long" in str(why_not(**{field: exact + "x"}))
 
 
-@pytest.mark.parametrize("field", ["resource_name", "principal", "host"])
-@pytest.mark.parametrize("text", ["User:a\0", "User:\ud800", "\udfff:"])
+@each_case("field", ["resource_name", "principal", "host"])
+@each_case("text", ["User:a\0", "User:\ud800", "\udfff:"])
 def test_what_the_store_cannot_keep_is_refused(field: str, text: str) -> None:
     assert "can't be stored" in str(why_not(**{field: text}))
     assert "can't be stored" in str(why_not_filter(**{field: text}))
@@ -80,7 +81,7 @@ def test_an_empty_host_is_refused() -> None:
     assert why_not(host="") == "Host pattern cannot be null or empty"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changes",
     [
         {},
@@ -99,7 +100,7 @@ def test_kafka_checks_no_more_than_this(changes: dict[str, object]) -> None:
     assert why_not(**changes) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "why"),
     [
         ({"resource_name": "x" * 32_768}, "'resourceNameFilter' field is too long to be serialized"),

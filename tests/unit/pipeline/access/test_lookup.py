@@ -9,6 +9,7 @@ from app.pipeline.access.lookup import Access, parse_resource, who_can
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.row_output import lines_of
+from tests.cases import each_case
 
 
 def acl(
@@ -19,7 +20,7 @@ def acl(
     return {"id": f"id-{principal}-{operation}-{host}", **whole, "until": ""}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "resource"),
     [
         ("topic:orders", ("TOPIC", "orders")),
@@ -35,7 +36,7 @@ def test_a_resource_is_its_type_and_whatever_follows_the_first_colon(text: str, 
     assert parse_resource(text) == resource
 
 
-@pytest.mark.parametrize("text", ["orders", "topic:", ":orders", "", "any:x", "topics:x", "unknown:x"])
+@each_case("text", ["orders", "topic:", ":orders", "", "any:x", "topics:x", "unknown:x"])
 def test_a_text_that_names_no_resource_is_told_how_to_be_written(text: str) -> None:
     with pytest.raises(PipelineError, match="write it as `topic:orders`"):
         parse_resource(text)

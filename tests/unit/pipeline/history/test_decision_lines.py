@@ -6,6 +6,7 @@ import pytest
 
 from app.pipeline.history.decision_lines import MAX_LINE_BYTES, LineFault, parse_line
 from app.pipeline.history.schemas import DECISIONS
+from tests.cases import each_case
 
 ACL_ID = "0192f3a4-0000-7000-8000-00000000abcd"
 LINE: dict[str, Any] = {
@@ -53,7 +54,7 @@ def test_groups_are_in_order_and_each_once(groups: list[str] | None, expected: l
     assert dict(zip(DECISIONS.fieldNames(), _parsed(groups=groups), strict=True))["groups"] == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "column"),
     [
         ({"time": "2026-11-22 00:14:03Z"}, "time"),
@@ -103,13 +104,13 @@ def test_a_wrong_value_names_its_column(changes: dict[str, object], column: str)
     assert f"`{column}`" in fault.reason
 
 
-@pytest.mark.parametrize("column", LINE)
+@each_case("column", LINE)
 def test_a_missing_field_names_its_column(column: str) -> None:
     fault = parse_line(json.dumps({name: value for name, value in LINE.items() if name != column}).encode())
     assert fault == LineFault(column, f"`{column}` is missing")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("raw", "reason"),
     [
         (json.dumps(LINE).encode()[:-20], "not JSON, or only the beginning"),
@@ -148,7 +149,7 @@ def test_a_list_of_actions_is_a_row_for_each_with_all_that_they_share() -> None:
     assert read == [_parsed(), _parsed(**DENIED)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("actions", "column"),
     [
         ({}, "actions"),

@@ -22,6 +22,7 @@ from app.pipeline.jobs import export
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import home_lock
 from app.pipeline.spark.storage import Home
+from tests.cases import each_case
 from tests.chains import config, gone, put, transaction
 
 STORE = ("cluster", "5a6f9f10-94c5-4a1c-9a70-0d5b6f3c2e11")
@@ -53,7 +54,7 @@ def head(last: int, **changed: Any) -> Head:  # noqa: ANN401 - any field
 EXPORTED = Exported(None, (batch(1, 10), batch(11, 20)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("after", "through", "most", "count"),
     [
         (0, 1, 8, 1),
@@ -98,7 +99,7 @@ def test_what_was_exported_is_what_the_manifests_say() -> None:
     assert replace(based, batches=(batch(11, 20),)).faults() == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("batches", "said"),
     [
         ((batch(1, 10), batch(12, 20)), "batch=12 follows offset 10"),
@@ -115,7 +116,7 @@ def test_manifests_that_do_not_follow_each_other_are_named(batches: tuple[Batch,
     assert check_manifests(Exported(None, batches)).differences == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("now", "said"),
     [
         (head(25, hash_at=HASHES[20], cluster_id="other"), "of cluster `cluster` and the store of `other`"),
@@ -161,7 +162,7 @@ def test_records_in_words_are_cores_records() -> None:
     assert record_hash(GENESIS_HASH, record_of(row_of(records[0]))) == records[0].hash
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changed",
     [
         {"kind": "FutureRecord"},

@@ -10,6 +10,7 @@ from app.core.kafka.codes import CLUSTER_NAME, AclOperation, AclPermissionType, 
 from app.core.kafka.operations import supported_operations
 from app.pipeline.history.schemas import BINDING_FIELDS
 from app.pipeline.hygiene.mending import KAFKA_ACLS, KLAMM, Removal, add_command, mend_of, remove_command
+from tests.cases import each_case
 
 
 def acl(**changes: str) -> AclBinding:
@@ -38,7 +39,7 @@ def test_an_addition_of_a_deny_uses_the_flags_for_denies() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resource_type", "name", "operation", "flags"),
     [
         ("GROUP", "g", "ALTER_CONFIGS", ["AlterConfigs", "--group", "g"]),
@@ -55,7 +56,7 @@ def test_every_resource_type_has_its_flag(resource_type: str, name: str, operati
     assert words[words.index("--operation") + 1 : words.index("--resource-pattern-type")] == flags
 
 
-@pytest.mark.parametrize("text", ["it's", "a b", "$(reboot)", "`x`", 'a"b', "=ls", "😀é", "-x", "a:b,c|d;.", "\\"])
+@each_case("text", ["it's", "a b", "$(reboot)", "`x`", 'a"b', "=ls", "😀é", "-x", "a:b,c|d;.", "\\"])
 def test_whatever_stands_in_a_name_reaches_the_tool_unchanged(text: str) -> None:
     words = shlex.split(removal(resource_name=text, principal=f"User:{text}", host=text))
     assert [words[words.index(flag) + 1] for flag in ("--topic", "--allow-principal", "--allow-host")] == [
@@ -65,7 +66,7 @@ def test_whatever_stands_in_a_name_reaches_the_tool_unchanged(text: str) -> None
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "reason"),
     [
         ({"resource_name": "orders "}, "it trims the resource name"),
@@ -96,8 +97,8 @@ def test_every_operation_that_a_type_supports_has_a_line() -> None:
 NASTY = ["orders", "it's", "a b", "$(reboot)", "`x`", 'a"b', "😀é", "-x", "--force", "a:b,c|d.", "\\"]
 
 
-@pytest.mark.parametrize("text", NASTY)
-@pytest.mark.parametrize("permission_type", ["ALLOW", "DENY"])
+@each_case("text", NASTY)
+@each_case("permission_type", ["ALLOW", "DENY"])
 def test_klamm_acls_itself_reads_a_printed_command_as_this_one_acl(text: str, permission_type: str) -> None:
     for resource_type in list(ResourceType)[2:]:
         name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else text

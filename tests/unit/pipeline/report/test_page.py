@@ -20,6 +20,7 @@ from app.pipeline.report.reach import EVERYONE, Denials
 from app.pipeline.report.sections import sections_of
 from app.pipeline.report.text import distinct_labels, plain_label, script_json, visible
 from app.pipeline.report.totals import MOST_BUCKETS, step_for
+from tests.cases import each_case
 from tests.report_figures import HOSTILE, access, full, head, lookup
 
 
@@ -202,7 +203,7 @@ def test_json_can_not_end_its_script() -> None:
     assert json.loads(text) == {"</script>": "<!--\u2028&"}
 
 
-@pytest.mark.parametrize("seconds", [0, 1, 119, 121, 3_600, 86_400, 400 * 86_400, 40_000 * 86_400])
+@each_case("seconds", [0, 1, 119, 121, 3_600, 86_400, 400 * 86_400, 40_000 * 86_400])
 def test_however_long_the_history_its_buckets_are_few(seconds: int) -> None:
     assert seconds / step_for(seconds) <= MOST_BUCKETS + 1
 
@@ -212,7 +213,7 @@ def test_a_bucket_is_named_in_words(step: int, words: str) -> None:
     assert charts.in_words(step) == words
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("denied", "allowed", "left"),
     [
         ([], "*", 8),

@@ -5,11 +5,11 @@ from itertools import islice
 from random import Random
 
 import pyarrow as pa
-import pytest
 
 from app.core.index.masks import host_matches
 from app.core.kafka.hosts import parse_address
 from app.pipeline.report.reach import _ALL_DENY, _ALLOW, _DENY, _surviving
+from tests.cases import each_case
 
 HOSTS = ("*", "10.0.0.1", "10.0.0.2", "10.0.0.0/30", "10.0.0.0/31", "0.0.0.0/0", "::/0", "not-an-address")
 ADDRESSES = [parse_address(text) for text in ("10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3", "9.9.9.9", "2001:db8::1")]
@@ -53,8 +53,8 @@ def by_core(rows: list[Row]) -> dict[tuple[str, str], int]:
     return {key: bits for key, bits in left.items() if bits}
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 1_000])
-@pytest.mark.parametrize("seed", range(25))
+@each_case("size", [1, 2, 7, 1_000])
+@each_case("seed", range(25))
 def test_an_allow_is_worth_what_no_deny_takes_wherever_batches_end(seed: int, size: int) -> None:
     rows = drawn_rows(seed)
     stream = iter(rows)

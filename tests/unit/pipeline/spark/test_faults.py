@@ -1,16 +1,16 @@
 """One line for every fault, without Java's stack and without secrets."""
 
-import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.faults import explain, masked
+from tests.cases import each_case
 
 _STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\n\tat py4j.Gateway.invoke(Gateway.java:282)\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("said", "line"),
     [
         (
@@ -76,7 +76,7 @@ def _postgres(text: str) -> str:
     return f"An error occurred while calling o54.load.\n: org.postgresql.util.PSQLException: {text}{_STACK}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("said", "way_out"),
     [
         (_postgres('FATAL: database "klam" does not exist'), "look at the database that the URL names"),

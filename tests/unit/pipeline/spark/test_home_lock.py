@@ -14,6 +14,7 @@ import pytest
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.home_lock import Child, await_end, children, children_from, home_lock
 from app.pipeline.spark.storage import Home
+from tests.cases import each_case
 
 PATIENCE_S = 60
 
@@ -98,6 +99,6 @@ def test_a_second_run_at_the_same_time_is_refused_and_leaves_the_first_ones_note
         assert left_in(tmp_path) == [Child(1, 2, 3)]
 
 
-@pytest.mark.parametrize("text", ["", "\n", "1 2", "1 2 3 4", "a b c", "-1 2 3", "1 2 \N{SUPERSCRIPT TWO}"])
+@each_case("text", ["", "\n", "1 2", "1 2 3 4", "a b c", "-1 2 3", "1 2 \N{SUPERSCRIPT TWO}"])
 def test_a_note_that_is_none_is_passed_over(text: str) -> None:
     assert children_from(f"{text}\n4 5 6") == [Child(4, 5, 6)]

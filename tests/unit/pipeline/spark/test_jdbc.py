@@ -9,6 +9,7 @@ import pytest
 from app.pipeline.spark import jdbc
 from app.pipeline.spark.errors import PipelineError
 from app.pipeline.spark.jdbc import JdbcSource, check_reachable, check_url, jdbc_source
+from tests.cases import each_case
 
 URL = "jdbc:postgresql://db.example.com:5433/klamm"
 
@@ -49,7 +50,7 @@ def test_a_source_shows_no_secret() -> None:
     assert source.options()["sslpassword"] == "geheimer"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "said"),
     [
         ("postgresql://u:geheim@h/d", "is a URL of libpq's kind"),
@@ -85,7 +86,7 @@ def test_sessions_read_only_and_show_who_they_are() -> None:
     assert "password" not in options
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "mode", "java_trusts"),
     [
         ("jdbc:postgresql://localhost/d", None, False),

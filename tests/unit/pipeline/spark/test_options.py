@@ -12,6 +12,7 @@ from app.pipeline.spark.options import (
     refuse_unknown_variables,
     session_options,
 )
+from tests.cases import each_case
 
 SUBMITTED = {"PYSPARK_GATEWAY_PORT": "1"}
 
@@ -46,7 +47,7 @@ def test_where_spark_submit_starts_spark_nothing_is_said_of_its_machine() -> Non
     assert (options.master, options.driver_memory, options.shuffle_partitions) == (None, None, None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "environ", "said"),
     [
         (("--master", "sc://h/;token=geheim"), {}, "Klamm's jobs do not run on Spark Connect"),

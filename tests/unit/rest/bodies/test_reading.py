@@ -18,6 +18,7 @@ from app.rest.bodies.fields import OPERATION_CODES, RESOURCE_TYPE_CODES, Request
 from app.rest.bodies.reading import read_struct, strict_decoder
 from app.rest.errors import InvalidFieldsException
 from app.rest.openapi import build_openapi
+from tests.cases import each_case
 
 DECODE = strict_decoder(AuthorizeRequest)
 
@@ -261,7 +262,7 @@ def test_a_thousand_actions_pass_and_one_more_does_not() -> None:
         decoded(body(1001))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "pointer", "detail"),
     [
         ({"operation": 1}, "/actions/0/operation", "the value is not text; send a string"),

@@ -15,6 +15,7 @@ from app.rest.bodies import reading, strict_json
 from app.rest.bodies.reading import check_headers, off_loop, read_body
 from app.rest.bodies.strict_json import parse
 from app.rest.errors import BodyTimedOutException, InvalidFieldsException, UnsupportedMediaTypeException
+from tests.cases import each_case
 
 
 def pointers(body: bytes) -> list[str]:
@@ -102,7 +103,7 @@ def test_many_flat_values_are_no_depth() -> None:
     assert len(parse(b'{"a":[' + b",".join([b"{}"] * 5000) + b"]}")["a"]) == 5000  # type: ignore[arg-type]  # a list
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "text"),
     [
         (b"", "the body is empty"),
@@ -132,7 +133,7 @@ def test_bodies_that_are_no_clean_json_object_are_refused(body: bytes, text: str
         parse(body)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "expected"),
     [
         (b'{"a":1,"a":1}', ["/a"]),
@@ -194,7 +195,7 @@ async def test_large_bodies_are_read_like_small_ones() -> None:
     assert await off_loop(parse, b'{"a":1}') == {"a": 1}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "content_type",
     [
         b"application/json",
@@ -209,7 +210,7 @@ def test_json_in_utf_8_is_taken(content_type: bytes) -> None:
     check_headers([(b"host", b"klamm"), (b"content-type", content_type), (b"content-length", b"10")], 10)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "headers",
     [
         [],

@@ -7,6 +7,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.logs.service import REQUEST_MARK, RequestMark
 from app.rest.http.correlation import MarkedRequests, mark_of, mark_of_headers, reply_header_list, reply_headers
+from tests.cases import each_case
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 GOOD = f"00-{TRACE}-{PARENT}-01"
@@ -25,14 +26,14 @@ def test_a_good_id_is_kept(own: bytes) -> None:
     assert mark_of({b"x-request-id": own}).request_id == own.decode()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "own", [b"", b"x" * 129, b"a b", b"a\tb", b"a\r\nx: y", b"a\n", b"\x1b[2J", b"\x7f", b"\xc3\xa9", b"\x00", b" a"]
 )
 def test_any_other_is_replaced(own: bytes) -> None:
     assert MADE.fullmatch(mark_of({b"x-request-id": own}).request_id)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sent", "kept"),
     [
         (GOOD, GOOD),

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from app.rest.bodies.access import WhatCanResponse, WhoCanResponse
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, ALICE, Service, allow, serving
 from tests.unit.rest.test_bad_input import check_problem
 
@@ -102,8 +103,8 @@ async def test_a_super_user_has_no_rows_and_what_no_acl_is_on_is_said(service: S
     assert (await ask(service, "/v1/what-can"))["allowed_by_default"] is True
 
 
-@pytest.mark.parametrize("path", CALLS)
-@pytest.mark.parametrize("limit", [1, 2, 3])
+@each_case("path", CALLS)
+@each_case("limit", [1, 2, 3])
 async def test_pages_put_together_are_the_whole(service: Service, path: str, limit: int) -> None:
     await service.grant(ACLS)
     whole = (await ask(service, path))["rows"]
@@ -159,7 +160,7 @@ async def test_without_an_authorizer_or_a_load_there_is_nothing_to_tell(path: st
         assert problem["code"] == "AUTHORIZER_NOT_READY"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "more", "pointer", "detail"),
     [
         ("/v1/who-can", {"resource": {**ORDERS, "resource_type": "TOPICS"}}, "/resource/resource_type", "TOPIC, GROUP"),

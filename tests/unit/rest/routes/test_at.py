@@ -8,6 +8,7 @@ from app.core.kafka.filters import AclBindingFilter
 from app.core.mutations import DeleteAcls
 from app.core.token import Token
 from app.runtime.listing import CURSORS
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
 ORDERS = {"resource_type": "TOPIC", "resource_name": "orders"}
@@ -45,8 +46,8 @@ async def test_what_was_is_told_after_it_is_gone() -> None:
         assert (explained["result"], explained["rule"]) == ("ALLOWED", "DefaultAllow")
 
 
-@pytest.mark.parametrize("path", ASKED)
-@pytest.mark.parametrize("at", ["yesterday", "", "2026-11-23", "2026-11-23T05:07:00", "2026-02-30T05:07:00Z", "a:1"])
+@each_case("path", ASKED)
+@each_case("at", ["yesterday", "", "2026-11-23", "2026-11-23T05:07:00", "2026-02-30T05:07:00Z", "a:1"])
 async def test_what_is_no_moment_is_refused_by_name(path: str, at: str) -> None:
     async with serving() as service:
         reply = await service.post(path, {"context": ADMIN, **ASKED[path], "at": at})

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, ALICE, Service, allow, serving
 
 NOT_TOLD = -2147483648
@@ -33,7 +34,7 @@ async def test_implied_operations_are_told(service: Service) -> None:
     assert (result["authorized_operations"], result["operations"]) == (264, ["READ", "DESCRIBE"])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resource_type", "error_code", "code"),
     [
         ("TOPIC", 29, "TOPIC_AUTHORIZATION_FAILED"),

@@ -3,9 +3,9 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from app.rest.bodies.explain import MAX_ACTIONS, Explanation
+from tests.cases import each_case
 from tests.unit.rest.harness import ADMIN, ALICE, READ_ORDERS, Service, allow, serving
 
 BOB = {"principal": "User:bob", "client_address": "10.1.2.3"}
@@ -131,7 +131,7 @@ async def test_no_more_actions_than_can_be_explained_at_once(service: Service) -
     assert (await service.post("/v1/explain", {"context": ADMIN, "actions": []})).json()["results"] == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "pointer"),
     [
         ({"about": {"principal": "bob", "client_address": "10.1.2.3"}}, "/about/principal"),

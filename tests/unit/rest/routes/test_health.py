@@ -10,6 +10,7 @@ from app.metrics.declared import OPERATIONS
 from app.metrics.page import CONTENT_TYPE
 from app.rest.app import ROUTES
 from app.rest.pages.routes import pages_routes
+from tests.cases import each_case
 from tests.unit.rest.harness import Service, serving
 
 LINE = re.compile(r"\[[+-]\](?P<name>\S+) (ok|failed)(: .+)?\Z")
@@ -35,8 +36,8 @@ async def test_a_replica_without_acls_is_alive_and_no_more(unloaded: Service, pa
     assert await probe(unloaded, "/livez") == (200, "ok")
 
 
-@pytest.mark.parametrize("query", ["verbose", "verbose=", "verbose=1"])
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/readyz/CLIENT", "/startupz"])
+@each_case("query", ["verbose", "verbose=", "verbose=1"])
+@each_case("path", ["/livez", "/readyz", "/readyz/CLIENT", "/startupz"])
 async def test_verbose_probes_print_every_check_as_kubernetes_does(service: Service, path: str, query: str) -> None:
     status, text = await probe(service, f"{path}?{query}")
     *checks, summary, empty = text.split("\n")

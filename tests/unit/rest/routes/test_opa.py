@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.core.kafka.codes import AclOperation
+from tests.cases import each_case
 from tests.unit.rest.harness import Service, allow
 from tests.unit.rest.opa_bodies import (
     HEADER,
@@ -92,7 +93,7 @@ async def test_addresses_come_as_java_prints_them(service: Service, address: str
     assert not await ask(service, asked(address="/10.9.9.9"))
 
 
-@pytest.mark.parametrize("address", ["", "/", "localhost", "/localhost", "host/<unresolved>", "/10.1.2", "/10.1.2.3 "])
+@each_case("address", ["", "/", "localhost", "/localhost", "host/<unresolved>", "/10.1.2", "/10.1.2.3 "])
 async def test_what_is_no_address_is_no_reason_to_decide(service: Service, address: str) -> None:
     await service.grant([allow("READ", "orders")])
     assert await ask_in_vain(service, asked(address=address)) == REFUSED
