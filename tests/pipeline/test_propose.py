@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 
 from app.core.access.proposal import Proposal, Question, prefixes_of, propose
 from app.core.authorize import Authorization
+from app.core.grouped import authorization_of
+from app.core.groups import groups_of
 from app.core.kafka.bindings import AclBinding, StandardAcl
 from app.core.kafka.codes import AclOperation, AclPermissionType, PatternType, ResourceType
 from app.core.kafka.configs import AuthorizerConfig
@@ -168,8 +170,50 @@ def test_hosts_are_named_where_they_are_few(scene: Scene, tmp_path: Path) -> Non
     assert {acl.host for acl in allowing} <= {row["host"] for row in scene.rows if row["principal"] == CALLERS[0]}
 
 
+def test_what_groups_gave_is_not_proposed_as_its_own_and_said(spark: SparkSession, tmp_path: Path) -> None:
+    def read(name: str, principal: str = "User:alice", pattern: PatternType = LITERAL) -> AclBinding:
+        return AclBinding(TOPIC, name, pattern, principal, "*", READ, ALLOW)
+
+    own = ("mine.a", "mine.b", "mine.c", "pii.both", "gone-alone", "gone-in-groups")
+    of_pii = (read("pii.", "Group:pii", PatternType.PREFIXED), read("mine.d", "Group:pii"))
+    acls = numbered([*map(read, own), read("open", "User:*"), *of_pii, read("old", "Group:old")])
+    then, rows = loaded(acls, allow_everyone=False), list[dict[str, Any]]()
+    for principal, groups, names in (
+        ("User:alice", None, ("pii.a", "gone-alone")),
+        ("User:alice", ["pii"], (*own[:4], "pii.a", "pii.b", "mine.d", "open")),
+        ("User:alice", ["old", "pii"], ("gone-in-groups", "old", "unknown", "pii.b")),
+        ("User:bob", ["pii"], ("pii.a",)),
+    ):
+        for row in logged(then, [(principal, "10.0.0.1", "READ", "TOPIC", name) for name in names]):
+            caller = authorization_of(then, principal, parse_address("10.0.0.1"), groups_of(groups))
+            said = caller.decision(READ, TOPIC, row["resource_name"])
+            by = None if said.acl is None else str(said.acl.id)
+            rows.append(
+                {**row, "result": said.verdict.result.value, "rule": said.verdict.rule_word, "acl_id": by}
+                | {"groups": groups}
+            )
+    standing = [acl for acl in acls if not acl.binding.resource_name.startswith(("gone", "old"))]
+    home = Home(str(tmp_path / "home"))
+    as_of = datetime(2026, 11, 22, tzinfo=UTC)
+    save_snapshot(spark, home, Snapshot(acl_frame(spark, standing), {}, "c", str(UUID(int=1)), 9, as_of, "00"))
+    save_log(home, log_frame(spark, rows))
+    scene = Scene(spark, home, standing, rows)
+    proposed = scene.propose(tmp_path, "--principal", "User:alice")
+    assert set(proposed.acls) == {
+        read(name) for name in ("mine.a", "mine.b", "mine.c", "pii.both", "open", "gone-alone")
+    }
+    said_words = "\n".join(proposed.said)
+    assert "3 used questions were allowed by ACLs of groups (Group:pii): they stay with the groups" in said_words
+    assert "2 used questions are left out: an ACL that is gone allowed them" in said_words
+    assert proposed.status == 1
+    with pytest.raises(PipelineError, match="User:bob was allowed nothing of its own"):
+        scene.propose(tmp_path, "--principal", "User:bob")
+
+
 def test_who_was_allowed_nothing_is_told(scene: Scene, tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"User:nobody was allowed nothing in \d+ logged decisions, 2026"):
+    with pytest.raises(
+        PipelineError, match=r"User:nobody was allowed nothing of its own in \d+ logged decisions, 2026"
+    ):
         scene.propose(tmp_path, "--principal", "User:nobody")
     assert not list(tmp_path.iterdir())
 

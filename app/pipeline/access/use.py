@@ -4,6 +4,7 @@ Of each question the last decision counts, of two at one time a denial.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -11,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from app.core.access.proposal import SEVERAL, prefixes_of
 from app.core.authorize import AuthorizationResult, Rule
-from app.core.kafka.codes import WILDCARD
+from app.core.kafka.codes import WILDCARD, WILDCARD_PRINCIPAL
 from app.pipeline.access.patterns import LITERAL, RESOURCE
 from app.pipeline.access.replay import DEFAULT_BUCKETS, replay
 from app.pipeline.access.resources import seen_resources
@@ -23,6 +24,43 @@ ASKED = ("principal", "host", "operation", *RESOURCE)
 
 _CROWDS = columns("resource_type string not null, prefix string not null")
 _DENIED = AuthorizationResult.DENIED.value
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Decisions, but for the ALLOWs that no ACL of the principal's own or of `User:*` is known to have given.
+
+    `groups` are those whose ACLs gave such an ALLOW, and `of_groups` the questions (ASKED) that they gave it for;
+    `of_gone` are the questions of requests with groups which an ACL allowed that stands no more.
+    """
+
+    own: DataFrame
+    groups: list[str]
+    of_groups: int
+    of_gone: int
+
+
+def sides_of(decisions: DataFrame, acls: DataFrame) -> Sides:
+    """`acls` (ACLS) are those that stand."""
+    by_acl = (sf.col("result") != _DENIED) & (sf.col("rule") == Rule.MATCHING_ACL.value)
+    # Without a group in the request, the ACL was the principal's own or `User:*`'s.
+    in_doubt = by_acl & sf.col("groups").isNotNull()
+    doubtful = decisions.where(in_doubt)
+    if doubtful.isEmpty():
+        return Sides(decisions, [], 0, 0)
+    holders = acls.select(sf.col("id").alias("acl_id"), sf.col("principal").alias("holder"))
+    held = doubtful.join(holders, "acl_id", "left")
+    is_own = (sf.col("holder") == WILDCARD_PRINCIPAL) | (sf.col("holder") == sf.col("principal"))
+    # INVARIANT: what a group's ACL gave is not taken for the principal's own use, nor what may have been a group's.
+    own = held.where(is_own).select(decisions.columns)
+    others = held.where(~sf.coalesce(is_own, sf.lit(col=False))).select(*ASKED, "holder").distinct().persist()
+    row = others.agg(
+        sf.collect_set("holder"),
+        sf.count_distinct(sf.when(sf.col("holder").isNotNull(), sf.struct(*ASKED))),
+        sf.count_if(sf.col("holder").isNull()),
+    ).collect()[0]
+    others.unpersist()
+    return Sides(decisions.where(~in_doubt).unionByName(own), sorted(row[0]), row[1], row[2])
 
 
 def asked_of(decisions: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ from app.formats.arguments import one_line, whole_number
 from app.formats.quoting import shell_line
 from app.pipeline.access.proposals import Evidence, Proposals, Whose, proposals_of, prove
 from app.pipeline.access.resources import read_resources, resource_list
-from app.pipeline.access.use import asked_of, existing_names
+from app.pipeline.access.use import Sides, asked_of, existing_names, sides_of
 from app.pipeline.context import Job, JobContext, LocalHome
 from app.pipeline.history.decision_log import read_decisions
 from app.pipeline.history.schemas import BINDING_FIELDS
@@ -81,9 +81,11 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
     spark, home = context.spark, context.home
     snapshot = load_snapshot(spark, home, arguments.offset)
     decisions = read_decisions(spark, home, arguments.since, arguments.until)
-    asked = asked_of(decisions.where(whose.of("principal"))).persist()
     with context.console.step(f"gathering what {whose} asked"):
+        sides = sides_of(decisions.where(whose.of("principal")), snapshot.acls)
+        asked = asked_of(sides.own).persist()
         covered = coverage_of(decisions)
+        _say_of_groups(context, sides)
         _say_what_was_asked(context, asked, whose, f"{covered.window}, which cover {covered}")
     listed = None if arguments.resources is None else read_resources(spark, arguments.resources)
     # A resource exists whenever it was asked for.
@@ -98,7 +100,22 @@ def run(context: JobContext, arguments: argparse.Namespace) -> int:
             _write(arguments.output, [*found.denies, *found.acls])
     _show(context, found, snapshot, arguments)
     asked.unpersist()
-    return 1 if any(each.left_out for each in found.proposals.values()) or found.forbidden else 0
+    return 1 if any(each.left_out for each in found.proposals.values()) or found.forbidden or sides.of_gone else 0
+
+
+def _say_of_groups(context: JobContext, sides: Sides) -> None:
+    say, named = context.console.say, sides.groups
+    if named:
+        more = f" and {len(named) - _EXAMPLES:,} more" if len(named) > _EXAMPLES else ""
+        say(
+            f"{sides.of_groups:,} used questions were allowed by ACLs of groups "
+            f"({one_line(', '.join(named[:_EXAMPLES]))}{more}): they stay with the groups, and are not proposed"
+        )
+    if sides.of_gone:
+        say(
+            f"{sides.of_gone:,} used questions are left out: an ACL that is gone allowed them, and the request named "
+            "groups, so it may have been a group's"
+        )
 
 
 def _say_what_was_asked(context: JobContext, asked: DataFrame, whose: Whose, window: str) -> None:
@@ -115,8 +132,8 @@ def _say_what_was_asked(context: JobContext, asked: DataFrame, whose: Whose, win
     questions, principals, number, allowed, supers, defaults, changed = (each or 0 for each in row)
     if not allowed:
         raise PipelineError(
-            f"{whose} was allowed nothing in {window}, so there is nothing to propose; look at another time (--since), "
-            "or at the spelling of the name"
+            f"{whose} was allowed nothing of its own in {window}, so there is nothing to propose; look at another time "
+            "(--since), or at the spelling of the name"
         )
     say = context.console.say
     for name, value in {"principals": principals, "decisions": number, "questions": questions}.items():
