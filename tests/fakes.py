@@ -328,7 +328,7 @@ class FakeStore:
             drafts += some
             if guard is not None and not isinstance(outcome, ApiException | ExpireAclsOutcome):
                 outcome = replace(outcome, token=Token(self.epoch, within.last_offset))
-            outcomes.append(outcome)
+            outcomes.append(outcome if isinstance(outcome, ApiException) else replace(outcome, records=len(some)))
         if self.commit_unknown != "lost":
             self.append(self.chained(drafts))
         if self.commit_unknown is not None:

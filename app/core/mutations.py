@@ -104,10 +104,11 @@ class CreatedAcl:
 
 @dataclass(frozen=True, slots=True)
 class CreateAclsOutcome:
-    """One entry an ACL, in order; refused is one that would have ended already. `token` as of `DeleteAclsOutcome`."""
+    """One entry an ACL, in order; refused is one that would have ended already. The rest as of `DeleteAclsOutcome`."""
 
     results: Sequence[CreatedAcl | ApiException]
     token: Token | None = None
+    records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +117,30 @@ class DeleteAclsOutcome:
 
     `token`, of a guarded mutation, is the state that it has left, before whatever else is in the transaction: a
     mutation that is guarded by it is refused if anything else has been written. A mutation that another service has
-    written has that service's token; all others have none.
+    written has that service's token; all others have none. `records` is how many it has written here, 0 if another
+    service has.
     """
 
     matches: Sequence[Sequence[StandardAcl] | ApiException]
     token: Token | None = None
+    records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigsOutcome:
     """The changes stand in the feed, but for those that another service has refused: an entry a change, in order.
 
-    `token` as of `DeleteAclsOutcome`.
+    The rest as of `DeleteAclsOutcome`.
     """
 
     refusals: Sequence[ApiException | None] = ()
     token: Token | None = None
+    records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireAclsOutcome:
-    removed: int
+    records: int
     token: None = None
 
 

@@ -24,6 +24,9 @@ from app.logs.redaction import MASK, is_secret_by_name, redacted
 LIBRARY_MESSAGE = "library_message"
 
 _LOG = logging.getLogger(__name__)
+WRITING = threading.Lock()
+"""Who holds it writes lines to standard output, which may be one pipe with standard error."""
+_LOCK_TIMEOUT_S = 5.0
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
 # Their lines about starting and stopping repeat ours.
 _TALKATIVE = ("uvicorn", "httpx", "httpcore", "alembic", "urllib3")
@@ -94,6 +97,16 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             self._write(f"{self.format(instead)}\n")
 
     def _write(self, line: str) -> None:
+        # The rest of a long line that this one gets into could pass for a line of its own. The event loop never waits.
+        waits = threading.current_thread() is not threading.main_thread()
+        locked = WRITING.acquire(timeout=_LOCK_TIMEOUT_S if waits else 0)
+        try:
+            self._write_whole(line)
+        finally:
+            if locked:
+                WRITING.release()
+
+    def _write_whole(self, line: str) -> None:
         self.stream.flush()
         try:
             descriptor = self.stream.fileno()

@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
+from app.logs.service import WRITING
+
 _PR_SET_PDEATHSIG = 1
 _LENGTH = struct.Struct("!Q")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -143,10 +145,13 @@ class SharedOutput:
         A sibling that hangs while it holds the lock is waited for two seconds, not longer.
         """
         locked = self._locks is not None and self._acquire(self._locks)
+        alone = WRITING.acquire(timeout=_LOCK_TIMEOUT_S)
         try:
             sys.stdout.write(lines)
             sys.stdout.flush()
         finally:
+            if alone:
+                WRITING.release()
             if locked and self._locks is not None:
                 release_lock(self._locks, OUTPUT)
 

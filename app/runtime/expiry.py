@@ -78,7 +78,7 @@ class Expiry:
             while removed == _AT_ONCE:
                 committed = await self._mutator.submit(ExpireAcls(_AT_ONCE), self._options.request_timeout_s)
                 outcome = committed.outcome
-                removed = outcome.removed if isinstance(outcome, ExpireAclsOutcome) else 0
+                removed = outcome.records if isinstance(outcome, ExpireAclsOutcome) else 0
                 self._metrics.acls_expired += removed
         except ApiException as fault:
             if not self._in_trouble:

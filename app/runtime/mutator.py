@@ -8,6 +8,7 @@ import itertools
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from contextvars import copy_context
 from dataclasses import dataclass
 
 from app.core.backoff import Backoff
@@ -22,6 +23,7 @@ from app.core.kafka.errors import (
 from app.core.mutations import CreateAcls, DeleteAcls, ExpireAcls, Mutation, Outcome
 from app.core.token import Token
 from app.metrics.declared import Metrics
+from app.runtime.change_log import ChangeLog, Written
 from app.runtime.deadlines import answered, bounded, stop
 from app.runtime.options import RuntimeOptions
 from app.runtime.ports import AclStore
@@ -43,11 +45,12 @@ class Committed:
 
 
 class _Pending:
-    __slots__ = ("answer", "in_flight", "mutation", "number", "weight")
+    __slots__ = ("answer", "context", "in_flight", "mutation", "number", "weight")
 
     def __init__(self, number: int, mutation: Mutation, answer: asyncio.Future[Committed]) -> None:
         self.number = number
         self.mutation = mutation
+        self.context = copy_context()
         self.weight = max(1, _size(mutation))
         self.in_flight = False
         self.answer = answer
@@ -56,11 +59,13 @@ class _Pending:
         if not self.answer.done():
             self.answer.set_exception(refusal)
 
-    def settle(self, outcome: Outcome | ApiException, token: Token) -> None:
+    def settle(self, outcome: Outcome | ApiException, token: Token) -> Written:
         if isinstance(outcome, ApiException):
             self.refuse(outcome)
-        elif not self.answer.done():
+            return Written(self.mutation, 0, self.context)
+        if not self.answer.done():
             self.answer.set_result(Committed(outcome, outcome.token or token))
+        return Written(self.mutation, outcome.records, self.context)
 
 
 class Mutator:
@@ -70,6 +75,7 @@ class Mutator:
         self._metrics = metrics
         self._options = options
         self._backoff = Backoff(options.first_backoff_s, options.max_backoff_s, options.jitter)
+        self._log = ChangeLog()
         self._numbers = itertools.count()
         self._queue: dict[int, _Pending] = {}
         self._queued_weight = 0
@@ -115,6 +121,7 @@ class Mutator:
             await bounded(self._store.close(), self._options.drain_timeout_s)
         except Exception:
             _logger.exception("store_not_closed")
+        self._log.close()
 
     # the callers' side
 
@@ -212,8 +219,8 @@ class Mutator:
                 return await self._write_one_by_one(group)
         self._why_waiting = _BUSY
         token = Token(written.epoch, written.last_offset)
-        for pending, outcome in zip(group, written.outcomes, strict=True):
-            pending.settle(outcome, token)
+        done = [pending.settle(outcome, token) for pending, outcome in zip(group, written.outcomes, strict=True)]
+        self._log.tell(done, token)
         self._metrics.mutator_groups_written += bool(group)
         self._metrics.mutator_mutations_written += len(group)
         return True

@@ -197,6 +197,17 @@ async def test_an_empty_group_tells_the_head(subject: Subject) -> None:
     assert (list(outcome.outcomes), outcome.epoch, outcome.last_offset) == ([], head.epoch, 0)
 
 
+async def test_an_outcome_says_how_many_records_it_has_written(subject: Subject) -> None:
+    outcomes = await subject.write(
+        create(topic("a"), topic("b"), topic("a")),
+        create(topic("a")),
+        alter(("audit.level", "DEBUG"), ("super.users", None)),
+        delete(AclBindingFilter(), AclBindingFilter(resource_name="a")),
+    )
+
+    assert [getattr(each, "records", None) for each in outcomes] == [2, 0, 1, 2]
+
+
 async def test_configs_are_set_and_taken_back_in_the_feed_and_in_the_snapshot(subject: Subject) -> None:
     outcomes = await subject.write(
         alter(("super.users", "User:a;User:b"), ("audit.level", "DEBUG")),

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.bodies import BODIES
 from tests.e2e.callers import Corp, write_configuration
-from tests.e2e.service import PATIENCE_S, Json, Service, action, context, eventually
+from tests.e2e.service import ADMIN, PATIENCE_S, Json, Service, action, binding, context, eventually
 from tests.planted import plant
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -131,6 +131,20 @@ def test_a_line_of_the_service_says_which_request(guarded: tuple[Service, Mappin
     eventually(lambda: bool(events(service, event="caller_refused")), "it is logged")
     line = events(service, event="caller_refused", request_id="refused-1")[0]
     assert (line["level"], line["trace_id"]) == ("WARNING", TRACE)
+
+
+def test_a_change_leaves_a_line_that_says_who_how_much_and_its_token(
+    guarded: tuple[Service, Mapping[str, str]],
+) -> None:
+    service, tokens = guarded
+    headers = {"authorization": f"Bearer {tokens['root']}", "x-request-id": "change-1"}
+    body = {"context": context(), "bindings": [binding("a"), binding("b")], "comment": "OPS-1"}
+    made = service.http.post("/v1/acls", json=body, headers=headers)
+    assert made.status_code == httpx.codes.OK, made.text
+    eventually(lambda: bool(events(service, event="change_written")), "it is logged")
+    [line] = events(service, event="change_written")
+    expected = {"call": "createAcls", "actor": ADMIN, "records": 2, "token": made.json()["token"], "comment": "OPS-1"}
+    assert line.items() >= {**expected, "level": "INFO", "request_id": "change-1", "caller": "root"}.items()
 
 
 def test_every_line_of_a_service_is_json(tmp_path: Path) -> None:

@@ -107,8 +107,7 @@ class Group:
                 there.update((key, acl) for key, acl, _ in planned)
                 changed.update((acl.id, acl) for _, acl, before in planned if before is not None)
                 rows.extend(await self._draft_creates(planned, mutation))
-                if mutation.guard is not None:
-                    outcome = replace(outcome, token=self._token())
+                outcome = replace(outcome, token=self._token_for(mutation), records=len(planned))
             outcomes.append(outcome)
             await self._breathe(len(its_keys))
         for some in _statements(rows):
@@ -192,8 +191,9 @@ class Group:
             return InvalidRequestException(
                 f"Cannot remove more than {MAX_RECORDS_PER_USER_OP} acls in a single delete operation.",
             )
-        await self._remove({acl.id: acl for found in matches for acl in found}, mutation)
-        return DeleteAclsOutcome(matches, None if mutation.guard is None else self._token())
+        acls = {acl.id: acl for found in matches for acl in found}
+        await self._remove(acls, mutation)
+        return DeleteAclsOutcome(matches, self._token_for(mutation), len(acls))
 
     async def _expire(self, mutation: ExpireAcls) -> ExpireAclsOutcome:
         # INVARIANT: an ACL is there until this lock, so of several writers that find it ended one removes it.
@@ -215,6 +215,7 @@ class Group:
         refusal = self._refusal(mutation)
         if refusal is not None:
             return refusal
+        drafted = len(self.drafts)
         # As in Kafka's controller, a property that has the value already makes no record.
         for name, value in mutation.changes:
             before = await self._connection.fetchval(_CONFIG_VALUE, name)
@@ -229,13 +230,16 @@ class Group:
             frame = (self._head.recorded_at, mutation.actor, b"", mutation.comment)
             self.drafts.append(ConfigRecord(offset, 0, name, value, *frame))
             self.digest_change += config_digest(name, value) - config_digest(name, before)
-        return AlterConfigsOutcome(token=None if mutation.guard is None else self._token())
+        return AlterConfigsOutcome((), self._token_for(mutation), len(self.drafts) - drafted)
 
     def _refusal(self, mutation: CreateAcls | DeleteAcls | AlterConfigs) -> ApiException | None:
         return None if mutation.guard is None else guard_refusal(mutation.guard, self._token())
 
     def _frame(self, offset: int, acl: StandardAcl, mutation: CreateAcls | DeleteAcls | ExpireAcls) -> _Frame:
         return offset, 0, acl, self._head.recorded_at, mutation.actor, b"", mutation.comment
+
+    def _token_for(self, mutation: CreateAcls | DeleteAcls | AlterConfigs) -> Token | None:
+        return None if mutation.guard is None else self._token()
 
     def _token(self) -> Token:
         return Token(self._head.epoch, self._next_offset() - 1)

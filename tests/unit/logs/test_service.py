@@ -17,7 +17,7 @@ import pytest
 
 from app.logs.json_text import LogFormat
 from app.logs.redaction import conceal, reveal_all
-from app.logs.service import REQUEST_MARK, JsonFormatter, RequestMark, configure_logging
+from app.logs.service import REQUEST_MARK, WRITING, JsonFormatter, RequestMark, configure_logging
 from tests.cases import each_case
 
 ROOT = Path(__file__).parents[3]
@@ -329,3 +329,15 @@ def test_hooks_that_somebody_has_set_stay() -> None:
     sys.unraisablehook = theirs
     configure_logging("INFO", io.StringIO())
     assert sys.unraisablehook is theirs
+
+
+def test_a_threads_line_waits_for_lines_under_way_and_the_main_threads_does_not(text: io.StringIO) -> None:
+    other = threading.Thread(target=lambda: _LOG.info("of_a_thread"))
+    with WRITING:
+        _LOG.info("of_the_loop")
+        assert text.getvalue().count("\n") == 1
+        other.start()
+        other.join(0.05)
+        assert other.is_alive()
+    other.join(60)
+    assert [line.split()[-1] for line in text.getvalue().splitlines()] == ["of_the_loop", "of_a_thread"]
