@@ -3,6 +3,7 @@ package klamm.kafka;
 import java.net.InetAddress;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.List;
 import org.apache.kafka.common.acl.AclOperation;
 
 /**
@@ -10,17 +11,15 @@ import org.apache.kafka.common.acl.AclOperation;
  * authorizeByResourceType).
  */
 final class AnyResource {
-    private final Patterns<Grants> own;
-    private final Patterns<Grants> everyone;
+    private final List<Patterns<Grants>> speaking;
     private final InetAddress from;
     private final StoreTime time;
     private final long allow;
     private final long deny;
 
-    AnyResource(
-        Patterns<Grants> own, Patterns<Grants> everyone, InetAddress from, StoreTime time, AclOperation operation) {
-        this.own = own;
-        this.everyone = everyone;
+    /** @param speaking all that speak of the caller */
+    AnyResource(List<Patterns<Grants>> speaking, InetAddress from, StoreTime time, AclOperation operation) {
+        this.speaking = speaking;
         this.from = from;
         this.time = time;
         this.allow = Masks.plainAllow(operation);
@@ -28,21 +27,17 @@ final class AnyResource {
     }
 
     boolean finds() {
-        long wildcard = wildcard(own) | wildcard(everyone);
+        long wildcard = 0;
+        for (Patterns<Grants> patterns : speaking) {
+            wildcard |= patterns.wildcard() == null ? 0 : patterns.wildcard().mask(from, time);
+        }
         if ((wildcard & deny) != 0) {
             return false;
         }
-        return (wildcard & allow) != 0 || findsIn(own) || findsIn(everyone);
-    }
-
-    private long wildcard(Patterns<Grants> patterns) {
-        return patterns == null || patterns.wildcard() == null ? 0 : patterns.wildcard().mask(from, time);
+        return (wildcard & allow) != 0 || speaking.stream().anyMatch(this::findsIn);
     }
 
     private boolean findsIn(Patterns<Grants> patterns) {
-        if (patterns == null) {
-            return false;
-        }
         return findsPrefix(patterns.prefixes())
             || patterns.literals().any((name, grants) -> isAllowed(grants, name, true));
     }
@@ -65,13 +60,10 @@ final class AnyResource {
 
     private boolean isAllowed(Grants grants, String name, boolean isLiteral) {
         return (grants.mask(from, time) & allow) != 0
-            && !isDenied(own, name, isLiteral) && !isDenied(everyone, name, isLiteral);
+            && speaking.stream().noneMatch(patterns -> isDenied(patterns, name, isLiteral));
     }
 
     private boolean isDenied(Patterns<Grants> patterns, String name, boolean isLiteral) {
-        if (patterns == null) {
-            return false;
-        }
         for (Radix<Grants> node = patterns.prefixesOf(name); node != null; node = node.next(name)) {
             if (denies(node.value)) {
                 return true;

@@ -9,6 +9,7 @@ import java.io.UncheckedIOException;
 import java.time.Instant;
 import java.time.ZoneOffset;
 import java.time.format.DateTimeFormatter;
+import java.util.List;
 import java.util.UUID;
 import klamm.kafka.Decisions.Verdict;
 import org.apache.kafka.server.authorizer.Action;
@@ -34,6 +35,14 @@ final class DecisionLine {
             out.writeNumberField("offset", image == null ? -1 : image.offset());
             out.writeStringField(
                 "principal", context.principal().getPrincipalType() + ":" + context.principal().getName());
+            List<String> groups = GroupPrincipal.groupsOf(context.principal());
+            if (!groups.isEmpty()) {
+                out.writeArrayFieldStart("groups");
+                for (String group : groups) {
+                    out.writeString(group);
+                }
+                out.writeEndArray();
+            }
             out.writeStringField("host", context.clientAddress().getHostAddress());
             out.writeStringField("listener_name", context.listenerName());
             out.writeNumberField("request_type", context.requestType());

@@ -41,8 +41,8 @@ final class DecisionLog implements AutoCloseable {
 
     /** Ids are 0 unless an ACL has decided. */
     private record Key(
-        String principalType, String principal, InetAddress host, byte operation, byte type, String name,
-        Verdict verdict, long idHigh, long idLow) {}
+        String principalType, String principal, List<String> groups, InetAddress host, byte operation, byte type,
+        String name, Verdict verdict, long idHigh, long idLow) {}
 
     /** @param line without its end */
     private record Line(String line, LongAdder count) {}
@@ -87,8 +87,9 @@ final class DecisionLog implements AutoCloseable {
         }
         ResourcePattern resource = action.resourcePattern();
         Key key = new Key(
-            context.principal().getPrincipalType(), context.principal().getName(), context.clientAddress(),
-            action.operation().code(), resource.resourceType().code(), resource.name(), verdict,
+            context.principal().getPrincipalType(), context.principal().getName(),
+            GroupPrincipal.groupsOf(context.principal()), context.clientAddress(), action.operation().code(),
+            resource.resourceType().code(), resource.name(), verdict,
             acl == null ? 0 : acl.idHigh(), acl == null ? 0 : acl.idLow());
         Minute now = minute;
         Line line = now.lines.get(key);

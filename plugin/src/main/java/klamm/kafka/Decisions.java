@@ -1,6 +1,8 @@
 package klamm.kafka;
 
 import java.net.InetAddress;
+import java.util.ArrayList;
+import java.util.List;
 import klamm.kafka.Index.Principal;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.resource.ResourceType;
@@ -34,6 +36,11 @@ final class Decisions {
         StoreTime time = image.time();
         // INVARIANT: whatever may deny has been looked through to its end before anything is allowed.
         long mask = mask(own, from, type, name, time) | mask(index.everyone(), from, type, name, time);
+        if (own != null && own.groups() != null) {
+            for (Principal group : own.groups()) {
+                mask |= mask(group, from, type, name, time);
+            }
+        }
         if ((mask & Masks.deny(operation)) != 0) {
             return Verdict.DENIED_BY_ACL;
         }
@@ -45,7 +52,10 @@ final class Decisions {
     }
 
     static Principal own(Index index, KafkaPrincipal principal) {
-        return index.principal(principal.getPrincipalType(), principal.getName());
+        String type = principal.getPrincipalType();
+        return principal instanceof GroupPrincipal grouped
+            ? index.principal(type, principal.getName(), grouped.groups())
+            : index.principal(type, principal.getName());
     }
 
     private static long mask(Principal principal, InetAddress from, int type, String name, StoreTime time) {
@@ -66,15 +76,35 @@ final class Decisions {
         return mask;
     }
 
-    /** The ACL that the audit log names for this verdict; null unless an ACL has decided. */
+    /**
+     * The ACL that the logs name for this verdict; null unless an ACL has decided. Of several it is that on the most
+     * specific pattern, of these the caller's own before its groups' before that of {@code User:*}.
+     */
     static Acl decidingAcl(
         Verdict verdict, Image image, Principal own, InetAddress from, AclOperation operation, int type, String name) {
         if (verdict != Verdict.DENIED_BY_ACL && verdict != Verdict.ALLOWED_BY_ACL) {
             return null;
         }
         long bits = verdict.allowed ? Masks.allow(operation) : Masks.deny(operation);
-        Acl found = mostSpecific(own, bits, from, type, name, image.time());
-        return found != null ? found : mostSpecific(image.index().everyone(), bits, from, type, name, image.time());
+        StoreTime time = image.time();
+        Acl found = mostSpecific(own, bits, from, type, name, time);
+        if (own != null && own.groups() != null) {
+            for (Principal group : own.groups()) {
+                found = moreSpecific(found, mostSpecific(group, bits, from, type, name, time), name);
+            }
+        }
+        return moreSpecific(found, mostSpecific(image.index().everyone(), bits, from, type, name, time), name);
+    }
+
+    private static Acl moreSpecific(Acl one, Acl other, String name) {
+        return one != null && (other == null || rank(one, name) >= rank(other, name)) ? one : other;
+    }
+
+    private static int rank(Acl acl, String name) {
+        if (acl.isPrefix()) {
+            return acl.resourceName().length();
+        }
+        return acl.resourceName().equals(name) ? Integer.MAX_VALUE : 0;
     }
 
     private static Acl mostSpecific(
@@ -101,13 +131,24 @@ final class Decisions {
         if (decide(image, own, from, operation, type, "hardcode").allowed) {
             return true;
         }
+        List<Patterns<Grants>> speaking = new ArrayList<>();
+        add(own, type, speaking);
+        if (own != null && own.groups() != null) {
+            for (Principal group : own.groups()) {
+                add(group, type, speaking);
+            }
+        }
         Principal everyone = image.index().everyone();
-        AnyResource search = new AnyResource(
-            on(own, type), own == everyone ? null : on(everyone, type), from, image.time(), operation);
-        return search.finds();
+        if (own != everyone) {
+            add(everyone, type, speaking);
+        }
+        return new AnyResource(speaking, from, image.time(), operation).finds();
     }
 
-    private static Patterns<Grants> on(Principal principal, int type) {
-        return principal == null ? null : principal.on(type);
+    private static void add(Principal principal, int type, List<Patterns<Grants>> speaking) {
+        Patterns<Grants> patterns = principal == null ? null : principal.on(type);
+        if (patterns != null) {
+            speaking.add(patterns);
+        }
     }
 }

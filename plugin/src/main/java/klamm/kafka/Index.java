@@ -16,10 +16,16 @@ import org.apache.kafka.common.acl.AclBindingFilter;
 final class Index {
     static final int TYPES = 8;
     private static final String[] EVERYONE = {"User", Acl.WILDCARD};
+    private static final String GROUP = "Group";
+    private static final Principal[] NO_PRINCIPALS = {};
     static final Index EMPTY = new Index(Names.empty(), new Patterns<?>[TYPES], 0);
 
-    /** The patterns that a principal has ACLs on, by the code of their type. */
-    record Principal(Patterns<Grants>[] types) {
+    /**
+     * The patterns that a principal has ACLs on, by the code of their type.
+     *
+     * @param groups whose ACLs speak of it as well; null unless it has come with some
+     */
+    record Principal(Patterns<Grants>[] types, Principal[] groups) {
         Patterns<Grants> on(int type) {
             return type >= 0 && type < TYPES ? types[type] : null;
         }
@@ -49,6 +55,28 @@ final class Index {
     Principal principal(String type, String name) {
         Names<Principal> names = principals.get(type);
         return names == null ? null : names.get(name);
+    }
+
+    /** The same with the groups that it is in; null if none of them has any. */
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    Principal principal(String type, String name, List<String> groups) {
+        Principal alone = principal(type, name);
+        Names<Principal> known = principals.get(GROUP);
+        if (groups.isEmpty() || known == null) {
+            return alone;
+        }
+        List<Principal> found = new ArrayList<>(groups.size());
+        for (String group : groups) {
+            Principal each = known.get(group);
+            if (each != null) {
+                found.add(each);
+            }
+        }
+        if (found.isEmpty()) {
+            return alone;
+        }
+        Patterns<Grants>[] types = alone == null ? new Patterns[TYPES] : alone.types;
+        return new Principal(types, found.toArray(NO_PRINCIPALS));
     }
 
     /** The ACLs of {@code User:*}; null if there are none. */
@@ -162,7 +190,7 @@ final class Index {
         Principal holder = principal(who[0], who[1]);
         Patterns<Grants>[] types = holder == null ? new Patterns[TYPES] : holder.types.clone();
         types[place.type] = Patterns.with(types[place.type], place.isPrefix, place.name, grants);
-        Principal changed = isEmpty(types) ? null : new Principal(types);
+        Principal changed = isEmpty(types) ? null : new Principal(types, null);
         Names<Principal> names = principals.get(who[0]);
         Names<Principal> changedNames = (names == null ? Names.<Principal>empty() : names).with(who[1], changed);
         Patterns<?>[] allCovered = covered;

@@ -134,6 +134,10 @@ final class Updates implements AutoCloseable {
         ObjectNode sent = body.putObject("context");
         sent.put("principal", settings.principal() == null ? requester : settings.principal());
         sent.put("client_address", address);
+        List<String> groups = GroupPrincipal.groupsOf(context.principal());
+        if (settings.principal() == null && !groups.isEmpty()) {
+            groups.forEach(sent.putArray("groups")::add);
+        }
         if (settings.principal() != null) {
             String comment = ("asked by " + requester + " from " + address + " through Kafka").replaceAll("\\p{C}", "?");
             body.put("comment", comment.substring(0, Math.min(MOST_OF_COMMENT, comment.length())));

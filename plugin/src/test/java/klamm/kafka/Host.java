@@ -81,8 +81,9 @@ public final class Host {
     }
 
     private static String answer(JsonNode asked) throws Exception {
-        Stores.Context context =
-            Stores.Context.of(asked.path("principal").asText("User:alice"), asked.path("host").asText("127.0.0.1"));
+        Stores.Context context = Stores.Context.of(
+            asked.path("principal").asText("User:alice"), asked.path("host").asText("127.0.0.1"),
+            asked.path("groups"));
         switch (asked.path("do").asText()) {
             case "ask":
                 List<Action> actions = new ArrayList<>();

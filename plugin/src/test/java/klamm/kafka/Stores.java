@@ -68,10 +68,22 @@ final class Stores {
     /** Who asks. */
     record Context(KafkaPrincipal principal, InetAddress clientAddress) implements AuthorizableRequestContext {
         static Context of(String principal, String host) throws Exception {
+            return of(principal, host, JSON.missingNode());
+        }
+
+        /** @param groups an array of names, or nothing: then it is one of Kafka's own principals */
+        static Context of(String principal, String host, JsonNode groups) throws Exception {
             int colon = principal.indexOf(':');
-            return new Context(
-                new KafkaPrincipal(principal.substring(0, colon), principal.substring(colon + 1)),
-                InetAddress.getByName(host));
+            String type = principal.substring(0, colon);
+            String name = principal.substring(colon + 1);
+            KafkaPrincipal who = new KafkaPrincipal(type, name);
+            if (groups.isArray()) {
+                List<String> names = new ArrayList<>();
+                groups.forEach(each -> names.add(each.textValue()));
+                // As a controller has it.
+                who = GroupPrincipal.deserialize(GroupPrincipal.serialize(new GroupPrincipal(type, name, names)));
+            }
+            return new Context(who, InetAddress.getByName(host));
         }
 
         @Override

@@ -65,7 +65,8 @@ public final class Vectors {
     }
 
     private void ask(KlammAuthorizer authorizer, JsonNode line, JsonNode request) throws Exception {
-        Stores.Context context = Stores.Context.of(request.path("principal").asText(), request.path("host").asText());
+        Stores.Context context = Stores.Context.of(
+            request.path("principal").asText(), request.path("host").asText(), request.path("groups"));
         boolean isByType = request.has("checks");
         JsonNode asked = request.path(isByType ? "checks" : "actions");
         JsonNode wanted = request.path(request.has("documented_rules_say") ? "documented_rules_say" : "expected");
