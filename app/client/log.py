@@ -68,14 +68,8 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     with Service(access_of(arguments)) as service:
         reply = _all(service, body, arguments.limit)
     changes = [parse_object(each) for each in parse_list(reply, "changes")]
-    if arguments.output == "json":
-        output.write_json(reply, out)
-    elif arguments.output == "csv":
-        output.write_csv(_COLUMNS, map(_cells, changes), out)
-    elif arguments.output == "markdown":
-        output.write_markdown("What changed", _COLUMNS, map(_cells, changes), out)
-    else:
-        _print(reply, changes, out)
+    table = output.Table("What changed", _COLUMNS, map(_cells, changes))
+    output.write(arguments.output, reply, table, lambda: _print(reply, changes, out), out)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -90,20 +90,30 @@ def host_given(arguments: argparse.Namespace) -> dict[str, str]:
         ) from None
 
 
-def write_json(body: Mapping[str, object], out: TextIO) -> None:
-    # ASCII, so that no name in it moves a terminal's cursor.
-    out.write(json.dumps(body, indent=2) + "\n")
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The reply as rows. `title` is Markdown."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Iterable[Sequence[str]]
 
 
-def write_csv(columns: Sequence[str], rows: Iterable[Sequence[str]], out: TextIO) -> None:
-    """CSV has no escapes, so a terminal gets texts without what would move its cursor."""
-    out.writelines(csv_line(map(harmless, row) if out.isatty() else row) + "\r\n" for row in (columns, *rows))
-
-
-def write_markdown(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], out: TextIO) -> None:
-    """Names stand in code spans, which none of them can leave."""
-    out.write(f"### {title}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n")
-    out.writelines(f"| {' | '.join(map(code, row))} |\n" for row in rows)
+def write(form: str, reply: Mapping[str, object], table: Table, write_text: Callable[[], None], out: TextIO) -> None:
+    """In one of OUTPUTS."""
+    if form == "json":
+        # ASCII, so that no name in it moves a terminal's cursor.
+        out.write(json.dumps(reply, indent=2) + "\n")
+    elif form == "csv":
+        # CSV has no escapes, so a terminal gets texts without what would move its cursor.
+        rows = (table.columns, *table.rows)
+        out.writelines(csv_line(map(harmless, row) if out.isatty() else row) + "\r\n" for row in rows)
+    elif form == "markdown":
+        # Names stand in code spans, which none of them can leave.
+        out.write(f"### {table.title}\n\n| {' | '.join(table.columns)} |\n|{'---|' * len(table.columns)}\n")
+        out.writelines(f"| {' | '.join(map(code, row))} |\n" for row in table.rows)
+    else:
+        write_text()
 
 
 def cells_of(row: Given) -> tuple[str, ...]:

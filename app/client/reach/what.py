@@ -47,14 +47,8 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def print_holdings(reply: Mapping[str, object], principal: str, form: str, out: TextIO) -> None:
-    if form == "json":
-        output.write_json(reply, out)
-    elif form == "csv":
-        output.write_csv(_COLUMNS, _cells(reply), out)
-    elif form == "markdown":
-        output.write_markdown(f"What {code(principal)} can do", _COLUMNS, _cells(reply), out)
-    else:
-        _print(reply, principal, out)
+    table = output.Table(f"What {code(principal)} can do", _COLUMNS, _cells(reply))
+    output.write(form, reply, table, lambda: _print(reply, principal, out), out)
 
 
 def _cells(reply: Mapping[str, object]) -> Iterator[tuple[str, ...]]:

@@ -59,14 +59,8 @@ def print_holders(
     reply: Mapping[str, object], resource: tuple[ResourceType, str], operations: Sequence[str], form: str, out: TextIO
 ) -> None:
     title = f"Who can {' or '.join(operations) or 'do what'} on"
-    if form == "json":
-        output.write_json(reply, out)
-    elif form == "csv":
-        output.write_csv(_COLUMNS, _cells(reply), out)
-    elif form == "markdown":
-        output.write_markdown(f"{title} {code(resource_text(*resource))}", _COLUMNS, _cells(reply), out)
-    else:
-        _print(reply, f"{title} {resource_text(*resource)}", out)
+    table = output.Table(f"{title} {code(resource_text(*resource))}", _COLUMNS, _cells(reply))
+    output.write(form, reply, table, lambda: _print(reply, f"{title} {resource_text(*resource)}", out), out)
 
 
 def _operation(text: str) -> str:
