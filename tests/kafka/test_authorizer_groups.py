@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from app.core.grouped import authorization_of
 from app.core.groups import MAX_GROUPS, groups_of
 from app.core.kafka.bindings import AclBinding
@@ -12,9 +14,13 @@ from app.core.kafka.configs import AuthorizerConfig
 from app.core.kafka.hosts import parse_address
 from app.pipeline.history.decision_lines import LineFault, parse_line
 from app.pipeline.history.schemas import BINDING_FIELDS, DECISIONS
-from tests.e2e.service import ADMIN, Json, Service
+from tests.e2e.service import ADMIN, Json, Service, binding, eventually
 from tests.images import image_of, numbered
+from tests.kafka.acls_tool import AclsTool
 from tests.kafka.authorizer import Authorizer, Host
+from tests.kafka.broker import Broker, free_ports, new_cluster_id
+from tests.kafka.scene import Scene
+from tests.kafka.wire import ALLOWED, REFUSED, Wire
 
 _HOLDERS = ("User:alice", "User:*", "Group:a", "Group:b", "Group:*", "Group:\uff5e", "Group:\U0001f600")
 _ASKERS = ("User:alice", "User:bob", "User:*", "Group:a", ADMIN)
@@ -128,3 +134,41 @@ def test_a_real_service_answers_and_logs_alike(authorizer: Authorizer, tmp_path:
     of_service = _logged(theirs)
     assert {each for each in _logged(ours) if each[1] != "127.0.0.1"} == of_service
     assert any(who == "User:alice" and groups != "None" and by != "None" for who, _, groups, *_, by in of_service)
+
+
+@pytest.mark.full("a real broker")
+def test_a_brokers_principal_builder_names_groups_and_controllers_hear_of_them(
+    authorizer: Authorizer, tmp_path: Path
+) -> None:
+    cluster_id = new_cluster_id()
+    scene = Scene(tmp_path / "klamm", free_ports(1)[0], cluster_id)
+    scene.service.create(
+        binding("orders", "Group:team", "DESCRIBE"),
+        binding("orders", "Group:fired", "DESCRIBE", permission_type="DENY"),
+        binding("kafka-cluster", "Group:chiefs", "ALTER", resource_type="CLUSTER"),
+        binding("orders", "User:dan", "DESCRIBE"),
+    )
+    settings = (
+        "authorizer.class.name=klamm.kafka.KlammAuthorizer",
+        "principal.builder.class=klamm.kafka.TeamsBuilder",
+        f"klamm.urls={scene.service.url}",
+        f"klamm.principal={ADMIN}",
+    )
+    try:
+        with Broker(authorizer.kafka, tmp_path, cluster_id, settings) as broker:
+            for user, answer in (("alice", ALLOWED), ("bob", REFUSED), ("carol", REFUSED)):
+                with Wire(broker.address, user) as wire:
+                    assert wire.describe("orders") == {"orders": answer}, user
+            # His groups are too many, so nothing is decided on him, not even by his own ACL.
+            with Wire(broker.address, "dan") as wire, pytest.raises((OSError, AssertionError), match=r"hung up|reset"):
+                wire.describe("orders")
+            # Brokers hand this on to the controller, which knows of the group by the serialized principal.
+            with AclsTool(authorizer.kafka, broker.address, tmp_path) as acls:
+                added = acls.run(
+                    "--add", "--allow-principal", "User:carol", "--operation", "Describe", "--topic", "orders"
+                )
+                assert added.exit == 0, added
+            with Wire(broker.address, "carol") as wire:
+                eventually(lambda: wire.describe("orders") == {"orders": ALLOWED}, "the ACL holds")
+    finally:
+        scene.service.stop()
