@@ -7,7 +7,8 @@ from app.client.http.replies import parse_acl
 from app.client.words import principal_named
 from app.console.difference import MAX_CHANGES, Change
 from app.console.pages import Pages, here, page
-from app.console.past import recent
+from app.console.past import moments, recent
+from app.console.trees import trees
 from app.console.visits import Visit
 from app.core.kafka.codes import CLUSTER_NAME, AclOperation, ResourceType
 from app.core.kafka.operations import supported_operations
@@ -40,6 +41,7 @@ async def resource(visit: Visit) -> Reply:
     covering = {"resource_type": resource_type.name, "resource_name": name, "pattern_type": "MATCH"}
     patterns = await visit.api.post("/v1/acls/search", visit.then({"filter": covering, "limit": _ROWS}))
     shown["changes"] = await recent(visit, covering)
+    shown |= await moments(visit, covering)
     operations = [each.name for each in supported_operations(resource_type)]
     rows = [{**each, "cells": _cells(each, operations)} for each in found["rows"]]
     shown |= {"rows": rows, "operations": operations, "found": found, "patterns": patterns, "known": ()}
@@ -71,6 +73,7 @@ async def principal(visit: Visit) -> Reply:
     is_whole = own["next_cursor"] is None
     away = Change(delete=tuple(parse_acl(each).binding for each in own["acls"])) if is_whole else Change()
     shown |= {"rows": found["rows"], "found": found, "own": own, "is_whole": is_whole}
+    shown["trees"] = trees(found["rows"]) if visit.query.get("view") == "tree" else None
     return await page(visit, "principal", **shown, away=away.to_json())
 
 

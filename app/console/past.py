@@ -65,6 +65,25 @@ async def recent(visit: Visit, acl_filter: Mapping[str, str], **more: str) -> Se
     return list(found["changes"])
 
 
+async def moments(visit: Visit, acl_filter: Mapping[str, str]) -> Mapping[str, object]:
+    """The states after the last changes of these ACLs, newest first, and those next to the state that is shown."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            found = await visit.api.post("/v1/history", {"filter": acl_filter, "limit": _ROWS})
+    except (ApiRefusedError, TimeoutError):
+        found = {"changes": ()}
+    by_token = {each["transaction"]: each for each in reversed(found["changes"])}
+    tokens = list(reversed(by_token))
+    at = tokens.index(visit.at) if visit.at in by_token else (-1 if visit.at is None else None)
+    # The newest change is what there is now.
+    earlier = None if at is None else next(iter(tokens[max(at, 0) + 1 :]), None)
+    return {
+        "moments": [by_token[each] for each in tokens],
+        "earlier": earlier,
+        "later": tokens[at - 1] if at is not None and at > 0 else None,
+    }
+
+
 def _shown(changes: Sequence[Json]) -> list[Shown]:
     return [Shown(each, _undo(each)) for each in changes]
 

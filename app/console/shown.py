@@ -28,6 +28,11 @@ def name(text: str, most: int = _MOST) -> Markup:
     return shown
 
 
+def spelled(text: str, most: int) -> str:
+    """The same where no markup may stand."""
+    return printable(text, most)
+
+
 def whole(text: str) -> Markup:
     """The same, however long: where somebody agrees to it."""
     return name(text, len(text))
@@ -118,6 +123,7 @@ FILTERS: Mapping[str, Callable[..., object]] = MappingProxyType(
     {
         "name": name,
         "whole": whole,
+        "spelled": spelled,
         "type_word": type_word,
         "resource_link": resource_link,
         "principal_link": principal_link,

@@ -30,6 +30,7 @@ PAGES = (
     "/console/resource?" + urlencode({"type": "TOPIC", "name": "orders"}),
     "/console/principal",
     "/console/principal?principal=User:alice",
+    "/console/principal?principal=User:alice&view=tree",
     "/console/history",
     "/console/hygiene",
     "/console/state",
@@ -182,6 +183,24 @@ def test_what_the_last_night_found_is_shown_and_mended(service: Service, page: P
     assert service.acls(principal="User:carol") == []
     assert "It is gone since" in words(page)
     service.create(binding("pay", "User:carol", "WRITE", pattern_type="PREFIXED", owner="payments"))
+    assert page.said == []
+
+
+def test_one_walks_through_a_tree_of_names_and_a_resources_past(service: Service, page: Page) -> None:
+    service.create(binding("walk.eu.", "User:walker", pattern_type="PREFIXED"))
+    service.create(binding("walk.eu.paid", "User:walker", "WRITE"))
+    page.go(f"{service.url}/console/principal?principal=User:walker")
+    click(page, "As a tree of names")
+    assert page.ask("document.querySelector('.tree .d1').innerText.includes('walk.eu.paid')")
+    click(page, "walk.eu.paid")
+    assert "WRITE" in words(page)
+    click(page, "Earlier")
+    assert "As things stood at" in words(page)
+    assert "WRITE" not in page.ask("document.querySelector('section ul.acls').innerText")
+    page.ask("document.querySelector('select[name=at]').selectedIndex = 0")
+    click(page, "Go there")
+    assert "As things stood at" not in words(page)
+    service.delete({"principal": "User:walker"})
     assert page.said == []
 
 

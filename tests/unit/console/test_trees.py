@@ -1,0 +1,104 @@
+"""A principal's tree of names, and a resource's states of the past, one after the other."""
+
+import random
+
+import pytest
+
+from app.console.trees import Node, trees
+from tests.unit.console.browser import Browser, Seen
+from tests.unit.console.test_guards import HOSTILE, check_harmless
+from tests.unit.rest.harness import Service, allow
+
+
+def row(name: str, pattern_type: str = "LITERAL", resource_type: str = "TOPIC") -> dict[str, str]:
+    return {"resource_type": resource_type, "resource_name": name, "pattern_type": pattern_type}
+
+
+def drawn(nodes: list[Node]) -> list[str]:
+    return [f"{'.' * each.depth}{each.name}{'' if each.rows else '…'}" for each in nodes]
+
+
+def test_wider_patterns_stand_above_what_they_cover_and_names_that_begin_alike_together() -> None:
+    rows = [row("*"), row("a.b.x"), row("a.b.y"), row("a.b.", "PREFIXED"), row("a.c"), row("ord", "PREFIXED")]
+    rows += [row("order-s"), row("order-t"), row("ord"), row("zz"), row("g", resource_type="GROUP")]
+    found = trees(rows)
+    assert list(found) == ["GROUP", "TOPIC"]
+    assert drawn(list(found["TOPIC"])) == [
+        "",
+        ".a.…",
+        "..a.b.",
+        "...a.b.x",
+        "...a.b.y",
+        "..a.c",
+        ".ord",
+        "..ord",
+        "..order-…",
+        "...order-s",
+        "...order-t",
+        ".zz",
+    ]
+
+
+def test_every_pattern_stands_in_the_tree_once_however_deep() -> None:
+    draw = random.Random(5)
+    names = {"".join(draw.choices("ab.-", k=draw.randrange(1, 9))) for _ in range(300)} | {"x" * n for n in range(60)}
+    rows = [row(name, kind) for name in sorted(names - {""}) for kind in ("LITERAL", "PREFIXED")]
+    lines = trees(rows)["TOPIC"]
+    assert sorted(str(each) for node in lines for each in node.rows) == sorted(map(str, rows))
+    assert max(node.depth for node in lines) == 8
+
+
+async def test_a_principal_is_shown_as_a_tree(service: Service, browser: Browser) -> None:
+    await service.grant(
+        [
+            allow("READ", "orders.", principal="User:bob", pattern="PREFIXED"),
+            allow("WRITE", "orders.eu", principal="User:bob", host="10.0.0.0/8"),
+            allow("WRITE", "orders.eu", principal="User:bob", permission="DENY"),
+        ]
+    )
+    page = await browser.go("/console/principal?principal=User:bob")
+    (link,) = [each["href"] for _, each in page.elements if "view=tree" in each.get("href", "")]
+    page = await browser.go(link)
+    assert [each["class"] for tag, each in page.elements if tag == "li" and each.get("class", "").startswith("d")] == [
+        "d0",
+        "d1",
+    ]
+    assert "WRITE denied" in " ".join(page.text.split())
+
+
+async def test_one_steps_through_the_history_of_a_resource(service: Service, browser: Browser) -> None:
+    for name in ("first", "second", "third"):
+        await service.grant([allow("READ", "orders", principal=f"User:{name}")])
+    page = await browser.go("/console/resource?type=TOPIC&name=orders")
+    options = [each["value"] for tag, each in page.elements if tag == "option" and ":" in each.get("value", "")]
+    assert len(options) == 3
+    page = await browser.go(_link(page, "prev"))
+    assert "As things stood at" in page.text
+    assert ("User:second" in _matrix(page), "User:third" in _matrix(page)) == (True, False)
+    page = await browser.go(_link(page, "prev"))
+    assert "User:second" not in _matrix(page)
+    assert not [each for _, each in page.elements if each.get("rel") == "prev"]
+    page = await browser.go(_link(await browser.go(_link(page, "next")), "next"))
+    assert "User:third" in _matrix(page)
+    form = next(each for each in page.forms if each.button == "Go there")
+    assert (form.method, form.fields["name"]) == ("get", "orders")
+
+
+def _link(page: Seen, rel: str) -> str:
+    (found,) = [each["href"] for _, each in page.elements if each.get("rel") == rel]
+    return found
+
+
+def _matrix(page: Seen) -> str:
+    return page.text.partition("Who may do what")[2].partition("ACLs that cover it")[0]
+
+
+@pytest.mark.parametrize("odd", HOSTILE)
+async def test_hostile_names_are_text_in_trees_and_histories(service: Service, browser: Browser, odd: str) -> None:
+    for principal in (f"User:{odd}"[:32_767], "User:bob"):
+        await service.grant([allow("READ", odd, principal=principal), allow("READ", odd, pattern="PREFIXED")])
+    check_harmless((await browser.go("/console/principal?principal=User:bob&view=tree")).reply.text)
+    if len(odd) < 4_000:
+        reply = await browser.client.get("/console/resource", params={"type": "TOPIC", "name": odd})
+        assert "Go there" in reply.text
+        check_harmless(reply.text)
