@@ -23,6 +23,7 @@ NOBODY = "User:ANONYMOUS"
 """Who acts where no callers and no super users are configured, until another principal is chosen."""
 MAX_FIELDS = 5_000
 _FORM = "application/x-www-form-urlencoded"
+_SCHEME = b"bearer "
 _LOCAL_NAMES = ("localhost", "")
 
 
@@ -35,6 +36,8 @@ class Visit:
     """Whether the browser has yet to be given the session."""
     caller: Caller | None
     """None: nobody has signed in."""
+    is_by_header: bool
+    """Whether a proxy in front has signed in, by a token in each request."""
     api: Api
     form_token: str
     receive: Receive
@@ -98,13 +101,15 @@ async def visit_of(services: Services, scope: Scope, receive: Receive, seal: Sea
     session = seal.opened(cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE))
     kept = session or Session.new()
     at_least = QueryParams(scope["query_string"]).get("at_least")
-    api = Api(services, scope, kept.token, at_least)
+    token, is_by_header = _token_of(scope, kept)
+    api = Api(services, scope, token, at_least)
     visit = Visit(
         services=services,
         scope=scope,
         session=kept,
         is_new=session is None,
-        caller=await _caller(services, scope, kept.token),
+        caller=await _caller(services, scope, token),
+        is_by_header=is_by_header,
         api=api,
         form_token=seal.form_token(kept),
         receive=receive,
@@ -112,6 +117,25 @@ async def visit_of(services: Services, scope: Scope, receive: Receive, seal: Sea
     if visit.is_open:
         _check_host(headers)
     return visit
+
+
+def _token_of(scope: Scope, session: Session) -> tuple[str | None, bool]:
+    """The token to judge the visitor by, and whether a proxy has sent it, as oauth2-proxy does; None if there is none.
+
+    INVARIANT: a proxy's token is proved as every caller's is: no header that merely names somebody is believed, whoever
+    sends it. It counts alone, whatever the cookie holds. And whoever sends an `authorization` header is never taken for
+    the caller of the connection's certificate, which is the proxy's own: an empty token is nobody's.
+    """
+    lines = [value.strip() for name, value in scope["headers"] if name == b"authorization"]
+    if not lines:
+        return session.token, False
+    if len(lines) > 1:
+        return "", True
+    if lines[0][: len(_SCHEME)].lower() != _SCHEME:
+        # A proxy that asks for a password may hand it on; then one signs in here as well.
+        return session.token or "", False
+    token = lines[0][len(_SCHEME) :].strip()
+    return (token.decode() if token.isascii() else ""), True
 
 
 async def _caller(services: Services, scope: Scope, token: str | None) -> Caller | None:
