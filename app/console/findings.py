@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
@@ -19,7 +20,7 @@ Words = tuple[str, str, str, str, str, str, str]
 
 class Manifest(msgspec.Struct, frozen=True):
     offset: int
-    as_of: str
+    as_of: datetime
     complete: bool
     counts: Mapping[str, int] = {}
 
@@ -81,7 +82,7 @@ def last_found(home: str) -> Found | None:
 def _document(folder: Path, kind: type[_Kind]) -> _Kind | None:
     """The one document in this folder, as Spark leaves it; None if it is not there."""
     try:
-        parts = [each for each in folder.iterdir() if each.name.startswith("part-")]
+        parts = [each for each in folder.iterdir() if each.name.startswith("part-") and each.is_file()]
         if len(parts) != 1:
             return None
         with parts[0].open("rb") as file:

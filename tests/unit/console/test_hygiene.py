@@ -108,8 +108,9 @@ async def test_only_whole_runs_count_and_the_newest(service: Service, browser: B
         b"[" * 100_000,
         b"\xff\xfe",
         b'{"findings": []}' + b" " * 5_000_000,
+        b'{"offset": 9, "as_of": "tonight", "complete": true}',
     ],
-    ids=["empty", "half", "list", "other", "deep", "bytes", "huge"],
+    ids=["empty", "half", "list", "other", "deep", "bytes", "huge", "time"],
 )
 async def test_damaged_files_are_said_and_no_page_fails(
     service: Service, browser: Browser, tmp_path: Path, content: bytes
