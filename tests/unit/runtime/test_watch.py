@@ -293,7 +293,7 @@ async def test_too_many_snapshots_at_once_are_refused_and_the_others_come() -> N
             await each.aclose()
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(each, marks=pytest.mark.slow) for each in range(8, 25))])
 @in_virtual_time
 async def test_a_snapshot_is_exactly_its_token_whatever_changes_meanwhile(
     seed: int, monkeypatch: pytest.MonkeyPatch
