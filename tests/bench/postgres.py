@@ -123,12 +123,12 @@ async def _execute(dsn: str, statement: str) -> str:
 def _write(file: Path, rows: Sequence[AclRow]) -> None:
     with file.open("w", encoding="utf-8") as lines:
         for row in rows:
-            lines.write(json.dumps(_binding(row)) + "\n")
+            lines.write(json.dumps(binding(row)) + "\n")
         lines.flush()
         os.fsync(lines.fileno())
 
 
-def _binding(row: AclRow) -> dict[str, str]:
+def binding(row: AclRow) -> dict[str, str]:
     _, resource_type, pattern_type, operation, permission_type, name, principal, host = row
     return {
         "resource_type": ResourceType(resource_type).name,

@@ -36,6 +36,7 @@ _TIMEOUTS_S = MappingProxyType(
         "memory": 900,
         "reload": 1_200,
         "acls": 900,
+        "past": 2_400,
         "writes": 600,
         "watch": 600,
         "pipeline": 5_400,

@@ -17,6 +17,7 @@ from tests.bench.hot_path import batch, decision_log, http
 from tests.bench.in_process import in_process
 from tests.bench.listing import acls
 from tests.bench.overload import overload
+from tests.bench.past import past
 from tests.bench.pipeline import pipeline
 from tests.bench.postgres import Server
 from tests.bench.processes import Core, on_core
@@ -47,6 +48,7 @@ STORED: Mapping[str, Stored] = MappingProxyType(
         "memory": memory,
         "reload": reload,
         "acls": acls,
+        "past": past,
         "writes": writes,
         "watch": watch,
         "pipeline": pipeline,
