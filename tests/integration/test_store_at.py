@@ -185,11 +185,12 @@ async def test_answers_of_the_past_equal_core_on_the_image_of_then(
 
 
 @pytest.mark.full("long draws")
+@pytest.mark.parametrize("first", range(10, 300, 29))
 async def test_many_answers_of_the_past_equal_core_on_the_image_of_then(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     monkeypatch.setattr("app.store.reading.state._STRETCH", 20)
-    await compare(world, range(10, 300), 100)
+    await compare(world, range(first, first + 29), 100)
 
 
 async def test_what_is_trimmed_is_refused_and_the_rest_is_answered_as_before(world: World) -> None:
