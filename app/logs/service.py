@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import select
 import sys
 import threading
 import time
@@ -27,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 WRITING = threading.Lock()
 """Who holds it writes lines to standard output, which may be one pipe with standard error."""
 _LOCK_TIMEOUT_S = 5.0
+_PATIENCE_MS = 10
 _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR}
 # Their lines about starting and stopping repeat ours.
 _TALKATIVE = ("uvicorn", "httpx", "httpcore", "alembic", "urllib3")
@@ -73,7 +75,13 @@ class LineHandler(logging.StreamHandler[IO[str]]):
     """Writes each line in one system call where it can: siblings write to the same pipe.
 
     Lines are written by the caller's thread, not later by another: the last ones before a crash are those that count.
+    If nobody reads the log, the main thread, which the event loop has, leaves out lines that find no room.
     """
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        # Without the handler's lock: who has it may wait for a reader.
+        self.emit(record)
+        return True
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -101,12 +109,12 @@ class LineHandler(logging.StreamHandler[IO[str]]):
         waits = threading.current_thread() is not threading.main_thread()
         locked = WRITING.acquire(timeout=_LOCK_TIMEOUT_S if waits else 0)
         try:
-            self._write_whole(line)
+            self._write_whole(line, waits=waits)
         finally:
             if locked:
                 WRITING.release()
 
-    def _write_whole(self, line: str) -> None:
+    def _write_whole(self, line: str, *, waits: bool) -> None:
         self.stream.flush()
         try:
             descriptor = self.stream.fileno()
@@ -114,9 +122,18 @@ class LineHandler(logging.StreamHandler[IO[str]]):
             self.stream.write(line)
             self.stream.flush()
             return
+        if not (waits or _has_room(descriptor)):
+            return
         rest = memoryview(line.encode("utf-8", "backslashreplace"))
         while rest:
             rest = rest[os.write(descriptor, rest) :]
+
+
+def _has_room(descriptor: int) -> bool:
+    """For 4,096 bytes at least, if it is a pipe; a file always has."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(_PATIENCE_MS))
 
 
 class JsonFormatter(logging.Formatter):

@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,25 @@ def test_a_stream_that_is_gone_costs_its_lines_and_nothing_else(capsys: pytest.C
         os.close(reader)
         _LOG.info("lost")
     assert capsys.readouterr().err == ""
+
+
+def test_a_log_that_nobody_reads_holds_up_a_thread_and_not_the_event_loop() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb", buffering=0) as pipe, os.fdopen(writer, "w") as stream:
+        configure_logging("INFO", stream)
+        os.set_blocking(writer, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"-" * 4_096)
+        os.set_blocking(writer, True)
+        other = threading.Thread(target=lambda: _LOG.info("of_a_thread"))
+        other.start()
+        _LOG.error("of_the_loop")
+        assert other.is_alive()
+        assert b"of_" not in pipe.read(1 << 20)
+        other.join(60)
+        _LOG.info("read_again")
+        assert [json.loads(line)["event"] for line in pipe.read(4_096).splitlines()] == ["of_a_thread", "read_again"]
 
 
 def test_a_long_line_goes_out_in_one_piece() -> None:
