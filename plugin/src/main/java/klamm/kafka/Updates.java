@@ -33,6 +33,7 @@ import org.slf4j.LoggerFactory;
 final class Updates implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Updates.class);
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final int CLOSE_MS = 1_000;
     private static final int WAITING = 200;
     private static final int READ_MS = 30_000;
     private static final int REACH_MS = 30_000;
@@ -43,6 +44,7 @@ final class Updates implements AutoCloseable {
     private final Link link;
     private final Replica replica;
     private final ThreadPoolExecutor thread;
+    private volatile Thread newest;
     private volatile long lastLatencyMs = -1;
 
     Updates(Settings settings, Link link, Replica replica) {
@@ -52,6 +54,7 @@ final class Updates implements AutoCloseable {
         this.thread = new ThreadPoolExecutor(1, 1, 0, TimeUnit.SECONDS, new ArrayBlockingQueue<>(WAITING), task -> {
             Thread made = new Thread(task, "klamm-updates");
             made.setDaemon(true);
+            newest = made;
             return made;
         });
     }
@@ -215,6 +218,14 @@ final class Updates implements AutoCloseable {
     public void close() {
         for (Runnable never : thread.shutdownNow()) {
             LOG.warn("a change of ACLs was not sent, as the authorizer is closed: {}", never);
+        }
+        try {
+            Thread last = newest;
+            if (last != null) {
+                last.join(CLOSE_MS);
+            }
+        } catch (InterruptedException asked) {
+            Thread.currentThread().interrupt();
         }
     }
 }
