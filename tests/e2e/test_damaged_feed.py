@@ -50,7 +50,7 @@ def one(migrated_database_url: str) -> Iterator[Service]:
 @pytest.fixture
 def other(one: Service, migrated_database_url: str) -> Iterator[Service]:
     """One that meets the damage."""
-    with replica_on(migrated_database_url, KLAMM_REQUEST_TIMEOUT_MS="500") as service:
+    with replica_on(migrated_database_url, KLAMM_REQUEST_TIMEOUT_MS="3000") as service:
         assert service.ready().metric("klamm_feed_offset") == one.metric("klamm_feed_offset")
         yield service
 

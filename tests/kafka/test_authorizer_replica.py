@@ -51,7 +51,7 @@ def test_it_follows_changes_and_outlives_the_service(authorizer: Authorizer, tmp
         assert "the ACLs were not changed: Klamm can't be reached" in host.do("create", acls=[_acl("a")])
         with _service(tmp_path / "data", port) as service:
             host.becomes("a", "DENIED")
-            assert host.do("listeners") == "true true"
+            eventually(lambda: host.do("listeners") == "true true", "both may start")
             service.create(binding("a"), binding("p", pattern_type="PREFIXED"))
             host.becomes("a", "ALLOWED")
             assert host.do("ask", names=["p", "pp", "q"]) == "[ALLOWED, ALLOWED, DENIED]"

@@ -235,9 +235,9 @@ final class Replica implements AutoCloseable {
             // First the image: a slow disk holds no decision back.
             case IMAGE -> {
                 isCurrent(0);
+                loaded.complete(null);
                 keep(() -> whole(line));
                 needsSnapshot = false;
-                loaded.complete(null);
             }
             case CHANGE -> {
                 isCurrent(-1);

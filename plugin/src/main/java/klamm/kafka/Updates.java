@@ -35,7 +35,8 @@ final class Updates implements AutoCloseable {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int CLOSE_MS = 1_000;
     private static final int WAITING = 200;
-    private static final int READ_MS = 30_000;
+    /** Before the 30 s after which an Admin client gives a request up by itself. */
+    private static final int READ_MS = 20_000;
     private static final int REACH_MS = 30_000;
     private static final int MOST_OF_ANSWER = 256 << 20;
     private static final int MOST_OF_COMMENT = 500;
